@@ -1,0 +1,144 @@
+"""Every error that crosses a room, and the one tree they hang from.
+
+    BridgeError                 code, message for a person, retriable
+    ├── ConfigRejected          400  every error of a configuration at once
+    ├── Unauthorized            401  no token, or a wrong one
+    ├── Forbidden               403
+    ├── NotFound                404  connector, task, plugin or group that the service does not know
+    ├── Fenced                  409  a newer session of the task has taken over
+    ├── BodyRejected            422  the request body is not of the contract's form
+    ├── TooLarge                413  the request body is larger than the service reads
+    ├── Overloaded              503  the bounded pool is full; ask again after `retry_after` seconds
+    └── KafkaFailure            what a cluster said, translated at the edge of bridge.kafka
+
+Messages are for operators: they name the key, the value and what would be right, and never carry a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ErrorCode(StrEnum):
+    """Machine-readable codes of the one error body."""
+
+    BAD_CONFIG = "bad_config"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    UNKNOWN_PLUGIN = "unknown_plugin"
+    UNKNOWN_CONNECTOR = "unknown_connector"
+    UNKNOWN_TASK = "unknown_task"
+    UNKNOWN_GROUP = "unknown_group"
+    NO_SUCH_ROUTE = "no_such_route"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    FENCED = "fenced"
+    BODY_REJECTED = "body_rejected"
+    TOO_LARGE = "too_large"
+    OVERLOADED = "overloaded"
+    UNSUPPORTED_PROTOCOL = "unsupported_protocol"
+    KAFKA = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigError:
+    """One thing wrong with one configuration key; `message` says what would be right."""
+
+    key: str
+    message: str
+
+
+class BridgeError(Exception):
+    """Root of the tree; `str(error)` is the sentence that an operator reads."""
+
+    code: ErrorCode
+    status: int = 500
+    retriable: bool = False
+
+    def __init__(self, message: str, *, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class ConfigRejected(BridgeError):
+    """A configuration with at least one error; `errors` has all of them."""
+
+    code = ErrorCode.BAD_CONFIG
+    status = 400
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        self.errors = tuple(errors)
+        listed = "\n".join(f"{index}. {error.message}" for index, error in enumerate(self.errors, 1))
+        super().__init__(f"Configuration is invalid and contains the following {len(self.errors)} error(s):\n{listed}")
+
+
+class Unauthorized(BridgeError):
+    code = ErrorCode.UNAUTHORIZED
+    status = 401
+
+
+class Forbidden(BridgeError):
+    code = ErrorCode.FORBIDDEN
+    status = 403
+
+
+class NotFound(BridgeError):
+    code = ErrorCode.NO_SUCH_ROUTE
+    status = 404
+
+
+class Fenced(BridgeError):
+    code = ErrorCode.FENCED
+    status = 409
+
+
+class BodyRejected(BridgeError):
+    code = ErrorCode.BODY_REJECTED
+    status = 422
+
+
+class TooLarge(BridgeError):
+    code = ErrorCode.TOO_LARGE
+    status = 413
+
+
+class Overloaded(BridgeError):
+    """The bounded pool is full. `retry_after` is in seconds."""
+
+    code = ErrorCode.OVERLOADED
+    status = 503
+    retriable = True
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class KafkaFault(StrEnum):
+    """What kind of trouble a cluster is, as far as we act on it."""
+
+    UNREACHABLE = "unreachable"
+    CREDENTIALS = "credentials"
+    NOT_AUTHORIZED = "not_authorized"
+    UNKNOWN_TOPIC = "unknown_topic"
+    UNKNOWN_GROUP = "unknown_group"
+    GROUP_ACTIVE = "group_active"
+    LEADER_MOVED = "leader_moved"
+    TIMEOUT = "timeout"
+    OUT_OF_RANGE = "out_of_range"
+    UNSUPPORTED = "unsupported"
+    OTHER = "other"
+
+
+class KafkaFailure(BridgeError):
+    """A cluster refused or did not answer. `fault` says which kind; `retriable` whether time may heal it."""
+
+    code = ErrorCode.KAFKA
+    status = 503
+
+    def __init__(self, fault: KafkaFault, message: str, *, retriable: bool = True) -> None:
+        super().__init__(message)
+        self.fault = fault
+        self.retriable = retriable

@@ -1,0 +1,309 @@
+"""The messages of the HTTP contract. Every one has a JSON sample in tests/contract/samples, read by pytest and JUnit.
+
+Unknown fields are ignored on both sides, so that version N understands N+1 (`extra="ignore"`); a field is never
+renamed or given another meaning within /v1.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Session = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]{13}-[0-9A-Za-z-]{1,64}$",
+        description="13-digit start time in ms, a dash, a unique part. The lexicographically greater session wins.",
+        examples=["1795230000123-9b2f0c5e"],
+    ),
+]
+
+
+class Message(BaseModel):
+    """Base of all messages: frozen, unknown fields ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ValidationError(Message):
+    """One error of one configuration key."""
+
+    key: str
+    message: str
+
+
+class ErrorBody(Message):
+    """The one error body, of every status from 400 up."""
+
+    error_code: str
+    message: str
+    validation_errors: list[ValidationError] = []
+    retriable: bool = False
+
+
+class Version(Message):
+    version: str
+    protocol: int
+
+
+# -- plugins and validation: Connect's own vocabulary (ConfigInfos of Connect's REST API) --------------------------
+
+
+class ConfigKey(Message):
+    """A configuration key as Connect describes one (`ConfigKeyInfo`)."""
+
+    name: str
+    type: str
+    required: bool
+    default_value: str | None
+    importance: str
+    documentation: str
+    group: str
+    order_in_group: int
+    width: str
+    display_name: str
+    dependents: list[str] = []
+
+
+class ConfigValue(Message):
+    """The value of a key and what is wrong with it (`ConfigValueInfo`). Values of PASSWORD keys are `[hidden]`."""
+
+    name: str
+    value: str | None
+    recommended_values: list[str] = []
+    errors: list[str] = []
+    visible: bool = True
+
+
+class ConfigEntry(Message):
+    definition: ConfigKey
+    value: ConfigValue
+
+
+class PluginInfo(Message):
+    kind: str
+    connector_class: str
+    version: str
+    config: list[ConfigKey]
+
+
+class Plugins(Message):
+    version: str
+    protocol: int
+    plugins: list[PluginInfo]
+
+
+class ValidateRequest(Message):
+    config: dict[str, str | None]
+
+
+class ValidateResponse(Message):
+    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them."""
+
+    name: str
+    error_count: int
+    groups: list[str]
+    configs: list[ConfigEntry]
+
+
+# -- life cycle of connectors and tasks ------------------------------------------------------------------------------
+
+
+class StartConnector(Message):
+    """PUT /v1/connectors/{name}: the connector instance has started in a worker."""
+
+    session: Session
+    kind: str
+    config: dict[str, str | None]
+    version: str = "0"
+    protocol: int = 1
+
+
+class StopConnector(Message):
+    """PUT /v1/connectors/{name}/stop: Connect says the same for pause, stop and shutdown; nothing is deleted."""
+
+    session: Session
+
+
+class StartTask(Message):
+    """PUT /v1/connectors/{name}/tasks/{n}: carries the whole configuration, so that a service that has just been
+    started needs nothing but this to go on."""
+
+    session: Session
+    kind: str
+    task_count: int = Field(ge=1, le=10_000)
+    config: dict[str, str | None]
+    version: str = "0"
+    protocol: int = 1
+
+
+class Accepted(Message):
+    """Answer to start and stop calls; all of them are idempotent."""
+
+    name: str
+    task: int | None = None
+    lease_ms: int
+    version: str
+    protocol: int
+
+
+class PollRequest(Message):
+    """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most."""
+
+    session: Session
+    wait_ms: int = Field(default=1000, ge=0, le=1000)
+    max_records: int = Field(default=500, ge=1, le=10_000)
+
+
+class Header(Message):
+    key: str
+    value: str | None
+
+
+class Record(Message):
+    """A record for Connect to write. Key, value and header values are base64 of the bytes, or null."""
+
+    source_partition: dict[str, str | int]
+    source_offset: dict[str, str | int]
+    topic: str
+    partition: int | None = None
+    key: str | None = None
+    value: str | None = None
+    timestamp: int | None = None
+    headers: list[Header] = []
+
+
+class PollResponse(Message):
+    """`failure` is set only for a permanent error that a human must mend: the shim fails the task with these words."""
+
+    records: list[Record] = []
+    failure: str | None = None
+    held_ms: float = 0.0
+
+
+class AckRequest(Message):
+    session: Session
+    acked: list[dict[str, Any]] = Field(default=[], max_length=10_000)
+
+
+class StopTask(Message):
+    session: Session
+
+
+# -- what operators read -----------------------------------------------------------------------------------------------
+
+
+class TaskStatus(Message):
+    task: int
+    session: str
+    state: str
+    last_poll_age_ms: int
+
+
+class ConnectorStatus(Message):
+    """GET /v1/connectors/{name}/status."""
+
+    name: str
+    kind: str
+    state: str
+    tasks: list[TaskStatus]
+    task_count: int
+    groups: int = 0
+    exact: int = 0
+    bounded: int = 0
+    pending: int = 0
+    reasons: dict[str, int] = {}
+    last_success_ms: int | None = None
+    last_round_seconds: float | None = None
+    rounds: int = 0
+    errors: list[str] = []
+    failure: str | None = None
+
+
+class Connectors(Message):
+    connectors: list[ConnectorStatus]
+
+
+class PartitionReport(Message):
+    """Verdict on one partition of one group. `bound`: greatest number of records that can be read twice, null when
+    not known. `written`: the offset on the target cluster now. `detail`: what the answer rests on, for `explain`."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    committed: int
+    target_offset: int | None
+    written: int | None
+    verdict: str
+    evidence: str | None = None
+    bound: int | None = None
+    reason: str | None = None
+    flags: list[str] = []
+    detail: dict[str, str | int | None] = {}
+
+
+class GroupReport(Message):
+    """GET /v1/groups/{group}. `ready`: every partition is exact or bounded and stands on the target."""
+
+    group: str
+    connector: str
+    source: str
+    target: str
+    task: int
+    ready: bool
+    verdict: str
+    bound: int | None
+    target_state: str
+    synced_at_ms: int | None
+    reason: str | None = None
+    partitions: list[PartitionReport]
+
+
+class GroupSummary(Message):
+    group: str
+    connector: str
+    ready: bool
+    verdict: str
+    bound: int | None
+    reason: str | None
+    partitions: int
+
+
+class Groups(Message):
+    groups: list[GroupSummary]
+    total: int
+    ready: int
+    next: str | None = None
+
+
+class GroupReports(Message):
+    """One group as every connector sees it (several cluster pairs may carry the same group id)."""
+
+    group: str
+    reports: list[GroupReport]
+
+
+class Explanation(Message):
+    group: str
+    lines: list[str]
+    reports: list[GroupReport]
+
+
+class Live(Message):
+    status: str
+
+
+class Ready(Message):
+    status: str
+    waiting_for: list[str] = []
+
+
+class Health(Message):
+    """GET /health: `status` is ok, degraded or down; per connector and task what lasts."""
+
+    status: str
+    version: str
+    uptime_seconds: float
+    rounds_process: str
+    connectors: list[ConnectorStatus]

@@ -1,0 +1,86 @@
+"""What a connector kind is to the service: a definition, a check, and instances that run rounds.
+
+An instance lives in the rounds process, never in the HTTP process. It is told which of its tasks are alive
+(`assign`) and publishes what it found; it raises nothing that time can heal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bridge.protocol.messages import GroupReport
+from connectors.configdef import ConfigDef, ValidatedConfig
+from connectors.ports import ClientCheck, Clusters
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which tasks of a connector hold a lease now: `active` are indices below `task_count`."""
+
+    task_count: int
+    active: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a connector says of itself after a round; counts are of group-partitions, times in ms since the epoch."""
+
+    groups: int = 0
+    exact: int = 0
+    bounded: int = 0
+    pending: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    last_success_ms: int | None = None
+    last_round_seconds: float | None = None
+    rounds: int = 0
+    lookups: int = 0
+    writes: int = 0
+    clusters_seen: frozenset[str] = frozenset()
+    """`source` and `target`, each once it has answered."""
+    errors: Sequence[str] = ()
+    """Errors that last: present in the last two rounds or more."""
+    failure: str | None = None
+    """A permanent error (credentials, a rejected configuration, a policy that says fail): fails the task."""
+
+
+class Publisher(Protocol):
+    """Where an instance puts what it found. Cheap and never blocking."""
+
+    def summary(self, summary: Summary) -> None: ...
+
+    def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
+        """Reports that changed since the last call; None removes a group."""
+
+
+class Instance(Protocol):
+    """One connector of one name, running."""
+
+    def assign(self, assignment: Assignment) -> None: ...
+
+    async def run(self) -> None:
+        """Rounds until cancelled."""
+
+    async def close(self) -> None: ...
+
+
+class Kind(Protocol):
+    """A kind of connector, as registered."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def connector_class(self) -> str: ...
+
+    @property
+    def definition(self) -> ConfigDef: ...
+
+    def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
+        """Every key with its value and errors, cross-key rules and client properties included. No I/O."""
+
+    def create(
+        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
+    ) -> Instance:
+        """An instance for a configuration that `validate` found without errors; raises ConfigRejected otherwise."""
