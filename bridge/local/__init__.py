@@ -1,0 +1,39 @@
+"""The embedded stack: brokers, Connect workers and the service as processes; for demo, tests, benchmarks."""
+
+from bridge.local.broker import Broker
+from bridge.local.clusters import Cluster, ContainerCluster, GivenCluster
+from bridge.local.connect_client import ConnectClient
+from bridge.local.errors import ConnectFailed, LocalStackError, ProcessDied, WaitTimedOut
+from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, kafka_jars
+from bridge.local.processes import ManagedProcess
+from bridge.local.security import Security, TlsFiles, make_tls
+from bridge.local.service import BridgeService
+from bridge.local.shim import shim_zip, unpack_shim
+from bridge.local.stack import LocalStack
+from bridge.local.waiting import eventually
+from bridge.local.worker import ConnectWorker
+
+__all__ = [
+    "DEFAULT_KAFKA",
+    "OLDEST_WORKER",
+    "BridgeService",
+    "Broker",
+    "Cluster",
+    "ConnectClient",
+    "ConnectFailed",
+    "ConnectWorker",
+    "ContainerCluster",
+    "GivenCluster",
+    "LocalStack",
+    "LocalStackError",
+    "ManagedProcess",
+    "ProcessDied",
+    "Security",
+    "TlsFiles",
+    "WaitTimedOut",
+    "eventually",
+    "kafka_jars",
+    "make_tls",
+    "shim_zip",
+    "unpack_shim",
+]

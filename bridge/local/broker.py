@@ -1,0 +1,157 @@
+"""A single-node KRaft broker (broker and controller in one process) from Kafka's own jars."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from bridge.local.jars import KafkaJars
+from bridge.local.ports import ReservedPort, listening
+from bridge.local.processes import ManagedProcess
+from bridge.local.properties import write_properties
+from bridge.local.security import Security
+from bridge.local.waiting import Watched
+
+START_SECONDS = 60.0
+_FIRST_ANSWER_SECONDS = 5.0
+
+_DEFAULTS = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    "num.partitions": "1",
+    "default.replication.factor": "1",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    # One node: internal topics can have one replica, and few partitions make a start and a stop quick.
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # A killed broker can register again only when its old session is over: 9 s by default.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    # So that a test forces retention and compaction by topic configs alone and sees them within a second.
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+    "log.retention.check.interval.ms": "300",
+    "log.initial.task.delay.ms": "300",
+    "log.segment.delete.delay.ms": "100",
+}
+
+
+class Broker:
+    """Started by `start`, reached at `bootstrap`; keeps port and data over stop, kill and restart."""
+
+    def __init__(
+        self,
+        name: str,
+        jars: KafkaJars,
+        directory: Path,
+        *,
+        heap: str = "512m",
+        properties: Mapping[str, str] | None = None,
+        security: Security | None = None,
+    ) -> None:
+        self.name = name
+        self.security = security or Security()
+        self._jars = jars
+        self._heap = heap
+        self._extra = dict(properties or {})
+        self._config = directory / f"{name}.properties"
+        self._data = directory / f"{name}-data"
+        self._formatted = False
+        self._ports = {
+            listener: ReservedPort() for listener in ("PLAINTEXT", "CONTROLLER", *self.security.listeners)
+        }
+        self.process = ManagedProcess(f"broker {name}", [], directory / f"{name}.log")
+
+    @property
+    def bootstrap(self) -> str:
+        return self.address("PLAINTEXT")
+
+    def address(self, listener: str) -> str:
+        """host:port of PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL."""
+        return self._ports[listener].address
+
+    @property
+    def watched(self) -> Sequence[Watched]:
+        return (self.process,)
+
+    def start(self) -> None:
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """Starts the process without waiting, so that two brokers come up side by side."""
+        run = self._jars.command("kafka.Kafka", str(self._config), heap=self._heap)
+        if not self._formatted:
+            # What an earlier run left here belongs to other ports and another cluster id.
+            shutil.rmtree(self._data, ignore_errors=True)
+            write_properties(self._config, self._properties())
+            self._formatted = True
+            # `exec`, so that the process that is supervised is the broker itself.
+            run = ["/bin/sh", "-c", f"{shlex.join(self._format())} && exec {shlex.join(run)}"]
+        self.process.command = run
+        self.process.start()
+
+    def wait_ready(self, timeout: float = START_SECONDS) -> None:
+        """Until the broker answers for itself: unfenced, and with the address that clients were given."""
+        port = self._ports["PLAINTEXT"].number
+        self.process.wait_until(
+            lambda: listening(port), timeout, f"{self.process.name} listens on {self.bootstrap}"
+        )
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        self.process.wait_until(
+            lambda: bool(admin.list_topics(timeout=_FIRST_ANSWER_SECONDS).brokers),
+            timeout,
+            f"{self.process.name} answers on {self.bootstrap}",
+        )
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def restart(self) -> None:
+        """The same data, the same port; after `kill` the log is recovered first."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stops for good, gives the ports back and removes the data; the log stays."""
+        self.stop()
+        for port in self._ports.values():
+            port.release()
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def _properties(self) -> dict[str, str]:
+        listeners = ",".join(f"{name}://{port.address}" for name, port in self._ports.items())
+        protocols = {name: "PLAINTEXT" if name == "CONTROLLER" else name for name in self._ports}
+        return {
+            **_DEFAULTS,
+            "controller.quorum.voters": f"1@{self._ports['CONTROLLER'].address}",
+            "listeners": listeners,
+            "listener.security.protocol.map": ",".join(f"{key}:{value}" for key, value in protocols.items()),
+            "log.dirs": str(self._data),
+            **self.security.properties(),
+            **self._extra,
+        }
+
+    def _format(self) -> list[str]:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        options = ["format", "-t", cluster_id, "-c", str(self._config), *self.security.format_options()]
+        return self._jars.command("kafka.tools.StorageTool", *options, heap="64m")

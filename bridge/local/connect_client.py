@@ -1,0 +1,142 @@
+"""The Connect REST API, as far as operators and tests use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from bridge.local.errors import ConnectFailed
+from bridge.local.waiting import Watched, eventually
+
+Json = Any
+"""Whatever Connect answers; its callers know the form."""
+
+_REBALANCING = 409
+_RETRY_SECONDS = 30.0
+
+
+class ConnectClient:
+    """One worker's REST API. A call that meets a rebalance (409) is repeated, as operators would by hand."""
+
+    def __init__(self, url: str, watched: Iterable[Watched] = ()) -> None:
+        self.url = url
+        self._watched = tuple(watched)
+        self._http = httpx.Client(base_url=url, timeout=90.0)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str, **params: str) -> Json:
+        return self.call("GET", path, params=params)
+
+    def call(
+        self, method: str, path: str, *, body: Json = None, params: Mapping[str, str] | None = None
+    ) -> Json:
+        """The answer's JSON, None when it has no body; ConnectFailed with Connect's words otherwise."""
+
+        def attempt() -> httpx.Response | bool:
+            response = self._http.request(method, path, json=body, params=params)
+            return False if response.status_code == _REBALANCING and _is_rebalance(response) else response
+
+        answer = eventually(
+            attempt, _RETRY_SECONDS, what=f"{method} {path} is answered by Connect", watched=self._watched
+        )
+        assert isinstance(answer, httpx.Response)
+        if answer.is_error:
+            raise ConnectFailed(answer.status_code, _words(answer))
+        return answer.json() if answer.content else None
+
+    def plugins(self) -> list[Json]:
+        return list(self.get("/connector-plugins"))
+
+    def plugin_config(self, connector_class: str) -> list[Json]:
+        """Every key of a plugin with type, default, importance, group and documentation."""
+        return list(self.get(f"/connector-plugins/{connector_class}/config"))
+
+    def validate(self, connector_class: str, config: Mapping[str, str | None]) -> Json:
+        path = f"/connector-plugins/{connector_class}/config/validate"
+        return self.call("PUT", path, body=dict(config))
+
+    def validation_errors(
+        self, connector_class: str, config: Mapping[str, str | None]
+    ) -> dict[str, list[str]]:
+        """The errors by key; empty when the configuration is valid."""
+        found = (entry["value"] for entry in self.validate(connector_class, config)["configs"])
+        return {value["name"]: value["errors"] for value in found if value["errors"]}
+
+    def connectors(self) -> list[str]:
+        return list(self.get("/connectors"))
+
+    def put(self, name: str, config: Mapping[str, str | None]) -> Json:
+        """Creates the connector or replaces its configuration."""
+        return self.call("PUT", f"{_of(name)}/config", body=dict(config))
+
+    def config(self, name: str) -> dict[str, str]:
+        return dict(self.get(f"{_of(name)}/config"))
+
+    def status(self, name: str) -> Json:
+        return self.get(f"{_of(name)}/status")
+
+    def tasks(self, name: str) -> list[Json]:
+        """Each task's id and configuration."""
+        return list(self.get(f"{_of(name)}/tasks"))
+
+    def offsets(self, name: str) -> list[Json]:
+        return list(self.get(f"{_of(name)}/offsets")["offsets"])
+
+    def pause(self, name: str) -> None:
+        self.call("PUT", f"{_of(name)}/pause")
+
+    def resume(self, name: str) -> None:
+        self.call("PUT", f"{_of(name)}/resume")
+
+    def stop(self, name: str) -> None:
+        self.call("PUT", f"{_of(name)}/stop")
+
+    def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> Json:
+        params = {"includeTasks": str(tasks).lower(), "onlyFailed": str(only_failed).lower()}
+        return self.call("POST", f"{_of(name)}/restart", params=params)
+
+    def restart_task(self, name: str, task: int) -> None:
+        self.call("POST", f"{_of(name)}/tasks/{task}/restart")
+
+    def delete(self, name: str) -> None:
+        self.call("DELETE", _of(name))
+
+    def wait_state(self, name: str, state: str, *, tasks: int | None = None, timeout: float = 60.0) -> Json:
+        """Until the connector and all its tasks (`tasks` of them if given) are in the state."""
+
+        def reached() -> Json:
+            status = self.status(name)
+            states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+            if any(each != state for each in states) or (tasks is not None and len(states) != tasks + 1):
+                raise AssertionError(f"connector and tasks of {name} are {states}: {_traces(status)}")
+            return status
+
+        return eventually(reached, timeout, what=f"{name} is {state}", watched=self._watched)
+
+    def wait_running(self, name: str, *, tasks: int | None = 1, timeout: float = 60.0) -> Json:
+        return self.wait_state(name, "RUNNING", tasks=tasks, timeout=timeout)
+
+
+def _of(name: str) -> str:
+    return f"/connectors/{quote(name, safe='')}"
+
+
+def _is_rebalance(response: httpx.Response) -> bool:
+    return "rebalance" in response.text.lower()
+
+
+def _words(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {response.status_code}: {response.text[:500]}"
+
+
+def _traces(status: Json) -> str:
+    parts = (status["connector"], *status["tasks"])
+    return " | ".join(str(part["trace"])[:800] for part in parts if part.get("trace")) or "no trace"

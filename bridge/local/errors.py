@@ -1,0 +1,33 @@
+"""What can go wrong with the embedded stack.
+
+    LocalStackError             first line: what is missing or broken, and what to do about it
+    ├── ProcessDied             a process ended on its own; the end of its log follows
+    ├── WaitTimedOut            it did not happen in time; the last failure and the ends of the logs follow
+    └── ConnectFailed           the worker's REST API refused a call
+
+They reach the person at the command line or a test, never HTTP.
+"""
+
+from __future__ import annotations
+
+from bridge.errors import BridgeError
+
+
+class LocalStackError(BridgeError):
+    """Root of this room's errors."""
+
+
+class ProcessDied(LocalStackError):
+    """A supervised process ended without being asked to."""
+
+
+class WaitTimedOut(LocalStackError):
+    """A condition did not become true in time."""
+
+
+class ConnectFailed(LocalStackError):
+    """Connect answered with an error; `status` is its HTTP status and the message its own words."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status

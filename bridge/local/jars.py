@@ -1,0 +1,105 @@
+"""Kafka's own jars of one version, resolved by Maven once and kept in a cache directory.
+
+    $MIRROR_BRIDGE_CACHE/kafka-4.3.1-<digest of the pom>/*.jar
+
+The directory appears by one rename, so it is either whole or not there; a lock file makes the second of two
+processes wait for the first instead of resolving again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bridge.local.errors import LocalStackError
+from bridge.local.java import find_java, run_maven
+
+DEFAULT_KAFKA = "4.3.1"
+OLDEST_WORKER = "3.9.1"
+"""The oldest Connect that the shim promises to run in."""
+
+_HERE = Path(__file__).parent
+_POM = _HERE / "jars.pom.xml"
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaJars:
+    """The jars of one Kafka version, and how to start a main class from them."""
+
+    version: str
+    directory: Path
+
+    def command(
+        self, main: str, *arguments: str, heap: str = "256m", options: tuple[str, ...] = ()
+    ) -> list[str]:
+        """A java command line. C1 only and one GC thread: on few cores a JVM is up in half the time."""
+        tuning = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError")
+        java = [str(find_java()), f"-Xmx{heap}", *tuning, "-Djava.awt.headless=true", self._logging, *options]
+        return [*java, "-cp", f"{self.directory}/*", main, *arguments]
+
+    @property
+    def _logging(self) -> str:
+        if uses_reload4j(self.version):
+            return f"-Dlog4j.configuration={(_HERE / 'log4j.properties').as_uri()}"
+        return f"-Dlog4j2.configurationFile={(_HERE / 'log4j2.properties').as_uri()}"
+
+
+def uses_reload4j(version: str) -> bool:
+    """Kafka 3.x calls log4j 1 classes itself, so only its own binding works; 4.x wants log4j 2."""
+    return version.startswith("3.")
+
+
+def cache_directory() -> Path:
+    """MIRROR_BRIDGE_CACHE, else the user's cache directory."""
+    chosen = os.environ.get("MIRROR_BRIDGE_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(chosen) if chosen else Path(base) / "mirror-bridge"
+
+
+def kafka_jars(version: str = DEFAULT_KAFKA) -> KafkaJars:
+    """The jars of a version, downloaded when the cache does not have them."""
+    if not re.fullmatch(r"[34]\.\d+\.\d+", version):
+        raise LocalStackError(f"Kafka version {version!r} is not of the form 3.9.1 or 4.3.1.")
+    digest = hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]
+    directory = cache_directory() / f"kafka-{version}-{digest}"
+    if not directory.is_dir():
+        with locked(directory):
+            if not directory.is_dir():
+                _resolve(version, directory)
+    return KafkaJars(version, directory)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds `<path>.lock` against other processes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(path.name + ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _resolve(version: str, directory: Path) -> None:
+    unwanted = (
+        "log4j-slf4j-impl,log4j-api,log4j-core" if uses_reload4j(version) else "slf4j-reload4j,reload4j"
+    )
+    staging = Path(tempfile.mkdtemp(prefix=directory.name + ".", dir=directory.parent))
+    try:
+        run_maven(
+            [
+                *("-f", str(_POM), f"-Dkafka.version={version}", _COPY, "-DincludeScope=runtime"),
+                *(f"-DoutputDirectory={staging}", f"-DexcludeArtifactIds={unwanted}"),
+            ],
+            purpose=f"fetch the jars of Kafka {version}",
+        )
+        staging.rename(directory)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)

@@ -1,0 +1,59 @@
+"""Finds the JDK and Maven, or says in one line what to install."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from bridge.local.errors import LocalStackError
+
+MINIMUM_JAVA = 17
+_VERSION = re.compile(r'version "(\d+)')
+
+
+def find_java() -> Path:
+    """The `java` of JAVA_HOME, else of PATH; Kafka 4 brokers need 17 or newer."""
+    java = _executable("java", os.environ.get("JAVA_HOME"))
+    if java is None:
+        raise LocalStackError(
+            f"No Java found: install a JDK {MINIMUM_JAVA} or newer, or set JAVA_HOME to one."
+        )
+    found = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    match = _VERSION.search(found.stderr + found.stdout)
+    if match is None:
+        raise LocalStackError(f"{java} does not say its version: install a JDK {MINIMUM_JAVA} or newer.")
+    if int(match[1]) < MINIMUM_JAVA:
+        raise LocalStackError(
+            f"{java} is Java {match[1]}: install a JDK {MINIMUM_JAVA} or newer, or set JAVA_HOME to one."
+        )
+    return java
+
+
+def find_maven() -> Path:
+    """The `mvn` of MAVEN_HOME, else of PATH."""
+    maven = _executable("mvn", os.environ.get("MAVEN_HOME"))
+    if maven is None:
+        raise LocalStackError("No Maven found: install Maven 3.6 or newer so that `mvn` is on the PATH.")
+    return maven
+
+
+def run_maven(arguments: list[str], purpose: str) -> None:
+    """Runs Maven in batch mode; a failure is one line with Maven's first error."""
+    find_java()
+    command = [str(find_maven()), "-B", "-q", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode == 0:
+        return
+    lines = (done.stdout + done.stderr).splitlines()
+    reason = next((line for line in lines if "[ERROR]" in line), f"exit status {done.returncode}")
+    raise LocalStackError(f"Maven could not {purpose}: {reason.replace('[ERROR]', '').strip()}")
+
+
+def _executable(name: str, home: str | None) -> Path | None:
+    if home and os.access(candidate := Path(home, "bin", name), os.X_OK):
+        return candidate
+    found = shutil.which(name)
+    return Path(found) if found else None

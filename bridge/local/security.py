@@ -1,0 +1,135 @@
+"""What a secured broker of the stack offers beside its plain listener: users, certificates, an authorizer."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files: the authority, and key with certificate of the broker and of a client."""
+
+    authority: Path
+    server: Path
+    client: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Listeners beyond PLAINTEXT.
+
+    With users there is a SASL_PLAINTEXT listener (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), with tls an SSL one,
+    with both SASL_SSL too. With `authorizer` everything needs an ACL, except for super users: those named here
+    and ANONYMOUS, which is whoever comes by the plain listener (the stack itself).
+    """
+
+    users: Mapping[str, str] = field(default_factory=dict)
+    tls: TlsFiles | None = None
+    authorizer: bool = False
+    super_users: tuple[str, ...] = ()
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        names = []
+        if self.users:
+            names.append("SASL_PLAINTEXT")
+        if self.tls:
+            names.append("SSL")
+        if self.users and self.tls:
+            names.append("SASL_SSL")
+        return tuple(names)
+
+    def properties(self) -> dict[str, str]:
+        """Broker properties of all this."""
+        found: dict[str, str] = {}
+        if self.users:
+            found |= _sasl(self.users, [name for name in self.listeners if name.startswith("SASL")])
+        if self.tls:
+            found |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(self.tls.server),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(self.tls.authority),
+                "ssl.client.auth": "requested",
+            }
+        if self.authorizer:
+            supers = ("ANONYMOUS", *self.super_users)
+            found |= {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": ";".join(f"User:{name}" for name in supers),
+            }
+        return found
+
+    def format_options(self) -> list[str]:
+        """Options of StorageTool that store the SCRAM credentials."""
+        return [
+            option
+            for user, password in self.users.items()
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+            for option in ("--add-scram", f"{mechanism}=[name={user},password={password}]")
+        ]
+
+
+def _sasl(users: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
+    plain = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    found = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
+    package = "org.apache.kafka.common.security"
+    for listener in listeners:
+        prefix = f"listener.name.{listener.lower()}"
+        found[f"{prefix}.plain.sasl.jaas.config"] = f"{package}.plain.PlainLoginModule required {plain};"
+        for mechanism in ("scram-sha-256", "scram-sha-512"):
+            found[f"{prefix}.{mechanism}.sasl.jaas.config"] = f"{package}.scram.ScramLoginModule required;"
+    return found
+
+
+def make_tls(directory: Path) -> TlsFiles:
+    """A throw-away authority with a broker certificate for localhost and one for a client named `client`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    authority = _certificate("Local Stack Authority", key, "Local Stack Authority", key, authority=True)
+    files = TlsFiles(directory / "authority.pem", directory / "server.pem", directory / "client.pem")
+    files.authority.write_bytes(authority)
+    for file, name in ((files.server, "localhost"), (files.client, "client")):
+        own = ec.generate_private_key(ec.SECP256R1())
+        pem = own.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        file.touch(mode=0o600)
+        file.write_bytes(pem + _certificate(name, own, "Local Stack Authority", key) + authority)
+    return files
+
+
+def _certificate(
+    subject: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: str,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    *,
+    authority: bool = False,
+) -> bytes:
+    def named(name: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(named(subject))
+        .issuer_name(named(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=30))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+    )
+    return builder.sign(issuer_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

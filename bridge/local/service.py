@@ -1,0 +1,66 @@
+"""The bridge service as a supervised process, started as an operator would start it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx
+
+from bridge.local.ports import LOOPBACK, ReservedPort
+from bridge.local.processes import ManagedProcess
+
+START_SECONDS = 30.0
+
+
+class BridgeService:
+    """`mirror-bridge serve` on a port of its own; `environment` carries MIRROR_BRIDGE_… settings."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        name: str = "service",
+        environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self._port = ReservedPort()
+        serve = [sys.executable, "-m", "bridge.cli", "serve", "--host", LOOPBACK]
+        command = [*serve, "--port", str(self._port.number), *arguments]
+        self.process = ManagedProcess(
+            f"bridge {name}", command, directory / f"{name}.log", environment=environment
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://{self._port.address}"
+
+    def start(self) -> None:
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        self.process.start()
+
+    def wait_ready(self, timeout: float = START_SECONDS) -> None:
+        def live() -> bool:
+            return httpx.get(f"{self.url}/health/live", timeout=5.0).status_code == httpx.codes.OK
+
+        self.process.wait_until(live, timeout, f"{self.process.name} is live on {self.url}")
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stops for good and gives the port back."""
+        self.stop()
+        self._port.release()
