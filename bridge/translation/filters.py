@@ -1,0 +1,101 @@
+"""Which topics and groups are mirrored: include and exclude lists of names and Java regexes, as in stock.
+
+The elements of a list are joined with `|` and must match the whole name; an empty list matches nothing, and so
+does a filter that was never configured. Excludes win.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from bridge.translation.java_regex import PatternProblem, compile_java
+
+TOPICS, TOPICS_EXCLUDE = "topics", "topics.exclude"
+TOPICS_DEFAULT = ".*"
+TOPICS_EXCLUDE_DEFAULT = r"mm2.*\.internal,.*\.replica,__.*"
+GROUPS, GROUPS_EXCLUDE = "groups", "groups.exclude"
+GROUPS_DEFAULT = ".*"
+GROUPS_EXCLUDE_DEFAULT = "console-consumer-.*,connect-.*,__.*"
+
+JAVA_WHITESPACE = "".join(map(chr, range(33)))
+"""What Java's `String.trim()` takes away: everything up to the blank."""
+
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+
+
+class TopicFilter(Protocol):
+    def should_replicate_topic(self, topic: str) -> bool: ...
+
+
+class GroupFilter(Protocol):
+    def should_replicate_group(self, group: str) -> bool: ...
+
+
+class PatternList:
+    """A list of names and regexes; raises PatternProblem when the joined regex does not compile."""
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        self.patterns = tuple(patterns)
+        self._regex = compile_java("|".join(self.patterns)) if self.patterns else None
+
+    def matches(self, name: str) -> bool:
+        return self._regex is not None and self._regex.fullmatch(name) is not None
+
+
+class DefaultTopicFilter:
+    """`topics` and not `topics.exclude`."""
+
+    def __init__(self) -> None:
+        self._include = self._exclude = PatternList()
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        self._include = _patterns(props, TOPICS, TOPICS_DEFAULT)
+        self._exclude = _patterns(props, TOPICS_EXCLUDE, TOPICS_EXCLUDE_DEFAULT)
+
+    def should_replicate_topic(self, topic: str) -> bool:
+        return self._include.matches(topic) and not self._exclude.matches(topic)
+
+
+class DefaultGroupFilter:
+    """`groups` and not `groups.exclude`."""
+
+    def __init__(self) -> None:
+        self._include = self._exclude = PatternList()
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        self._include = _patterns(props, GROUPS, GROUPS_DEFAULT)
+        self._exclude = _patterns(props, GROUPS_EXCLUDE, GROUPS_EXCLUDE_DEFAULT)
+
+    def should_replicate_group(self, group: str) -> bool:
+        return self._include.matches(group) and not self._exclude.matches(group)
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """A value of type LIST as Kafka reads it."""
+    trimmed = text.strip(JAVA_WHITESPACE)
+    return tuple(_COMMA.split(trimmed)) if trimmed else ()
+
+
+def pattern_list_problem(patterns: Sequence[str]) -> str | None:
+    """What is wrong with a list of patterns, as a sentence without its end; None when it compiles."""
+    for pattern in patterns:
+        try:
+            PatternList((pattern,))
+        except PatternProblem as problem:
+            alone = str(problem)
+            break
+    else:
+        alone = None
+    try:
+        PatternList(patterns)
+    except PatternProblem as problem:
+        # A regex with a comma in it is torn apart by the list, and whole again (but for the comma) when joined.
+        return alone or str(problem)
+    return None
+
+
+def _patterns(props: Mapping[str, str | None], key: str, default: str) -> PatternList:
+    value = props.get(key)
+    return PatternList(split_list(default if value is None else value))

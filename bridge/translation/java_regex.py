@@ -1,0 +1,176 @@
+"""Java's regular expressions in Python's: the same matches, or a PatternProblem that names the construct.
+
+Flags of a Java pattern hold from where they stand to the end of their group, across `|`; Python wants scoped
+ones, so `a(?i)b|c` becomes `a(?i:b)|(?i:c)`. Everything is ASCII unless asked for, as in Java.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bridge.translation.java_charclass import LINE_BREAKS, CharClassReader, PatternProblem, Scanner
+
+__all__ = ["PatternProblem", "compile_java", "translate"]
+
+_REPETITION = re.compile(r"\{\d+(,\d*)?\}")
+_FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
+_NAMED = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
+_BACKREFERENCE = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
+_PLAIN_GROUPS = ("?:", "?=", "?!", "?>", "?<=", "?<!")
+_FINAL_BREAK = rf"(?=(?:\r\n|[{LINE_BREAKS}])?\Z)"
+_LINE_BREAK = rf"(?>\r\n|[\x0b\x0c{LINE_BREAKS}])"
+
+
+def compile_java(pattern: str) -> re.Pattern[str]:
+    """A Python regex that matches as Java's `Pattern.compile(pattern)` does; raises PatternProblem."""
+    translated = translate(pattern)
+    try:
+        return re.compile(translated, re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise PatternProblem(f"{pattern} is not a regular expression: {error}") from None
+
+
+def translate(pattern: str) -> str:
+    return _Translator(pattern).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A group that is open: the scoped flags inside it, to be closed and opened again at each `|`."""
+
+    dot_all: bool = False
+    unix_lines: bool = False
+    scopes: tuple[str, ...] = ()
+
+
+class _Translator:
+    def __init__(self, pattern: str) -> None:
+        self.scanner = Scanner(pattern)
+        self.classes = CharClassReader(self.scanner)
+        self.out: list[str] = []
+        self.levels = [_Level()]
+        self.groups = 0
+
+    def run(self) -> str:
+        scanner = self.scanner
+        while not scanner.done:
+            char = scanner.next()
+            if char == "\\":
+                self._escape()
+            elif char == "[":
+                self.out.append(self.classes.read())
+            elif char == "(":
+                self._open()
+            elif char == ")":
+                self._close()
+            elif char == "|":
+                scopes = self.levels[-1].scopes
+                self.out.append(")" * len(scopes) + "|" + "".join(scopes))
+            elif char == ".":
+                self.out.append(self._dot())
+            elif char == "{":
+                self._repetition()
+            else:
+                self.out.append(char if char in "*+?^$" else re.escape(char))
+        if len(self.levels) > 1:
+            raise scanner.problem("a group is not closed")
+        self.out.append(")" * len(self.levels[0].scopes))
+        return "".join(self.out)
+
+    def _dot(self) -> str:
+        level = self.levels[-1]
+        if level.dot_all:
+            return "(?s:.)"
+        return r"[^\n]" if level.unix_lines else f"[^{LINE_BREAKS}]"
+
+    def _repetition(self) -> None:
+        found = _REPETITION.match(self.scanner.text, self.scanner.at - 1)
+        if found is None:
+            raise self.scanner.problem("illegal repetition: { wants a number")
+        self.out.append(found.group())
+        self.scanner.at = found.end()
+
+    def _open(self) -> None:
+        scanner, level = self.scanner, self.levels[-1]
+        if not scanner.startswith("?"):
+            self.groups += 1
+            self._push("(", level)
+            return
+        for plain in _PLAIN_GROUPS:
+            if scanner.startswith(plain):
+                scanner.at += len(plain)
+                self._push("(" + plain, level)
+                return
+        if named := _NAMED.match(scanner.text, scanner.at):
+            self.groups += 1
+            scanner.at = named.end()
+            self._push(f"(?P<{named.group(1)}>", level)
+            return
+        flags = _FLAGS.match(scanner.text, scanner.at)
+        if flags is None:
+            raise scanner.problem(f"unknown group construct ({scanner.rest(4)}")
+        scanner.at = flags.end()
+        self._flags(flags.group(1), flags.group(2) or "", scoped=flags.group(3) == ":")
+
+    def _push(self, opening: str, level: _Level) -> None:
+        self.out.append(opening)
+        self.levels.append(_Level(level.dot_all, level.unix_lines))
+
+    def _flags(self, on: str, off: str, *, scoped: bool) -> None:
+        level = self.levels[-1]
+        unknown = set(on + off) - set("imsd")
+        if unknown:
+            raise self.scanner.problem(f"the flag (?{min(unknown)}) is not supported")
+        dot_all = ("s" in on or level.dot_all) and "s" not in off
+        unix_lines = ("d" in on or level.unix_lines) and "d" not in off
+        kept_on = "".join(sorted(set(on) & set("im") - set(off)))
+        kept_off = "".join(sorted(set(off) & set("im")))
+        opening = f"(?{kept_on}{'-' + kept_off if kept_off else ''}:"
+        self.out.append(opening)
+        if scoped:
+            self.levels.append(_Level(dot_all, unix_lines))
+        else:
+            self.levels[-1] = _Level(dot_all, unix_lines, (*level.scopes, opening))
+
+    def _close(self) -> None:
+        if len(self.levels) == 1:
+            raise self.scanner.problem("unmatched closing )")
+        self.out.append(")" * (len(self.levels.pop().scopes) + 1))
+
+    def _escape(self) -> None:
+        scanner = self.scanner
+        char = scanner.peek()
+        if char == "Q":
+            scanner.at += 1
+            self.out.append(re.escape(scanner.quoted()))
+        elif char in "123456789":
+            self._backreference()
+        elif char == "k":
+            named = _BACKREFERENCE.match(scanner.text, scanner.at - 1)
+            if named is None:
+                raise scanner.problem(r"\k wants <name>")
+            scanner.at = named.end()
+            self.out.append(f"(?P={named.group(1)})")
+        elif char in _ANCHORS:
+            scanner.at += 1
+            if char == "b" and scanner.startswith("{"):
+                raise scanner.problem(r"\b{...} is not supported")
+            self.out.append(_ANCHORS[char])
+        else:
+            atom = self.classes.escape()
+            self.out.append(atom.alone)
+
+    def _backreference(self) -> None:
+        scanner = self.scanner
+        number = int(scanner.next())
+        while not scanner.done and scanner.peek() in "0123456789":
+            longer = number * 10 + int(scanner.peek())
+            if longer > self.groups:
+                break
+            number = longer
+            scanner.at += 1
+        self.out.append(rf"(?:\{number})")
+
+
+_ANCHORS = {"A": r"\A", "z": r"\Z", "Z": _FINAL_BREAK, "b": r"\b", "B": r"\B", "R": _LINE_BREAK}

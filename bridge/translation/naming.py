@@ -1,0 +1,161 @@
+"""Replication policies: how a topic of the source is called on the target, and back (Kafka 4.3.1's rules).
+
+Default: `A.orders`, `B.A.orders`, ... Identity: names stay, but for those that end with `heartbeats`.
+Java's `split` drops trailing empty parts, so `a.` has no source; one in front stays, so `.b` has the source "".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+SEPARATOR = "replication.policy.separator"
+INTERNAL_SEPARATOR_ENABLED = "replication.policy.internal.topic.separator.enabled"
+SOURCE_ALIAS = "source.cluster.alias"
+HEARTBEATS = "heartbeats"
+
+
+class ReplicationPolicy(ABC):
+    """Base of all policies; a user's own needs the three abstract methods, the rest follows from them."""
+
+    @abstractmethod
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """Name on the target of the source's topic."""
+
+    @abstractmethod
+    def topic_source(self, topic: str) -> str | None:
+        """Alias of the cluster that the topic was mirrored from; None for a topic that was not mirrored."""
+
+    @abstractmethod
+    def upstream_topic(self, topic: str) -> str | None:
+        """Name on the cluster that the topic was mirrored from; None for a topic that was not mirrored."""
+
+    def original_topic(self, topic: str) -> str:
+        """Name on the cluster where the records were first written."""
+        while True:
+            upstream = self.upstream_topic(topic)
+            if upstream is None or upstream == topic:
+                return topic
+            topic = upstream
+
+    def heartbeats_topic(self) -> str:
+        return HEARTBEATS
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return f"mm2-offset-syncs.{alias}.internal"
+
+    def checkpoints_topic(self, alias: str) -> str:
+        return f"{alias}.checkpoints.internal"
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return self.original_topic(topic) == self.heartbeats_topic()
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return topic.endswith(".checkpoints.internal")
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        return (topic.startswith("mm2") and topic.endswith(".internal")) or self.is_checkpoints_topic(topic)
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return self.is_mm2_internal_topic(topic) or topic.startswith(("__", "."))
+
+
+class DefaultReplicationPolicy(ReplicationPolicy):
+    """`<alias><separator><topic>`."""
+
+    def __init__(self) -> None:
+        self.separator = "."
+        self.internal_separator_enabled = True
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        # Stock reads the second key only when the first one is given.
+        separator = props.get(SEPARATOR)
+        if separator is None:
+            return
+        self.separator = separator
+        enabled = props.get(INTERNAL_SEPARATOR_ENABLED)
+        if enabled is not None:
+            self.internal_separator_enabled = enabled.strip().lower() == "true"
+
+    @property
+    def _internal_separator(self) -> str:
+        return self.separator if self.internal_separator_enabled else "."
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{source_alias}{self.separator}{topic}"
+
+    def topic_source(self, topic: str) -> str | None:
+        parts = java_split(topic, self.separator)
+        return parts[0] if len(parts) > 1 else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        # Not self.topic_source: Identity overrides that one, and calls this one for heartbeats only.
+        source = DefaultReplicationPolicy.topic_source(self, topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        separator = self._internal_separator
+        return f"mm2-offset-syncs{separator}{alias}{separator}internal"
+
+    def checkpoints_topic(self, alias: str) -> str:
+        return f"{alias}{self._checkpoints_suffix}"
+
+    @property
+    def _checkpoints_suffix(self) -> str:
+        return f"{self._internal_separator}checkpoints{self._internal_separator}internal"
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return topic.endswith(self._checkpoints_suffix)
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        internal = topic.startswith("mm2") and topic.endswith(f"{self._internal_separator}internal")
+        return internal or self.is_checkpoints_topic(topic)
+
+
+class IdentityReplicationPolicy(DefaultReplicationPolicy):
+    """Names unchanged. Whatever ends with `heartbeats` follows the default rules: a heartbeat that kept its
+    name would be mirrored round and round. That catches `myheartbeats` too, as it does in stock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source_alias: str | None = None
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        super().configure(props)
+        self.source_alias = props.get(SOURCE_ALIAS)
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return super().format_remote_topic(source_alias, topic) if self._heartbeat(topic) else topic
+
+    def topic_source(self, topic: str) -> str | None:
+        return super().topic_source(topic) if self._heartbeat(topic) else self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return super().upstream_topic(topic) if self._heartbeat(topic) else topic
+
+    def _heartbeat(self, topic: str) -> bool:
+        return topic.endswith(self.heartbeats_topic())
+
+
+def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
+    """Whether a topic of the source came from the target in the first place, however many hops ago."""
+    while True:
+        source = policy.topic_source(topic)
+        if source is None:
+            return False
+        if source == target_alias:
+            return True
+        upstream = policy.upstream_topic(topic)
+        if upstream is None or upstream == topic:
+            return False
+        topic = upstream
+
+
+def java_split(text: str, separator: str) -> list[str]:
+    """`Pattern.compile(Pattern.quote(separator)).split(text)`: trailing empty parts are dropped."""
+    parts = text.split(separator) if separator else list(text) or [""]
+    if len(parts) == 1:
+        return parts
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts

@@ -1,0 +1,1 @@
+"""MirrorGroupOffsetConnector: consumer groups of the source resume on the target at the exact record."""

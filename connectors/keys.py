@@ -1,0 +1,141 @@
+"""Configuration keys: what a key is, and how Kafka reads the text of a value."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from bridge.errors import ConfigError
+from bridge.translation.filters import JAVA_WHITESPACE, split_list
+from connectors.validators import Json, Validator, Value
+
+
+class Type(StrEnum):
+    STRING = "STRING"
+    INT = "INT"
+    LONG = "LONG"
+    SHORT = "SHORT"
+    DOUBLE = "DOUBLE"
+    BOOLEAN = "BOOLEAN"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"  # noqa: S105
+
+
+class Importance(StrEnum):
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class Width(StrEnum):
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required()
+"""Default of a key that has none."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Password:
+    """A secret. Printing it never shows it."""
+
+    value: str
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key. `default` is text as an operator would write it, None for none, REQUIRED if it must be given."""
+
+    name: str
+    type: Type
+    default: str | _Required | None
+    importance: Importance
+    documentation: str
+    group: str
+    order: int = -1
+    width: Width = Width.MEDIUM
+    display_name: str = ""
+    validator: Validator | None = None
+    recommended: tuple[str, ...] = ()
+
+    @property
+    def secret(self) -> bool:
+        return self.type is Type.PASSWORD
+
+    @property
+    def required(self) -> bool:
+        return isinstance(self.default, _Required)
+
+    @property
+    def default_text(self) -> str | None:
+        return None if isinstance(self.default, _Required) else self.default
+
+    def json(self) -> Json:
+        return {
+            "name": self.name,
+            "type": self.type.value,
+            "required": self.required,
+            "default": self.default_text,
+            "importance": self.importance.value,
+            "documentation": self.documentation,
+            "group": self.group,
+            "order": self.order,
+            "width": self.width.value,
+            "display_name": self.display_name or self.name,
+            "validator": self.validator.json() if self.validator else None,
+            "recommended": list(self.recommended),
+            "secret": self.secret,
+        }
+
+
+class Unparsable(ValueError):
+    """A text that is not of the key's type; the message is the end of Kafka's sentence."""
+
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
+_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
+
+
+def parse(kind: Type, text: str) -> Value:
+    """Kafka's `ConfigDef.parseType`. Lists come as tuples, a CLASS stays a name: the JVM loads those."""
+    trimmed = text.strip(JAVA_WHITESPACE)
+    if kind is Type.LIST:
+        return split_list(text)
+    if kind is Type.PASSWORD:
+        return Password(trimmed)
+    if kind is Type.BOOLEAN:
+        if trimmed.lower() not in ("true", "false"):
+            raise Unparsable("Expected value to be either true or false")
+        return trimmed.lower() == "true"
+    if kind is Type.DOUBLE:
+        if _DOUBLE.fullmatch(trimmed) is None:
+            raise Unparsable(f"Not a number of type {kind}")
+        return float(trimmed.rstrip("fFdD"))
+    if kind in _BITS:
+        # Twenty digits are more than a LONG has; int() refuses thousands of them in words of its own.
+        limit = 1 << (_BITS[kind] - 1)
+        number = int(trimmed) if _INTEGER.fullmatch(trimmed) and len(trimmed.lstrip("+-0")) < 21 else limit
+        if not -limit <= number < limit:
+            raise Unparsable(f"Not a number of type {kind}")
+        return number
+    return trimmed
+
+
+def undefined(error: ConfigError) -> Key:
+    """A stand-in for a key that an error names and no definition has (client properties under a prefix)."""
+    return Key(error.key, Type.STRING, None, Importance.LOW, "A property of the Kafka clients.", "Clients")

@@ -1,0 +1,113 @@
+"""MirrorMaker's keys that all connectors share, with stock names, types and defaults, and the rules across them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bridge.errors import ConfigError
+from connectors.configdef import REQUIRED, Importance, Key, Type, ValidatedConfig, Width
+from connectors.validators import NonEmpty, Range, invalid
+
+SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
+SEPARATOR = "replication.policy.separator"
+POLICY_CLASS = "replication.policy.class"
+STOCK = "org.apache.kafka.connect.mirror."
+
+PYTHON_CLASS = (
+    " A stock class name selects the bridge's own of the same behaviour; python:module.Class loads yours in "
+    "the service. (STRING here although stock has CLASS: the worker would try to load a CLASS.)"
+)
+_LEGAL_ALIAS = re.compile(r"[a-zA-Z0-9._-]+")
+_HIGH, _LOW = Importance.HIGH, Importance.LOW
+
+
+def mirror_keys(group: str) -> list[Key]:
+    keys = [
+        Key(
+            "enabled",
+            Type.BOOLEAN,
+            "true",
+            _LOW,
+            "Whether to replicate source->target; false: the connector runs no task.",
+            group,
+        ),
+        Key(
+            SOURCE_ALIAS,
+            Type.STRING,
+            REQUIRED,
+            _HIGH,
+            "Alias of the source cluster, as in the names of the remote topics.",
+            group,
+            validator=NonEmpty(),
+        ),
+        Key(
+            TARGET_ALIAS,
+            Type.STRING,
+            "target",
+            _HIGH,
+            "Alias of the target cluster; used to see cycles, and in metrics.",
+            group,
+            validator=NonEmpty(),
+        ),
+        Key(
+            POLICY_CLASS,
+            Type.STRING,
+            STOCK + "DefaultReplicationPolicy",
+            _LOW,
+            "Class which defines the remote topic naming convention; the same as the mirror's."
+            + PYTHON_CLASS,
+            group,
+            width=Width.LONG,
+            recommended=(STOCK + "DefaultReplicationPolicy", STOCK + "IdentityReplicationPolicy"),
+        ),
+        Key(
+            SEPARATOR,
+            Type.STRING,
+            ".",
+            _LOW,
+            "Separator used in remote topic naming convention; the same as the mirror's.",
+            group,
+            width=Width.SHORT,
+            validator=NonEmpty(),
+        ),
+        Key(
+            "replication.policy.internal.topic.separator.enabled",
+            Type.BOOLEAN,
+            "true",
+            _LOW,
+            "Whether the separator is used in the names of internal topics too; read only when "
+            "replication.policy.separator is given.",
+            group,
+        ),
+        Key(
+            "admin.timeout.ms",
+            Type.LONG,
+            "60000",
+            _LOW,
+            "Timeout for administrative tasks, e.g. listing groups or committing offsets.",
+            group,
+            validator=Range(1),
+        ),
+    ]
+    return [replace(key, order=order) for order, key in enumerate(keys, 1)]
+
+
+def alias_errors(config: ValidatedConfig) -> Iterator[ConfigError]:
+    """Aliases differ, hold only what a topic name may hold, and not the separator."""
+    aliases = [key for key in (SOURCE_ALIAS, TARGET_ALIAS) if config.good(key)]
+    for key in aliases:
+        alias = config.text(key)
+        if not _LEGAL_ALIAS.fullmatch(alias):
+            why = "an alias is part of topic names and takes only letters, digits, '.', '_' and '-'"
+            yield ConfigError(key, invalid(key, alias, why))
+        elif config.good(SEPARATOR) and (separator := config.text(SEPARATOR)) in alias:
+            why = (
+                f"the alias contains the separator '{separator}' of {SEPARATOR}, so the source of a remote "
+                "topic can't be told from its name; choose an alias without it, or another separator"
+            )
+            yield ConfigError(key, invalid(key, alias, why))
+    if len(aliases) == 2 and config.text(SOURCE_ALIAS) == config.text(TARGET_ALIAS):
+        why = f"must differ from {SOURCE_ALIAS}, otherwise every topic looks like a cycle"
+        yield ConfigError(TARGET_ALIAS, invalid(TARGET_ALIAS, config.text(TARGET_ALIAS), why))

@@ -1,0 +1,117 @@
+"""Filters and policies by name: stock's class names select ours, `python:module.Class` loads a user's own.
+
+A user's class is made without arguments, and `configure(props)` is called when it has one. Whatever goes wrong
+there is an error of the key that named the class, never an exception.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from bridge.errors import ConfigError
+from bridge.translation.filters import DefaultGroupFilter, DefaultTopicFilter, GroupFilter, TopicFilter
+from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from connectors.mirror_options import STOCK
+from connectors.validators import invalid
+
+T = TypeVar("T")
+Props = Mapping[str, str | None]
+
+_PYTHON = "python:"
+_SECRET_WORDS = ("password", "secret", "jaas", "token", "keystore", "certificate", "passphrase")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot(Generic[T]):
+    """A place for a plugin: the key that names it, ours under stock's simple names, what it has to do."""
+
+    key: str
+    ours: Mapping[str, Callable[[], T]]
+    methods: tuple[str, ...]
+    hint: str
+
+    @property
+    def stock_names(self) -> list[str]:
+        return [STOCK + name for name in self.ours]
+
+
+TOPIC_FILTER: Slot[TopicFilter] = Slot(
+    "topic.filter.class",
+    {"DefaultTopicFilter": DefaultTopicFilter},
+    ("should_replicate_topic",),
+    "give it should_replicate_topic(topic) -> bool",
+)
+GROUP_FILTER: Slot[GroupFilter] = Slot(
+    "group.filter.class",
+    {"DefaultGroupFilter": DefaultGroupFilter},
+    ("should_replicate_group",),
+    "give it should_replicate_group(group) -> bool",
+)
+REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
+    "replication.policy.class",
+    {
+        "DefaultReplicationPolicy": DefaultReplicationPolicy,
+        "IdentityReplicationPolicy": IdentityReplicationPolicy,
+    },
+    (
+        *("format_remote_topic", "topic_source", "upstream_topic", "original_topic", "is_heartbeats_topic"),
+        *("is_checkpoints_topic", "is_mm2_internal_topic", "is_internal_topic", "checkpoints_topic"),
+    ),
+    "subclass bridge.translation.naming.ReplicationPolicy",
+)
+
+
+def load(slot: Slot[T], name: str, props: Props | None) -> T | ConfigError:
+    """The plugin of that name, configured with `props` (None: not at all); or what is wrong with the name."""
+    try:
+        plugin = _make(slot, name)
+        configure = getattr(plugin, "configure", None)
+        if configure is not None and props is not None:
+            _call("its configure(props)", configure, props)
+    except _Unusable as problem:
+        return ConfigError(slot.key, invalid(slot.key, name, _scrubbed(str(problem), props or {})))
+    return plugin
+
+
+class _Unusable(Exception):
+    pass
+
+
+def _make(slot: Slot[T], name: str) -> T:
+    ours = slot.ours.get(name.removeprefix(STOCK))
+    if ours is not None:
+        return ours()
+    right = f"one of {', '.join(slot.stock_names)}, or python:module.Class for your own"
+    if not name.startswith(_PYTHON):
+        raise _Unusable(f"Java classes can't be loaded here; use {right}")
+    module_name, _, class_name = name.removeprefix(_PYTHON).rpartition(".")
+    if not module_name or not class_name.isidentifier():
+        raise _Unusable(f"not of the form python:module.Class; use {right}")
+    module = _call(f"the module {module_name}", importlib.import_module, module_name)
+    made = getattr(module, class_name, None)
+    if not isinstance(made, type):
+        raise _Unusable(f"the module {module_name} has no class {class_name}")
+    plugin = _call(f"{class_name}()", made)
+    missing = [method for method in slot.methods if not callable(getattr(plugin, method, None))]
+    if missing:
+        raise _Unusable(f"{class_name} has no {', '.join(missing)}; {slot.hint}")
+    return cast(T, plugin)
+
+
+def _call(what: str, function: Callable[..., object], *arguments: object) -> object:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        # Foreign code may raise whatever it likes; it is the operator's to mend, so its words are passed on.
+        raise _Unusable(f"{what} failed with {type(error).__name__}: {error}") from error
+
+
+def _scrubbed(message: str, props: Props) -> str:
+    """Foreign code sees the whole configuration; its words must not carry secrets out."""
+    for key, value in props.items():
+        if value and any(word in key for word in _SECRET_WORDS):
+            message = message.replace(value, "[hidden]")
+    return message

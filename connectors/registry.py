@@ -1,0 +1,10 @@
+"""The kinds of connector that the service knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connectors.base import Kind
+from connectors.group_offset.connector import GroupOffset
+
+KINDS: Mapping[str, Kind] = {kind.kind: kind for kind in (GroupOffset(),)}
