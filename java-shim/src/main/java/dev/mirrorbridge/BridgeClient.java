@@ -1,0 +1,125 @@
+package dev.mirrorbridge;
+
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse.BodySubscribers;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** The HTTP contract, one method a call. Nothing here blocks: every method returns a {@link Call} in flight. */
+class BridgeClient implements AutoCloseable {
+    private static final long LARGEST_ANSWER = 32L * 1024 * 1024;
+
+    private final Settings settings;
+    private final HttpClient http;
+
+    BridgeClient(Settings settings) {
+        this.settings = settings;
+        HttpClient.Builder builder = HttpClient.newBuilder()
+            .version(HttpClient.Version.HTTP_1_1)
+            .followRedirects(HttpClient.Redirect.NEVER)
+            .connectTimeout(Duration.ofMillis(settings.requestTimeoutMs));
+        if (settings.tls != null) {
+            builder.sslContext(settings.tls);
+        }
+        this.http = builder.build();
+    }
+
+    Call validate(String kind, Map<String, String> config, long timeoutMs) {
+        return call("PUT", "/v1/plugins/" + segment(kind) + "/validate", body("config", config), timeoutMs);
+    }
+
+    Call startConnector(String name, String session, String kind, Map<String, String> config) {
+        return call("PUT", connector(name), start(session, kind, config), settings.requestTimeoutMs);
+    }
+
+    Call stopConnector(String name, String session) {
+        return call("PUT", connector(name) + "/stop", body("session", session), settings.requestTimeoutMs);
+    }
+
+    Call startTask(TaskAddress task, String kind, Map<String, String> config) {
+        Map<String, Object> body = start(task.session, kind, config);
+        body.put("task_count", task.count);
+        return call("PUT", path(task), body, settings.requestTimeoutMs);
+    }
+
+    Call poll(TaskAddress task, long waitMs, int maxRecords) {
+        Map<String, Object> body = body("session", task.session);
+        body.put("wait_ms", waitMs);
+        body.put("max_records", maxRecords);
+        return call("POST", path(task) + "/poll", body, waitMs + settings.requestTimeoutMs);
+    }
+
+    Call ack(TaskAddress task, List<Map<String, Object>> acked) {
+        Map<String, Object> body = body("session", task.session);
+        body.put("acked", acked);
+        return call("POST", path(task) + "/ack", body, settings.requestTimeoutMs);
+    }
+
+    Call stopTask(TaskAddress task) {
+        return call("DELETE", path(task), body("session", task.session), settings.requestTimeoutMs);
+    }
+
+    /** Ends threads and connections at once where the JDK can (21 and later); before that they end with the object. */
+    @Override
+    public void close() {
+        try {
+            HttpClient.class.getMethod("shutdownNow").invoke(http);
+        } catch (ReflectiveOperationException olderJdk) {
+            // The selector thread ends when the client is collected.
+        }
+    }
+
+    /**
+     * One path segment, percent-encoded: names of connectors may hold slashes, spaces, any script. A name of dots only
+     * would be taken for a relative path.
+     */
+    static String segment(String name) {
+        String encoded = URLEncoder.encode(name, StandardCharsets.UTF_8).replace("+", "%20").replace("*", "%2A");
+        return encoded.matches("\\.+") ? encoded.replace(".", "%2E") : encoded;
+    }
+
+    private static String connector(String name) {
+        return "/v1/connectors/" + segment(name);
+    }
+
+    private static String path(TaskAddress task) {
+        return connector(task.connector) + "/tasks/" + task.index;
+    }
+
+    private static Map<String, Object> start(String session, String kind, Map<String, String> config) {
+        Map<String, Object> body = body("session", session);
+        body.put("kind", kind);
+        body.put("config", config);
+        body.put("version", Version.VERSION);
+        body.put("protocol", Version.PROTOCOL);
+        return body;
+    }
+
+    private static Map<String, Object> body(String key, Object value) {
+        Map<String, Object> body = new LinkedHashMap<>();
+        body.put(key, value);
+        return body;
+    }
+
+    private Call call(String method, String path, Map<String, Object> body, long timeoutMs) {
+        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(settings.url + path))
+            .timeout(Duration.ofMillis(timeoutMs))
+            .header("Content-Type", "application/json")
+            .header("Accept", "application/json")
+            .header("User-Agent", "mirror-bridge-connect/" + Version.VERSION)
+            .method(method, BodyPublishers.ofString(Json.write(body)));
+        if (settings.token != null) {
+            request.header("Authorization", "Bearer " + settings.token);
+        }
+        HttpRequest built = request.build();
+        return new Call(() -> http.sendAsync(built,
+            head -> new LimitedBody(BodySubscribers.ofByteArray(), LARGEST_ANSWER)), timeoutMs);
+    }
+}

@@ -1,0 +1,67 @@
+package dev.mirrorbridge;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+
+/** A task of any connector: what Connect asks of it, handed to a {@link TaskSession}. */
+public class BridgeSourceTask extends SourceTask {
+    static final String KIND = "bridge.kind";
+    static final String INDEX = "task.index";
+    static final String COUNT = "task.count";
+
+    private final AckQueue acks = new AckQueue();
+    private volatile TaskSession session;
+
+    @Override
+    public String version() {
+        return Version.VERSION;
+    }
+
+    /** Touches no network: Connect can't stop a task that is starting, and fails one that throws here. */
+    @Override
+    public void start(Map<String, String> given) {
+        Map<String, String> config = new HashMap<>(BridgeSourceConnector.withoutNulls(given));
+        String kind = config.remove(KIND);
+        TaskAddress address = new TaskAddress(config.get("name"), Integer.parseInt(config.remove(INDEX)),
+            Integer.parseInt(config.remove(COUNT)), TaskAddress.newSession());
+        Settings settings = BridgeSourceConnector.settings(config, Definition.load(kind));
+        session = new TaskSession(kind, address, config, settings, client(settings), pacer(),
+            new Backoff(new Random()), acks);
+    }
+
+    /** Null rather than an empty list, after a second at most. */
+    @Override
+    public List<SourceRecord> poll() throws InterruptedException {
+        return session.poll();
+    }
+
+    @Override
+    public void commitRecord(SourceRecord record, RecordMetadata metadata) {
+        acks.add(record, metadata);
+    }
+
+    @Override
+    public void commit() throws InterruptedException {
+        session.flush();
+    }
+
+    @Override
+    public void stop() {
+        if (session != null) {
+            session.stop();
+        }
+    }
+
+    BridgeClient client(Settings settings) {
+        return new BridgeClient(settings);
+    }
+
+    Pacer pacer() {
+        return new Pacer();
+    }
+}

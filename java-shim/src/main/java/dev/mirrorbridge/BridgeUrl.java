@@ -1,0 +1,49 @@
+package dev.mirrorbridge;
+
+import java.net.URI;
+import java.net.URISyntaxException;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
+
+/** Where the service listens: {@code http://host:port} or {@code https://…}, a path in front of {@code /v1} allowed. */
+final class BridgeUrl implements ConfigDef.Validator {
+    @Override
+    public void ensureValid(String key, Object value) {
+        if (value != null) {
+            parse(key, value.toString());
+        }
+    }
+
+    static URI parse(String key, String value) {
+        try {
+            URI url = new URI(value.trim().replaceAll("/+$", ""));
+            boolean http = "http".equalsIgnoreCase(url.getScheme()) || "https".equalsIgnoreCase(url.getScheme());
+            if (url.getRawUserInfo() != null) {
+                throw new ConfigException(key, "[hidden]", "Credentials belong into bridge.auth.token, not into the URL");
+            }
+            if (http && url.getHost() != null && url.getRawQuery() == null && url.getRawFragment() == null) {
+                return url;
+            }
+        } catch (URISyntaxException invalid) {
+            // Said below, without the parser's words: they repeat the whole value.
+        }
+        Object shown = value.contains("@") ? "[hidden]" : value;
+        throw new ConfigException(key, shown, "Must be http://host:port or https://host:port");
+    }
+
+    static boolean isTls(URI url) {
+        return "https".equalsIgnoreCase(url.getScheme());
+    }
+
+    /** Whether what is sent there never leaves the machine. By the text alone: names are not looked up here. */
+    static boolean isLoopback(URI url) {
+        String host = url.getHost();
+        return host.equalsIgnoreCase("localhost") || host.equals("[::1]") || host.equals("[0:0:0:0:0:0:0:1]")
+            || host.matches("127(\\.[0-9]{1,3}){3}");
+    }
+
+    @Override
+    public String toString() {
+        return "http:// or https:// URL";
+    }
+}

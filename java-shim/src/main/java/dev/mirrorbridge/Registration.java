@@ -1,0 +1,105 @@
+package dev.mirrorbridge;
+
+import java.util.Map;
+import java.util.Random;
+import java.util.function.Consumer;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
+
+/**
+ * Tells the service that a connector has started, in a thread of its own: Connect's {@code start()} must not wait for
+ * a network. Ends when the service has accepted or rejected; tasks carry the configuration too, so that nothing
+ * depends on the service remembering.
+ */
+final class Registration {
+    private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceConnector.class);
+    static final long STOP_MS = 500;
+
+    private final String name;
+    private final String session = TaskAddress.newSession();
+    private final Settings settings;
+    private final BridgeClient client;
+    private final Pacer pacer;
+    private final Backoff backoff = new Backoff(new Random());
+    private final Link link;
+    private final Thread thread;
+    private volatile boolean stopped;
+    private volatile Call call;
+
+    Registration(String kind, Map<String, String> props, Settings settings, Pacer pacer,
+        Consumer<ConnectException> raise) {
+        this.name = props.get("name");
+        this.settings = settings;
+        this.client = new BridgeClient(settings);
+        this.pacer = pacer;
+        this.link = new Link(LOG, "Connector " + name + " at " + settings);
+        Map<String, String> logContext = MDC.getCopyOfContextMap();
+        this.thread = new Thread(() -> {
+            if (logContext != null) {
+                MDC.setContextMap(logContext);
+            }
+            register(kind, props, raise);
+        }, "mirror-bridge-start-" + name);
+        thread.setDaemon(true);
+    }
+
+    void start() {
+        thread.start();
+    }
+
+    /** Connect says the same for pause, stop and shutdown; the service only learns that this session is over. */
+    void stop() {
+        stopped = true;
+        pacer.wake();
+        thread.interrupt();
+        Call inFlight = call;
+        if (inFlight != null) {
+            inFlight.cancel();
+        }
+        try {
+            Call last = client.stopConnector(name, session);
+            last.await(STOP_MS);
+            last.cancel();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        client.close();
+    }
+
+    private void register(String kind, Map<String, String> props, Consumer<ConnectException> raise) {
+        try {
+            while (!stopped) {
+                call = client.startConnector(name, session, kind, props);
+                Answer answer = call.await(Long.MAX_VALUE / 4);
+                if (stopped || done(answer, raise)) {
+                    return;
+                }
+                link.lost(answer.words);
+                pacer.pause(backoff.next(answer.retryAfterMs));
+            }
+        } catch (InterruptedException stop) {
+            call.cancel();
+        }
+    }
+
+    private boolean done(Answer answer, Consumer<ConnectException> raise) {
+        switch (answer.kind) {
+            case OK:
+                link.up();
+                return true;
+            case BAD_CONFIG:
+                raise.accept(new ConnectException(answer.words));
+                return true;
+            case CREDENTIALS:
+                raise.accept(new ConnectException(Validation.credentials(settings, answer)));
+                return true;
+            case FENCED:
+                link.fenced();
+                return true;
+            default:
+                return false;
+        }
+    }
+}

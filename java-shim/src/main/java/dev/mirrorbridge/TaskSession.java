@@ -1,0 +1,197 @@
+package dev.mirrorbridge;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The life of one task at the service: register, poll, register again when it is no longer known, idle when fenced.
+ *
+ * <p>No call of Connect's is held longer than {@link #HOLD_MS}: Connect can stop a task only between two polls. Calls
+ * and delays that take longer are carried over from one poll to the next. Nothing but a rejected configuration, wrong
+ * credentials or a failure that the service declares permanent ever leaves here as an exception.
+ */
+final class TaskSession {
+    static final long HOLD_MS = 1_000;
+    static final long COMMIT_MS = 400;
+    static final long STOP_MS = 500;
+    /** Room for the way to the service and back within a held poll. */
+    private static final long WAY_MS = 100;
+    /** A service that answers "nothing" without holding the call is asked ten times a second, not a thousand. */
+    private static final long EMPTY_MS = 100;
+    private static final int MAX_RECORDS = 500;
+    private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceTask.class);
+
+    private final String kind;
+    private final TaskAddress address;
+    private final Map<String, String> config;
+    private final Settings settings;
+    private final BridgeClient client;
+    private final Pacer pacer;
+    private final Backoff backoff;
+    private final AckQueue acks;
+    private final Link link;
+    /** When the next call may be made. */
+    private long notBefore;
+    private long sentAt;
+    private int timesUnknown;
+    private volatile boolean serving;
+    private volatile boolean registered;
+    /** The service may know of this session: a registration has been sent. */
+    private volatile boolean known;
+    private volatile boolean fenced;
+    private volatile boolean stopped;
+    private volatile Call call;
+    private volatile Call ack;
+
+    TaskSession(String kind, TaskAddress address, Map<String, String> config, Settings settings, BridgeClient client,
+        Pacer pacer, Backoff backoff, AckQueue acks) {
+        this.kind = kind;
+        this.address = address;
+        this.config = config;
+        this.settings = settings;
+        this.client = client;
+        this.pacer = pacer;
+        this.backoff = backoff;
+        this.acks = acks;
+        this.link = new Link(LOG, "Task " + address + " at " + settings);
+        this.notBefore = pacer.nowMs();
+    }
+
+    List<SourceRecord> poll() throws InterruptedException {
+        long end = pacer.nowMs() + HOLD_MS;
+        for (long left = HOLD_MS; left > 0 && !stopped; left = end - pacer.nowMs()) {
+            long delay = fenced ? HOLD_MS : notBefore - pacer.nowMs();
+            if (delay > 0) {
+                pacer.pause(Math.min(delay, left));
+                continue;
+            }
+            Answer answer = next(left);
+            if (answer == null || stopped) {
+                return null;
+            }
+            List<SourceRecord> records = handle(answer);
+            if (!records.isEmpty()) {
+                return records;
+            }
+        }
+        return null;
+    }
+
+    /** Tells what has been written, if the service is there; what could not be told stays queued. */
+    void flush() throws InterruptedException {
+        List<Map<String, Object>> written = acks.all();
+        if (written.isEmpty() || !serving || stopped) {
+            return;
+        }
+        Call flushing = client.ack(address, written);
+        ack = flushing;
+        Answer answer = flushing.await(COMMIT_MS);
+        flushing.cancel();
+        if (answer != null && answer.kind == Answer.Kind.OK) {
+            acks.taken(written);
+        }
+    }
+
+    /** From any thread: ends sleeps, aborts what is in flight, says good-bye if that is quick. */
+    void stop() {
+        stopped = true;
+        pacer.wake();
+        for (Call inFlight : new Call[] {call, ack}) {
+            if (inFlight != null) {
+                inFlight.cancel();
+            }
+        }
+        if (known && !fenced) {
+            try {
+                Call last = client.stopTask(address);
+                last.await(STOP_MS);
+                last.cancel();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+        client.close();
+    }
+
+    /** The answer to the call in flight, or to a new one; null if it is still to come. */
+    private Answer next(long left) throws InterruptedException {
+        if (call == null) {
+            sentAt = pacer.nowMs();
+            known = true;
+            call = registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS)
+                : client.startTask(address, kind, config);
+            if (stopped) {
+                call.cancel();
+            }
+        }
+        Answer answer = call.await(left);
+        if (answer != null) {
+            call = null;
+        }
+        return answer;
+    }
+
+    private List<SourceRecord> handle(Answer answer) {
+        switch (answer.kind) {
+            case OK:
+                return registered ? polled(answer) : registered();
+            case BAD_CONFIG:
+                throw new ConnectException(answer.words);
+            case CREDENTIALS:
+                throw new ConnectException(Validation.credentials(settings, answer));
+            case FENCED:
+                fenced = true;
+                serving = false;
+                link.fenced();
+                return List.of();
+            case UNKNOWN:
+                return unknown(answer);
+            default:
+                return lost(answer);
+        }
+    }
+
+    private List<SourceRecord> registered() {
+        registered = true;
+        return List.of();
+    }
+
+    private List<SourceRecord> polled(Answer answer) {
+        Object failure = answer.body.get("failure");
+        if (failure != null) {
+            throw new ConnectException(failure.toString());
+        }
+        List<SourceRecord> records;
+        try {
+            records = RecordCodec.records(answer.body);
+        } catch (RuntimeException notOfTheContract) {
+            return lost(Answer.away("an answer that is not of the contract's form"));
+        }
+        link.up();
+        backoff.reset();
+        serving = true;
+        timesUnknown = 0;
+        if (records.isEmpty()) {
+            notBefore = sentAt + EMPTY_MS;
+        }
+        return records;
+    }
+
+    /** A service that was restarted, or let the lease run out, is told again at once; then with back-off. */
+    private List<SourceRecord> unknown(Answer answer) {
+        registered = false;
+        serving = false;
+        return timesUnknown++ == 0 ? List.of() : lost(answer);
+    }
+
+    private List<SourceRecord> lost(Answer answer) {
+        serving = false;
+        link.lost(answer.words);
+        notBefore = pacer.nowMs() + backoff.next(answer.retryAfterMs);
+        return List.of();
+    }
+}

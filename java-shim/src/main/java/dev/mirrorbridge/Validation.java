@@ -1,0 +1,120 @@
+package dev.mirrorbridge;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.Config;
+import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.config.ConfigValue;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The check of a configuration: by its definition first, and only a clean one by the service. Connect knows errors
+ * but no warnings, so with the service away the local checks decide; what it rejects later is raised by the connector.
+ */
+final class Validation {
+    private static final Logger LOG = LoggerFactory.getLogger(Validation.class);
+    private static final long TIMEOUT_MS = 2_000;
+
+    private final Definition definition;
+    private final Map<String, String> props;
+    private final Map<String, ConfigValue> values = new LinkedHashMap<>();
+
+    private Validation(Definition definition, Map<String, String> props) {
+        this.definition = definition;
+        this.props = props;
+    }
+
+    static Config of(Definition definition, Map<String, String> props) {
+        Validation validation = new Validation(definition, BridgeSourceConnector.withoutNulls(props));
+        List<ConfigValue> local = definition.configDef.validate(validation.props);
+        local.forEach(value -> validation.values.put(value.name(), value));
+        if (local.stream().allMatch(value -> value.errorMessages().isEmpty())) {
+            validation.remotely();
+        }
+        return new Config(new ArrayList<>(validation.values.values()));
+    }
+
+    private void remotely() {
+        Settings settings;
+        try {
+            settings = Settings.from(props);
+        } catch (ConfigException e) {
+            error(keyIn(e.getMessage()), e.getMessage());
+            return;
+        }
+        String refusal = settings.refusal(props, definition);
+        if (refusal != null) {
+            error(Settings.URL, refusal);
+            return;
+        }
+        try (BridgeClient client = new BridgeClient(settings)) {
+            long timeout = Math.min(TIMEOUT_MS, settings.requestTimeoutMs);
+            Call call = client.validate(definition.kind, props, timeout);
+            Answer answer = call.await(timeout);
+            merge(answer == null ? Answer.away("no answer in time") : answer, settings);
+            call.cancel();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void merge(Answer answer, Settings settings) {
+        List<String[]> errors = new ArrayList<>();
+        Answer.Kind kind = answer.kind;
+        try {
+            if (kind == Answer.Kind.OK) {
+                collect((List<?>) answer.body.get("configs"), errors);
+            } else if (kind == Answer.Kind.BAD_CONFIG) {
+                for (Object item : (List<?>) answer.body.get("validation_errors")) {
+                    Map<?, ?> one = (Map<?, ?>) item;
+                    errors.add(new String[] {(String) one.get("key"), (String) one.get("message")});
+                }
+            } else if (kind == Answer.Kind.CREDENTIALS) {
+                errors.add(new String[] {Settings.TOKEN, credentials(settings, answer)});
+            }
+        } catch (ClassCastException | NullPointerException notOfTheContract) {
+            kind = Answer.Kind.AWAY;
+        }
+        if (kind == Answer.Kind.OK || !errors.isEmpty()) {
+            errors.forEach(one -> error(one[0], one[1]));
+        } else {
+            LOG.warn("{}: the service at {} could not check the configuration ({}); it passes on the local checks",
+                props.get("name"), settings, answer.words.isEmpty() ? "not the contract's form" : answer.words);
+        }
+    }
+
+    static String credentials(Settings settings, Answer answer) {
+        return "The service at " + settings + " refused " + Settings.TOKEN + ": " + answer.words;
+    }
+
+    private static void collect(List<?> configs, List<String[]> errors) {
+        for (Object config : configs) {
+            Map<?, ?> value = (Map<?, ?>) ((Map<?, ?>) config).get("value");
+            Object listed = value.get("errors");
+            for (Object message : listed == null ? List.of() : (List<?>) listed) {
+                errors.add(new String[] {(String) value.get("name"), (String) message});
+            }
+        }
+    }
+
+    /** Keys without a definition (client prefixes) get a value of their own; the configured value is not repeated. */
+    private void error(String key, String message) {
+        ConfigValue value = values.computeIfAbsent(key, ConfigValue::new);
+        if (!value.errorMessages().contains(message)) {
+            value.addErrorMessage(message);
+        }
+    }
+
+    /** Errors of {@link Settings} name a key of ours first. */
+    private static String keyIn(String message) {
+        for (String word : message.split("[^A-Za-z0-9.]+")) {
+            if (word.startsWith("bridge.") && !word.endsWith(".")) {
+                return word;
+            }
+        }
+        return Settings.URL;
+    }
+}

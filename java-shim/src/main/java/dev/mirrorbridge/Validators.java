@@ -1,0 +1,97 @@
+package dev.mirrorbridge;
+
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import java.util.regex.PatternSyntaxException;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigDef.Validator;
+import org.apache.kafka.common.config.ConfigException;
+
+/** The exported validators, with the words that Kafka's own use for the same mistake (those of 4.3, in any worker). */
+final class Validators {
+    private Validators() {
+    }
+
+    /** Null for none, and for a kind that this version doesn't know: the service checks everything once more. */
+    static Validator of(Map<?, ?> exported) {
+        if (exported == null) {
+            return null;
+        }
+        switch (String.valueOf(exported.get("kind"))) {
+            case "range":
+                return unlessNull(range((Number) exported.get("min"), (Number) exported.get("max")));
+            case "in":
+                return unlessNull(in((List<?>) exported.get("values"), exported.get("ignore_case")));
+            case "non_empty":
+                return unlessNull(new ConfigDef.NonEmptyString());
+            case "list":
+                boolean emptyAllowed = !Boolean.FALSE.equals(exported.get("allow_empty"));
+                return unlessNull((name, value) -> list(name, (List<?>) value, emptyAllowed));
+            case "pattern_list":
+                return unlessNull((name, value) -> patterns(name, (List<?>) value));
+            case "url":
+                return new BridgeUrl();
+            default:
+                return null;
+        }
+    }
+
+    private static Validator unlessNull(Validator validator) {
+        return (name, value) -> {
+            if (value != null) {
+                validator.ensureValid(name, value);
+            }
+        };
+    }
+
+    private static Validator range(Number min, Number max) {
+        return max == null ? ConfigDef.Range.atLeast(min)
+            : ConfigDef.Range.between(min == null ? Double.NEGATIVE_INFINITY : min, max);
+    }
+
+    private static Validator in(List<?> values, Object ignoreCase) {
+        String[] allowed = values.toArray(new String[0]);
+        Validator one = Boolean.TRUE.equals(ignoreCase) ? ConfigDef.CaseInsensitiveValidString.in(allowed)
+            : ConfigDef.ValidString.in(allowed);
+        return (name, value) -> {
+            for (Object item : value instanceof List ? (List<?>) value : List.of(value)) {
+                one.ensureValid(name, item);
+            }
+        };
+    }
+
+    private static void list(String name, List<?> values, boolean emptyAllowed) {
+        if (values.isEmpty() && !emptyAllowed) {
+            throw new ConfigException("Configuration '" + name
+                + "' must not be empty. Valid values include: any non-empty value");
+        }
+        if (new HashSet<Object>(values).size() < values.size()) {
+            throw new ConfigException("Configuration '" + name + "' values must not be duplicated.");
+        }
+        if (values.contains("")) {
+            throw new ConfigException("Configuration '" + name + "' values must not be empty.");
+        }
+    }
+
+    /** Stock joins the list to one pattern, so that "(a,b)" works there; what compiles joined is right here too. */
+    private static void patterns(String name, List<?> values) {
+        list(name, values, true);
+        try {
+            Pattern.compile(String.join("|", values.toArray(new String[0])));
+        } catch (PatternSyntaxException joined) {
+            PatternSyntaxException fault = joined;
+            for (Object value : values) {
+                try {
+                    Pattern.compile((String) value);
+                } catch (PatternSyntaxException alone) {
+                    fault = alone;
+                    break;
+                }
+            }
+            throw new ConfigException(name, fault.getPattern(), "Not a regular expression: " + fault.getDescription()
+                + " at position " + Math.max(fault.getIndex(), 0));
+        }
+    }
+}
