@@ -1,0 +1,106 @@
+"""The command `mirror-bridge`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bridge import PROTOCOL, VERSION
+
+app = typer.Typer(
+    name="mirror-bridge",
+    help="Kafka's MirrorMaker 2 as a Kafka Connect Python bridge.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+BAD_SETTINGS = 2
+CANNOT_START = 1
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8900].")] = None,
+    auth_token_file: Annotated[Path | None, typer.Option(help="File with the bearer token.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate chain.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM private key.")] = None,
+    tls_client_ca: Annotated[Path | None, typer.Option(help="PEM CA of client certificates.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error [info].")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json [text].")] = None,
+    pool_size: Annotated[int | None, typer.Option(help="Threads for what blocks [2].")] = None,
+    pool_queue: Annotated[int | None, typer.Option(help="Requests that may wait for a thread [32].")] = None,
+    max_body_bytes: Annotated[int | None, typer.Option(help="Largest request body [1048576].")] = None,
+    shutdown_grace_seconds: Annotated[float | None, typer.Option(help="Time to end in [10].")] = None,
+) -> None:
+    """Serve the HTTP contract and run the connectors' rounds.
+
+    Every option is also an environment variable: MIRROR_BRIDGE_PORT, MIRROR_BRIDGE_AUTH_TOKEN and so on; an
+    option wins. A token is given by the environment or by a file, never on the command line, where every
+    user sees it.
+    """
+    flags = {name: value for name, value in locals().items() if value is not None}
+    from bridge.settings import SettingsRejected, load_settings
+
+    try:
+        settings = load_settings(**flags)
+    except SettingsRejected as error:
+        _end(str(error), BAD_SETTINGS)
+    from bridge.service.serve import CannotListen, run
+
+    try:
+        run(settings)
+    except CannotListen as error:
+        _end(str(error), CANNOT_START)
+
+
+@app.command()
+def version() -> None:
+    """Print the version and that of the HTTP contract."""
+    typer.echo(f"mirror-bridge {VERSION} (protocol {PROTOCOL})")
+
+
+@app.command()
+def openapi(
+    path: Annotated[
+        Path | None, typer.Argument(help="File to write; standard output when not given.")
+    ] = None,
+) -> None:
+    """Write the OpenAPI document of the HTTP contract."""
+    from bridge.service.contract import contract
+
+    _write(path, contract())
+
+
+@app.command()
+def definitions(
+    root: Annotated[Path, typer.Argument(help="Root of the repository to write into.")] = Path("."),
+) -> None:
+    """Write every connector's keys, for the Java shim and for people; print the files that changed."""
+    from connectors.export import export_definitions
+
+    for changed in export_definitions(root):
+        typer.echo(changed)
+
+
+def _write(path: Path | None, text: str) -> None:
+    if path is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        _end(f"can't write {path}: {error.strerror}", CANNOT_START)
+
+
+def _end(line: str, code: int) -> None:
+    print(f"mirror-bridge: {line}", file=sys.stderr)  # noqa: T201
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,66 @@
+"""The FastAPI application over a Service. Making one starts nothing; its lifespan does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from bridge import VERSION
+from bridge.errors import BridgeError
+from bridge.service.failures import on_bridge_error, on_http_error, on_request_error
+from bridge.service.gate import Gate
+from bridge.service.metrics import Metrics, ServiceCollector
+from bridge.service.openapi import document
+from bridge.service.routes import connectors, groups, health, metrics, plugins, tasks
+from bridge.service.service import Service
+
+
+def create_app(
+    service: Service,
+    *,
+    token: str | None = None,
+    open_paths: Sequence[str] = ("/health", "/metrics"),
+    max_body: int = 1 << 20,
+) -> FastAPI:
+    """Everything that the application uses is given."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    app = FastAPI(
+        title="Mirror Bridge",
+        version=VERSION,
+        lifespan=lifespan,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    counted = Metrics()
+    counted.registry.register(
+        ServiceCollector(
+            service.table,
+            service.snapshots,
+            service.pool,
+            lambda: (service.engine.state, service.engine.restarts),
+        )
+    )
+    app.state.service = service
+    app.state.metrics = counted
+    for module in (plugins, connectors, tasks, groups, health, metrics):
+        app.include_router(module.router)
+    app.add_exception_handler(BridgeError, on_bridge_error)
+    app.add_exception_handler(RequestValidationError, on_request_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_middleware(Gate, token=token, open_paths=open_paths, max_body=max_body, metrics=counted)
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    return app

@@ -1,0 +1,104 @@
+"""Checking connector configurations: pure CPU and key store files, so in the bounded pool; secrets never
+come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bridge.errors import ConfigRejected, ErrorCode, NotFound
+from bridge.protocol.messages import PluginInfo, ValidateResponse
+from bridge.service.context import CheckContext
+from bridge.service.pool import BoundedPool
+from connectors.base import Kind
+from connectors.configdef import Type, ValidatedConfig
+from connectors.validated import describe
+
+Config = Mapping[str, str | None]
+LEAST_SECRET = 4
+"""Shorter values are not searched for in error texts: `a` would hide every a."""
+
+
+class Checker:
+    def __init__(self, context: CheckContext, pool: BoundedPool) -> None:
+        self._context = context
+        self._pool = pool
+
+    def plugins(self, version: str) -> list[PluginInfo]:
+        return [
+            PluginInfo(
+                kind=kind.kind,
+                connector_class=kind.connector_class,
+                version=version,
+                config=[describe(key) for key in kind.definition.keys.values()],
+            )
+            for kind in self._context.kinds.values()
+        ]
+
+    def kind(self, name: str) -> Kind:
+        kind = self._context.kinds.get(name)
+        if kind is None:
+            there = ", ".join(sorted(self._context.kinds)) or "none"
+            raise NotFound(
+                f"There is no connector kind {name}; there is {there}", code=ErrorCode.UNKNOWN_PLUGIN
+            )
+        return kind
+
+    async def validate(self, name: str, config: Config) -> ValidateResponse:
+        kind = self.kind(name)
+        answer = (await self._judged(kind, config)).response(kind.connector_class)
+        secrets = _secrets(kind, config)
+        if not secrets or not answer.error_count:
+            return answer
+        entries = [
+            entry.model_copy(
+                update={
+                    "value": entry.value.model_copy(
+                        update={"errors": [_without(secrets, text) for text in entry.value.errors]}
+                    )
+                }
+            )
+            for entry in answer.configs
+        ]
+        return answer.model_copy(update={"configs": entries})
+
+    async def accept(self, name: str, config: Config) -> None:
+        """Raises ConfigRejected with every error."""
+        kind = self.kind(name)
+        errors = (await self._judged(kind, config)).errors
+        if errors:
+            secrets = _secrets(kind, config)
+            raise ConfigRejected(
+                [replace(error, message=_without(secrets, error.message)) for error in errors]
+            )
+
+    async def _judged(self, kind: Kind, config: Config) -> ValidatedConfig:
+        def judge() -> ValidatedConfig:
+            try:
+                return kind.validate(config, self._context.clients)
+            except ConfigRejected as rejected:
+                return ValidatedConfig(()).with_errors(rejected.errors)
+
+        return await self._pool.run(judge)
+
+
+def _secrets(kind: Kind, config: Config) -> list[str]:
+    """Values that must not be shown: of PASSWORD keys, and of client properties that are named like
+    secrets."""
+    hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
+    found = {
+        value
+        for name, value in config.items()
+        if value and len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
+    }
+    return sorted(found, key=len, reverse=True)
+
+
+def looks_secret(key: str) -> bool:
+    return key.endswith(("password", "jaas.config", "secret", "token", "keystore.key"))
+
+
+def _without(secrets: list[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[hidden]")
+    return text

@@ -1,0 +1,21 @@
+"""The OpenAPI document without a service: parts that are made and never started."""
+
+from __future__ import annotations
+
+from bridge.service.app import create_app
+from bridge.service.context import CheckContext
+from bridge.service.openapi import text
+from bridge.service.serve import build_service
+from bridge.settings import Settings
+from connectors.ports import ClientCheck
+
+
+def contract() -> str:
+    """The document as it is checked in (bridge/protocol/openapi.json)."""
+    checks = CheckContext({}, _NoCheck())
+    return text(create_app(build_service(Settings.model_construct(), checks)))
+
+
+class _NoCheck(ClientCheck):
+    def check(self, props: object) -> tuple[()]:
+        return ()

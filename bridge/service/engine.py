@@ -1,0 +1,212 @@
+"""The parent's end: starts the rounds process, tells it what is wished, keeps what it says, starts it again
+when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from bridge.service.frames import (
+    Frame,
+    frame,
+    pack_desired,
+    read_frame,
+    unpack_groups,
+    unpack_note,
+    unpack_summary,
+)
+from bridge.service.snapshots import Snapshots
+from bridge.service.tasks import Desired
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF = 0.5
+MOST_BACKOFF = 30.0
+STEADY_SECONDS = 60.0
+SILENT_SECONDS = 10.0
+"""No beat for this long: shown as `stalled`."""
+HUNG_SECONDS = 120.0
+"""No beat for this long: killed and started again."""
+
+
+class EngineState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    STALLED = "stalled"
+    RESTARTING = "restarting"
+    STOPPED = "stopped"
+
+
+class Engine(Protocol):
+    """What the HTTP process needs of whatever runs the rounds."""
+
+    @property
+    def state(self) -> EngineState: ...
+
+    @property
+    def restarts(self) -> int: ...
+
+    async def start(self) -> None: ...
+
+    def apply(self, desired: Sequence[Desired]) -> None: ...
+
+    async def close(self, grace: float) -> None: ...
+
+
+class RoundsEngine:
+    """The rounds in a process of their own. `failed` is called with a connector's name when a failure is
+    new."""
+
+    def __init__(
+        self,
+        factory: str,
+        snapshots: Snapshots,
+        failed: Callable[[str], None],
+        log_level: str = "info",
+        log_format: str = "text",
+    ) -> None:
+        self._arguments = ("-P", "-m", "bridge.service.rounds", factory, log_level, log_format)
+        self._snapshots = snapshots
+        self._failed = failed
+        self._desired: Sequence[Desired] = ()
+        self._process: asyncio.subprocess.Process | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._state = EngineState.STOPPED
+        self._last_beat = 0.0
+        self.restarts = 0
+
+    @property
+    def state(self) -> EngineState:
+        if self._state is EngineState.RUNNING and self._silence() > SILENT_SECONDS:
+            return EngineState.STALLED
+        return self._state
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    async def start(self) -> None:
+        self._state = EngineState.STARTING
+        self._supervisor = asyncio.create_task(self._supervise(), name="supervisor")
+
+    def apply(self, desired: Sequence[Desired]) -> None:
+        self._desired = tuple(desired)
+        self._send(frame(Frame.DESIRED, pack_desired(self._desired)))
+
+    async def close(self, grace: float) -> None:
+        """Asks the process to end, and ends it when `grace` seconds have passed."""
+        self._state = EngineState.STOPPED
+        process = self._process
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.wait({self._supervisor})
+        if process is None or process.returncode is not None:
+            return
+        self._send(frame(Frame.STOP))
+        reader = asyncio.create_task(self._discard(process))
+        try:
+            await asyncio.wait_for(process.wait(), grace)
+        except TimeoutError:
+            log.warning("the rounds process did not end within %.1f s and is killed", grace)
+            process.kill()
+            await process.wait()
+        reader.cancel()
+
+    # -- the supervisor ----------------------------------------------------------------------------
+
+    async def _supervise(self) -> None:
+        loop = asyncio.get_running_loop()
+        backoff = FIRST_BACKOFF
+        while True:
+            began = loop.time()
+            told = await self._one_life()
+            if loop.time() - began > STEADY_SECONDS:
+                backoff = FIRST_BACKOFF
+            self._state = EngineState.RESTARTING
+            self.restarts += 1
+            log.error("the rounds process ended (%s) and is started again in %.1f s", told, backoff)
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, MOST_BACKOFF)
+
+    async def _one_life(self) -> str:
+        try:
+            # The child sees the modules that we see, wherever they were found.
+            search = os.pathsep.join(entry for entry in sys.path if entry)
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *self._arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": search},
+                limit=1 << 20,
+            )
+        except OSError as error:
+            return f"it could not be started: {error}"
+        self._process = process
+        self._last_beat = asyncio.get_running_loop().time()
+        self._send(frame(Frame.DESIRED, pack_desired(self._desired)))
+        watch = asyncio.create_task(self._watch(process), name="watch")
+        ended = False
+        try:
+            await self._listen(process)
+            code = await process.wait()
+            ended = True
+            return f"exit code {code}" if code >= 0 else f"signal {-code}"
+        except ValueError as error:
+            process.kill()
+            await process.wait()
+            ended = True
+            return f"it said what can't be read: {error}"
+        finally:
+            watch.cancel()
+            if ended:
+                self._process = None
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while True:
+            read = await read_frame(process.stdout)
+            if read is None:
+                return
+            kind, payload = read
+            self._last_beat = asyncio.get_running_loop().time()
+            if self._state is not EngineState.RUNNING:
+                self._state = EngineState.RUNNING
+                log.info("the rounds process runs", extra={"pid": process.pid})
+            if kind is Frame.GROUPS:
+                self._snapshots.groups(*unpack_groups(payload))
+                await asyncio.sleep(0)  # a whole round may wait in the pipe; requests go first
+            elif kind is Frame.SUMMARY:
+                name, generation, summary = unpack_summary(payload)
+                if self._snapshots.summary(name, generation, summary):
+                    self._failed(name)
+            elif kind is Frame.INSTANCE:
+                self._snapshots.note(unpack_note(payload))
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            if self._silence() > HUNG_SECONDS:
+                log.error("the rounds process has not turned for %.0f s and is killed", self._silence())
+                process.kill()
+                return
+
+    async def _discard(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        with contextlib.suppress(ValueError):
+            while await read_frame(process.stdout) is not None:
+                pass
+
+    def _send(self, data: bytes) -> None:
+        process = self._process
+        if process is not None and process.stdin is not None and not process.stdin.is_closing():
+            process.stdin.write(data)
+
+    def _silence(self) -> float:
+        return asyncio.get_running_loop().time() - self._last_beat

@@ -1,0 +1,199 @@
+"""What crosses between the HTTP process and the rounds process: length-prefixed frames over a pipe.
+
+    frame  := length u32 | kind u8 | payload
+    DESIRED (down)  JSON: all connectors, their configurations and assignments; replaces what was said before
+    STOP    (down)  empty: close everything and end
+    BEAT    (up)    empty, once a second: the loop turns
+    SUMMARY (up)    JSON
+    INSTANCE (up)   JSON: an instance started, or broke and waits
+    GROUPS  (up)    header length u32 | JSON header | the reports, compressed, one after the other
+
+A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field
+names: a report of one partition takes about 150 bytes instead of 330, and stays like that until somebody
+asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from bridge.protocol.messages import GroupReport
+from bridge.service.tasks import Desired
+from connectors.base import Assignment, Summary
+
+HEAD = struct.Struct(">IB")
+LONG = struct.Struct(">I")
+MOST_BYTES = 64 << 20
+BATCH = 100
+"""Groups in one frame: the HTTP process handles a frame in well under a millisecond."""
+
+_DICTIONARY = (
+    b'"target_state":"NOT_FOUND","STABLE","UNKNOWN","EMPTY","synced_at_ms":17"reason":"group_active_on_target"'
+    b'"record_gone""not_mirrored_yet""copy_not_found""target_ahead""truncated"{"group":"","connector":"","source":"",'
+    b'"target":"","task":0,"ready":true,"verdict":"pending","verdict":"bounded","bound":null,"target_offset":null,'
+    b'"evidence":"timestamp","ready":false,"verdict":"exact","bound":0,"target_state":"EMPTY","synced_at_ms":17'
+    b'"reason":null,"partitions":[{"topic":"","partition":0,"target_topic":"","committed":1,"target_offset":1,'
+    b'"written":null,"verdict":"exact","evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}},'
+    b'{"topic":"","partition":1,"target_topic":"","committed":1,"target_offset":1,"written":1,"verdict":"exact",'
+    b'"evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}}]}'
+)
+
+
+class Frame(IntEnum):
+    DESIRED = 1
+    STOP = 2
+    BEAT = 3
+    SUMMARY = 4
+    INSTANCE = 5
+    GROUPS = 6
+
+
+class PackedGroup(NamedTuple):
+    """A report as it is kept: what listings need, and the whole of it compressed. `blob` is None when it is
+    gone."""
+
+    group: str
+    task: int
+    ready: bool
+    verdict: str
+    bound: int | None
+    reason: str | None
+    partitions: int
+    blob: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceNote:
+    """How an instance fares. `error` is set while it is broken and waits `retry_in` seconds."""
+
+    name: str
+    generation: int
+    error: str | None = None
+    retry_in: float = 0.0
+    restarts: int = 0
+
+
+def frame(kind: Frame, payload: bytes = b"") -> bytes:
+    return HEAD.pack(len(payload), kind) + payload
+
+
+async def read_frame(reader: asyncio.StreamReader) -> tuple[Frame, bytes] | None:
+    """The next frame, or None at the end of the stream (a frame cut short counts as the end)."""
+    try:
+        length, kind = HEAD.unpack(await reader.readexactly(HEAD.size))
+        if length > MOST_BYTES:
+            raise ValueError(f"a frame of {length} bytes")
+        return Frame(kind), await reader.readexactly(length)
+    except asyncio.IncompleteReadError:
+        return None
+
+
+# -- desired state ---------------------------------------------------------------------------------
+
+
+def pack_desired(desired: Sequence[Desired]) -> bytes:
+    return json.dumps(
+        [
+            {
+                "name": item.name,
+                "kind": item.kind,
+                "config": dict(item.config),
+                "generation": item.generation,
+                "task_count": item.assignment.task_count,
+                "active": sorted(item.assignment.active),
+            }
+            for item in desired
+        ]
+    ).encode()
+
+
+def unpack_desired(payload: bytes) -> tuple[Desired, ...]:
+    return tuple(
+        Desired(
+            item["name"],
+            item["kind"],
+            item["config"],
+            item["generation"],
+            Assignment(item["task_count"], frozenset(item["active"])),
+        )
+        for item in json.loads(payload)
+    )
+
+
+# -- summaries and notes ---------------------------------------------------------------------------
+
+
+def pack_summary(name: str, generation: int, summary: Summary) -> bytes:
+    said = asdict(summary) | {"clusters_seen": sorted(summary.clusters_seen), "errors": list(summary.errors)}
+    return json.dumps([name, generation, said]).encode()
+
+
+def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
+    name, generation, said = json.loads(payload)
+    said["clusters_seen"] = frozenset(said["clusters_seen"])
+    said["errors"] = tuple(said["errors"])
+    return name, generation, Summary(**said)
+
+
+def pack_note(note: InstanceNote) -> bytes:
+    return json.dumps(asdict(note)).encode()
+
+
+def unpack_note(payload: bytes) -> InstanceNote:
+    said: dict[str, Any] = json.loads(payload)
+    return InstanceNote(**said)
+
+
+# -- group reports ---------------------------------------------------------------------------------
+
+
+def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
+    if report is None:
+        return PackedGroup(group, 0, False, "", None, None, 0, None)
+    squeeze = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
+    blob = squeeze.compress(report.model_dump_json().encode()) + squeeze.flush()
+    return PackedGroup(
+        group,
+        report.task,
+        report.ready,
+        report.verdict,
+        report.bound,
+        report.reason,
+        len(report.partitions),
+        blob,
+    )
+
+
+def unpack_report(blob: bytes) -> GroupReport:
+    loosen = zlib.decompressobj(-15, _DICTIONARY)
+    return GroupReport.model_validate_json(loosen.decompress(blob) + loosen.flush())
+
+
+def pack_groups(name: str, generation: int, groups: Sequence[PackedGroup]) -> bytes:
+    lines = [[*group[:-1], -1 if group.blob is None else len(group.blob)] for group in groups]
+    header = json.dumps([name, generation, lines]).encode()
+    return b"".join(
+        [LONG.pack(len(header)), header, *(group.blob for group in groups if group.blob is not None)]
+    )
+
+
+def unpack_groups(payload: bytes) -> tuple[str, int, list[PackedGroup]]:
+    (length,) = LONG.unpack_from(payload)
+    at = LONG.size + length
+    name, generation, lines = json.loads(payload[LONG.size : at])
+    groups: list[PackedGroup] = []
+    for *said, size in lines:
+        blob = None if size < 0 else payload[at : at + size]
+        at += max(size, 0)
+        groups.append(PackedGroup._make([*said, blob]))
+    return name, generation, groups
+
+
+Changed = Mapping[str, GroupReport | None]

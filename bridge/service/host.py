@@ -1,0 +1,130 @@
+"""One connector in the rounds process: makes its instance, keeps it running, makes it anew when told or
+when it broke."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from bridge.errors import ConfigRejected
+from bridge.service.context import RoundsContext
+from bridge.service.frames import InstanceNote
+from bridge.service.tasks import Desired
+from bridge.service.uplink import PipePublisher, Uplink
+from connectors.base import Instance, Summary
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF = 1.0
+MOST_BACKOFF = 60.0
+STEADY_SECONDS = 300.0
+"""An instance that ran this long starts its back-off from the beginning."""
+CLOSE_SECONDS = 5.0
+
+
+class Hosted:
+    """`want` says what is wished; `run` follows the wish until it is None."""
+
+    def __init__(self, desired: Desired, context: RoundsContext, uplink: Uplink) -> None:
+        self._desired: Desired | None = desired
+        self._context = context
+        self._uplink = uplink
+        self._wished = asyncio.Event()
+        self._name = desired.name
+        self._restarts = 0
+
+    def want(self, desired: Desired | None) -> None:
+        if desired != self._desired:
+            self._desired = desired
+            self._wished.set()
+
+    async def run(self) -> None:
+        backoff = FIRST_BACKOFF
+        while (desired := self._desired) is not None:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            error = await self._one_life(desired)
+            if error is None:
+                backoff = FIRST_BACKOFF
+                continue
+            if loop.time() - began > STEADY_SECONDS:
+                backoff = FIRST_BACKOFF
+            self._restarts += 1
+            log.error(
+                "instance broke and is made anew in %.0f s: %s",
+                backoff,
+                error,
+                exc_info=error if not isinstance(error, ConfigRejected) else None,
+                extra={"connector": self._name},
+            )
+            self._uplink.note(
+                InstanceNote(self._name, desired.generation, _words(error), backoff, self._restarts)
+            )
+            await self._pause(desired, backoff)
+            backoff = min(backoff * 2, MOST_BACKOFF)
+
+    async def _one_life(self, desired: Desired) -> Exception | None:
+        """From making an instance to closing it; an error, or None when another one is wished."""
+        publisher = PipePublisher(self._uplink, desired.name, desired.generation)
+        kind = self._context.kinds[desired.kind]
+        try:
+            instance = kind.create(desired.name, desired.config, self._context.clusters, publisher)
+        except ConfigRejected as error:
+            publisher.summary(Summary(failure=str(error)))
+            return error
+        except Exception as error:
+            return error
+        log.info("instance started", extra={"connector": self._name})
+        self._uplink.note(InstanceNote(self._name, desired.generation, restarts=self._restarts))
+        running: asyncio.Task[None] | None = None
+        try:
+            instance.assign(desired.assignment)
+            running = asyncio.create_task(instance.run(), name=f"rounds of {self._name}")
+            return await self._follow(desired, instance, running)
+        except Exception as error:
+            return error
+        finally:
+            await self._end(instance, running)
+
+    async def _follow(
+        self, desired: Desired, instance: Instance, running: asyncio.Task[None]
+    ) -> Exception | None:
+        while True:
+            wished = asyncio.create_task(self._wished.wait())
+            try:
+                await asyncio.wait({running, wished}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                wished.cancel()
+            if running.done():
+                running.result()
+                return RuntimeError("its rounds ended unasked")
+            self._wished.clear()
+            now = self._desired
+            if now is None or now.generation != desired.generation:
+                return None
+            if now.assignment != desired.assignment:
+                instance.assign(now.assignment)
+            desired = now
+
+    async def _end(self, instance: Instance, running: asyncio.Task[None] | None) -> None:
+        if running is not None:
+            running.cancel()
+            await asyncio.wait({running}, timeout=CLOSE_SECONDS)
+        try:
+            await asyncio.wait_for(instance.close(), CLOSE_SECONDS)
+        except Exception as error:
+            log.warning("instance did not close: %r", error, extra={"connector": self._name})
+        log.info("instance ended", extra={"connector": self._name})
+
+    async def _pause(self, desired: Desired, seconds: float) -> None:
+        """The back-off; cut short when another generation, or none, is wished."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._desired is not None and self._desired.generation == desired.generation:
+                    await self._wished.wait()
+                    self._wished.clear()
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,48 @@
+"""/health: for probes and people. Answers from snapshots, in milliseconds, whatever the clusters do."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Response
+
+from bridge import VERSION
+from bridge.protocol.messages import ErrorBody, Health, Live, Ready
+from bridge.service.names import TheService
+from bridge.service.routes.connectors import statuses
+from bridge.service.status import overall, readiness
+
+router = APIRouter(prefix="/health", tags=["health"])
+_TOKEN = {"model": ErrorBody, "description": "Only where /health was taken out of the open paths"}
+
+
+@router.get("/live", responses={401: _TOKEN})
+async def live() -> Live:
+    """The process's loop turns."""
+    return Live(status="ok")
+
+
+@router.get(
+    "/ready",
+    responses={401: _TOKEN, 503: {"model": Ready, "description": "Not ready; says what is waited for"}},
+)
+async def ready(service: TheService, response: Response) -> Ready:
+    """A connector is known, the rounds process runs, and every active connector has seen both clusters."""
+    pairs = ((known, service.snapshots.connector(known.name)) for known in service.table)
+    answer = readiness(pairs, service.engine.state)
+    if answer.waiting_for:
+        response.status_code = 503
+    return answer
+
+
+@router.get("", responses={401: _TOKEN})
+async def health(service: TheService) -> Health:
+    """Everything at once: per connector and task the last success, the verdicts, the errors that last."""
+    known = statuses(service)
+    return Health(
+        status=overall(known, service.engine.state),
+        version=VERSION,
+        uptime_seconds=round(time.monotonic() - service.began, 1),
+        rounds_process=service.engine.state,
+        connectors=known,
+    )

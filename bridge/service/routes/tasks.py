@@ -1,0 +1,65 @@
+"""/v1/connectors/{name}/tasks/{n}: what the shim's tasks say, over and over."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from bridge.protocol.messages import Accepted, AckRequest, PollRequest, PollResponse, StartTask, StopTask
+from bridge.service.bodies import accepts, read
+from bridge.service.failures import declares
+from bridge.service.gate import HELD
+from bridge.service.names import ConnectorName, TaskIndex, TheService
+
+router = APIRouter(prefix="/v1/connectors/{name}/tasks/{n}", tags=["tasks"])
+
+
+@router.put("", responses=declares(400, 404, 409, 413, 503), openapi_extra=accepts(StartTask))
+async def start(
+    name: ConnectorName,
+    n: TaskIndex,
+    service: TheService,
+    body: Annotated[StartTask, Depends(read(StartTask))],
+) -> Accepted:
+    """The task has started, with the whole configuration: a service that was just started needs nothing
+    else."""
+    return await service.start_task(name, n, body)
+
+
+@router.delete("", responses=declares(404, 409, 413), openapi_extra=accepts(StopTask))
+async def stop(
+    name: ConnectorName, n: TaskIndex, service: TheService, body: Annotated[StopTask, Depends(read(StopTask))]
+) -> Accepted:
+    """The task has stopped; its groups go to the tasks that are left."""
+    return service.stop_task(name, n, body.session)
+
+
+@router.post(
+    "/poll",
+    response_model=PollResponse,
+    responses=declares(404, 409, 413),
+    openapi_extra=accepts(PollRequest),
+)
+async def poll(
+    request: Request,
+    name: ConnectorName,
+    n: TaskIndex,
+    service: TheService,
+    body: Annotated[PollRequest, Depends(read(PollRequest))],
+) -> Response:
+    """Renews the lease; held for `wait_ms` at most while there is nothing to say."""
+    answer = await service.poll(name, n, body)
+    request.scope[HELD] = answer.held_ms
+    return Response(answer.model_dump_json(), media_type="application/json")
+
+
+@router.post("/ack", responses=declares(404, 409, 413), openapi_extra=accepts(AckRequest))
+async def ack(
+    name: ConnectorName,
+    n: TaskIndex,
+    service: TheService,
+    body: Annotated[AckRequest, Depends(read(AckRequest))],
+) -> Accepted:
+    """Connect has written these records. Renews the lease."""
+    return service.ack(name, n, body.session)

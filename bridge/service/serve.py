@@ -1,0 +1,141 @@
+"""`mirror-bridge serve`: puts the parts together, listens, and ends in good order on SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import uvicorn
+from fastapi import FastAPI
+
+from bridge import VERSION
+from bridge.service.app import create_app
+from bridge.service.checking import Checker
+from bridge.service.context import CheckContext
+from bridge.service.engine import RoundsEngine
+from bridge.service.holds import Holds
+from bridge.service.logs import set_up_logs
+from bridge.service.pool import BoundedPool
+from bridge.service.service import Service
+from bridge.service.snapshots import Snapshots
+from bridge.service.tasks import TaskTable
+from bridge.service.wiring import ROUNDS_FACTORY, check_context
+from bridge.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SWITCH_SECONDS = 0.0005
+"""A thread of the pool gives the event loop its turn after this time, not after Python's 5 ms."""
+HTTP_SHARE = 0.3
+"""Part of the shutdown grace that open requests may take; the rest is for the rounds process."""
+
+
+class CannotListen(Exception):
+    """The address can't be had; the text is one line."""
+
+
+def build_service(settings: Settings, checks: CheckContext, factory: str = ROUNDS_FACTORY) -> Service:
+    snapshots, holds = Snapshots(), Holds()
+    pool = BoundedPool(settings.pool_size, settings.pool_queue)
+    return Service(
+        table=TaskTable(lambda: time.monotonic() * 1000),
+        snapshots=snapshots,
+        engine=RoundsEngine(factory, snapshots, holds.wake, settings.log_level, settings.log_format),
+        checker=Checker(checks, pool),
+        pool=pool,
+        holds=holds,
+        grace=settings.shutdown_grace_seconds * (1 - HTTP_SHARE) - 0.5,
+    )
+
+
+def run(settings: Settings, checks: CheckContext | None = None, factory: str = ROUNDS_FACTORY) -> None:
+    """Serves until told to end. Raises CannotListen before anything is started."""
+    set_up_logs(settings.log_level, settings.log_format)
+    listener = _listen(settings)
+    service = build_service(settings, checks or check_context(), factory)
+    app = create_app(
+        service, token=settings.token(), open_paths=settings.open_paths, max_body=settings.max_body_bytes
+    )
+    sys.setswitchinterval(SWITCH_SECONDS)
+    server = DrainingServer(_config(app, settings), service)
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if settings.tls_cert is None else "https"
+    shown = f"[{host}]" if ":" in host else host
+    log.info("Mirror Bridge %s listens on %s://%s:%d", VERSION, scheme, shown, port)
+    if (exposed := settings.exposed()) is not None:
+        log.warning("%s", exposed)
+    asyncio.run(server.serve([listener]))
+    log.info("ended")
+
+
+class DrainingServer(uvicorn.Server):
+    """uvicorn's server, ending with exit code 0 and answering held polls before it waits for open
+    requests."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        # What is there now stays: the collector need not walk it in the middle of a poll.
+        gc.collect()
+        gc.freeze()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        log.info("ending: %d polls are held", self._service.holds.held)
+        self._service.holds.drain()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn raises the signal again after its shutdown, which makes an orderly end look like a
+        crash."""
+        loop = asyncio.get_running_loop()
+        for which in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(which, self.handle_exit, which, None)
+        yield
+
+
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, int(settings.shutdown_grace_seconds * HTTP_SHARE)),
+    )
+    config.load()
+    config.ssl = settings.ssl_context()
+    return config
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        # Listening now: a port that somebody else listens on is told here, not by a stack trace later.
+        listener.listen(2048)
+        listener.setblocking(False)
+    except OSError as error:
+        raise CannotListen(
+            f"can't listen on {settings.host}:{settings.port}: {error.strerror or error}"
+        ) from None
+    return listener

@@ -1,0 +1,185 @@
+"""What the routes do, over the task table, the snapshots and the engine. One object a process, on one event
+loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from dataclasses import dataclass, field
+
+from bridge import PROTOCOL, VERSION
+from bridge.errors import BridgeError, ErrorCode
+from bridge.protocol.messages import (
+    Accepted,
+    PollRequest,
+    PollResponse,
+    StartConnector,
+    StartTask,
+)
+from bridge.service.checking import Checker
+from bridge.service.engine import Engine
+from bridge.service.holds import Holds
+from bridge.service.outbox import Outbox
+from bridge.service.pool import BoundedPool
+from bridge.service.snapshots import Snapshots
+from bridge.service.tasks import Config, Connector, Desired, TaskTable, comparable
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Service:
+    """`now_ms` of the table and `began` are of the monotonic clock."""
+
+    table: TaskTable
+    snapshots: Snapshots
+    engine: Engine
+    checker: Checker
+    pool: BoundedPool
+    holds: Holds
+    grace: float = 10.0
+    outbox: Outbox = field(default_factory=Outbox)
+    began: float = field(default_factory=time.monotonic)
+    _told: tuple[Desired, ...] = ()
+    _ticker: asyncio.Task[None] | None = None
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        await self.engine.start()
+        self._ticker = asyncio.create_task(self._tick(), name="leases")
+
+    async def close(self) -> None:
+        self.holds.drain()
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ticker
+        await self.engine.close(self.grace)
+        self.pool.close()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            try:
+                self.expire()
+            except Exception:
+                log.exception("leases could not be looked at")
+
+    def expire(self) -> None:
+        for lapsed in self.table.expire():
+            if lapsed.task is None:
+                self.snapshots.forget(lapsed.name)
+                self.outbox.forget(lapsed.name)
+                log.info("connector was idle for a day and is forgotten", extra={"connector": lapsed.name})
+            else:
+                log.info(
+                    "task has not polled for its lease and is stopped",
+                    extra={"connector": lapsed.name, "task": lapsed.task},
+                )
+        self._tell()
+
+    def _tell(self) -> None:
+        desired = self.table.desired()
+        if desired != self._told:
+            self._told = desired
+            self.engine.apply(desired)
+
+    # -- connectors and tasks ----------------------------------------------------------------------
+
+    async def start_connector(self, name: str, body: StartConnector) -> Accepted:
+        check_protocol(body.protocol)
+        await self._accept(name, body.kind, body.config)
+        before = self.table.get(name)
+        session = before.session if before is not None else ""
+        known = self.table.start_connector(name, body.session, body.kind, body.config)
+        if body.session > session:
+            log.info("connector started, session %s", body.session, extra={"connector": name})
+        self._tell()
+        return _accepted(known, None)
+
+    def stop_connector(self, name: str, session: str) -> Accepted:
+        stopped = self.table.connector(name).stopped
+        known = self.table.stop_connector(name, session)
+        if not stopped:
+            log.info("connector stopped, session %s", session, extra={"connector": name})
+        return _accepted(known, None)
+
+    async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:
+        check_protocol(body.protocol)
+        await self._accept(name, body.kind, body.config)
+        fresh = self.table.start_task(name, index, body.session, body.kind, body.task_count, body.config)
+        if fresh:
+            log.info("task started, session %s", body.session, extra={"connector": name, "task": index})
+            if self.snapshots.connector(name).summary.failure is not None:
+                # An operator has restarted a failed task: the old failure must not fail it again unasked.
+                self.snapshots.renew(name)
+                self.table.renew(name)
+            self.holds.wake(name)  # an older session of the task is told at once
+        self._tell()
+        return _accepted(self.table.connector(name), index)
+
+    def stop_task(self, name: str, index: int, session: str) -> Accepted:
+        known = self.table.stop_task(name, index, session)
+        log.info("task stopped, session %s", session, extra={"connector": name, "task": index})
+        self.holds.wake(name)
+        self._tell()
+        return _accepted(known, index)
+
+    async def poll(self, name: str, index: int, body: PollRequest) -> PollResponse:
+        self._renew_lease(name, index, body.session)
+        records = self.outbox.take(name, index, body.max_records)
+        held = 0.0
+        if not records and self._failure(name) is None:
+            began = time.perf_counter()
+            await self.holds.wait(name, body.wait_ms)
+            held = (time.perf_counter() - began) * 1000
+            self._renew_lease(name, index, body.session)
+            records = self.outbox.take(name, index, body.max_records)
+        return PollResponse(records=records, failure=self._failure(name), held_ms=round(held, 3))
+
+    def ack(self, name: str, index: int, session: str) -> Accepted:
+        known = self.table.poll(name, index, session)
+        self._tell()
+        return _accepted(known, index)
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    async def _accept(self, name: str, kind: str, config: Config) -> None:
+        """A configuration that is known already was checked already: ten tasks of one connector cost one
+        check."""
+        known = self.table.get(name)
+        if known is not None and known.kind == kind and comparable(known.config) == comparable(config):
+            return
+        await self.checker.accept(kind, config)
+
+    def _renew_lease(self, name: str, index: int, session: str) -> None:
+        before = self.table.version
+        self.table.poll(name, index, session)
+        if self.table.version != before:
+            log.info("task polls again", extra={"connector": name, "task": index})
+            self._tell()
+
+    def _failure(self, name: str) -> str | None:
+        return self.snapshots.connector(name).summary.failure
+
+
+class ProtocolRejected(BridgeError):
+    code = ErrorCode.UNSUPPORTED_PROTOCOL
+    status = 400
+
+
+def check_protocol(theirs: int) -> None:
+    if abs(theirs - PROTOCOL) > 1:
+        raise ProtocolRejected(
+            f"The shim speaks protocol {theirs}, this service ({VERSION}) protocol {PROTOCOL}: "
+            "they may differ by one. Upgrade the older of the two."
+        )
+
+
+def _accepted(known: Connector, task: int | None) -> Accepted:
+    return Accepted(name=known.name, task=task, lease_ms=known.lease_ms, version=VERSION, protocol=PROTOCOL)

@@ -1,0 +1,95 @@
+"""The child's end of the pipe: what instances publish is packed at once, coalesced, and sent as the pipe
+takes it.
+
+A slow reader makes nothing block and nothing grow: per group and per connector only the newest word waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from bridge.protocol.messages import GroupReport
+from bridge.service.frames import (
+    BATCH,
+    Frame,
+    InstanceNote,
+    PackedGroup,
+    frame,
+    pack_groups,
+    pack_note,
+    pack_report,
+    pack_summary,
+)
+from connectors.base import Summary
+
+BEAT_SECONDS = 1.0
+
+
+class Uplink:
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._notes: list[InstanceNote] = []
+        self._groups: dict[tuple[str, int], dict[str, PackedGroup]] = {}
+        self._summaries: dict[tuple[str, int], Summary] = {}
+        self._said = asyncio.Event()
+
+    def note(self, note: InstanceNote) -> None:
+        self._notes.append(note)
+        self._said.set()
+
+    def groups(self, name: str, generation: int, changed: Mapping[str, GroupReport | None]) -> None:
+        waiting = self._groups.setdefault((name, generation), {})
+        for group, report in changed.items():
+            waiting[group] = pack_report(group, report)
+        self._said.set()
+
+    def summary(self, name: str, generation: int, summary: Summary) -> None:
+        self._summaries[name, generation] = summary
+        self._said.set()
+
+    async def send(self) -> None:
+        """Until cancelled, or until the parent has gone (ConnectionError)."""
+        while True:
+            await self._said.wait()
+            self._said.clear()
+            await self.flush()
+
+    async def flush(self) -> None:
+        notes, self._notes = self._notes, []
+        for note in notes:
+            self._writer.write(frame(Frame.INSTANCE, pack_note(note)))
+        # Summaries are taken first and sent last: a summary never overtakes the groups that were published
+        # before it.
+        summaries, self._summaries = self._summaries, {}
+        groups, self._groups = self._groups, {}
+        for (name, generation), changed in groups.items():
+            packed = list(changed.values())
+            for start in range(0, len(packed), BATCH):
+                self._writer.write(
+                    frame(Frame.GROUPS, pack_groups(name, generation, packed[start : start + BATCH]))
+                )
+                await self._writer.drain()
+        for (name, generation), summary in summaries.items():
+            self._writer.write(frame(Frame.SUMMARY, pack_summary(name, generation, summary)))
+        await self._writer.drain()
+
+    async def beat(self) -> None:
+        while True:
+            self._writer.write(frame(Frame.BEAT))
+            await asyncio.sleep(BEAT_SECONDS)
+
+
+class PipePublisher:
+    """`connectors.base.Publisher` of one instance."""
+
+    def __init__(self, uplink: Uplink, name: str, generation: int) -> None:
+        self._uplink = uplink
+        self._name = name
+        self._generation = generation
+
+    def summary(self, summary: Summary) -> None:
+        self._uplink.summary(self._name, self._generation, summary)
+
+    def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
+        self._uplink.groups(self._name, self._generation, changed)

@@ -1,0 +1,24 @@
+"""The only place where the service meets its adapters. Importing it opens and imports nothing of Kafka."""
+
+from __future__ import annotations
+
+from bridge.service.context import CheckContext, RoundsContext
+
+ROUNDS_FACTORY = "bridge.service.wiring:rounds_context"
+
+
+def rounds_context() -> RoundsContext:
+    """Called in the rounds process, inside its running event loop."""
+    from bridge.kafka.clusters import KafkaClusters
+    from connectors.registry import KINDS
+
+    clusters = KafkaClusters()
+    return RoundsContext(KINDS, clusters, clusters.close)
+
+
+def check_context() -> CheckContext:
+    """Called in the HTTP process: definitions and checks, no client."""
+    from bridge.kafka.client_config import StaticClientCheck
+    from connectors.registry import KINDS
+
+    return CheckContext(KINDS, StaticClientCheck())
