@@ -1,0 +1,269 @@
+"""Random histories of a mirrored partition, with the truth kept beside them: the brute-force model of both logs.
+
+Every target record knows the source offset that it is a copy of (None: a foreign writer's). Logs answer reads like a
+broker: whole batches, from the one that holds the offset asked for, at least one and about `max_bytes` of them.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+
+from bridge.translation.lookups import FindTime, Need, Read, Window
+from bridge.translation.model import Side
+from bridge.translation.stretch import LogBounds
+
+RECORD_BYTES = 100
+ACTIVE = 12
+"""Records at the end of a log that its cleaner leaves alone: the active segment."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What may happen in a history."""
+
+    transactions: bool = False
+    aborts: bool = False
+    mirror_committed: bool = False
+    """The mirror copies committed data only."""
+    told: bool = False
+    """… and translation was told so."""
+    lag: bool = False
+    latest: bool = False
+    source_retention: bool = False
+    target_retention: bool = False
+    source_compaction: bool = False
+    target_compaction: bool = False
+    duplicates: bool = False
+    foreign: bool = False
+    target_transactions: bool = False
+    twins: bool = False
+    out_of_order: bool = False
+    negative: bool = False
+    far_future: bool = False
+    identical_burst: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A record in a log; `origin` on the target: the source offset it is a copy of."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    origin: int | None = None
+    control: bool = False
+    aborted: bool = False
+    batch: int = 0
+
+
+@dataclass
+class Log:
+    rows: list[Row] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    batches: int = 0
+
+    def append(self, rows: list[Row]) -> None:
+        self.batches += 1
+        for row in rows:
+            self.rows.append(replace(row, offset=self.end, batch=self.batches))
+            self.end += 1
+
+    def retain_from(self, start: int) -> None:
+        self.start = max(self.start, min(start, self.end))
+        self.rows = [row for row in self.rows if row.offset >= self.start]
+
+    def compact(self, clean_end: int) -> None:
+        """Drops every keyed record below `clean_end` that has a later one with its key below it."""
+        clean_end = min(clean_end, self.end - ACTIVE)
+        newest = {row.key: row.offset for row in self.rows if row.offset < clean_end and not row.control}
+        self.rows = [
+            row
+            for row in self.rows
+            if row.offset >= clean_end or row.control or row.key is None or newest[row.key] == row.offset
+        ]
+
+    def data(self, committed_only: bool) -> list[Row]:
+        return [row for row in self.rows if not row.control and not (committed_only and row.aborted)]
+
+    def bounds(self) -> LogBounds:
+        return LogBounds(self.start, self.end)
+
+
+class History:
+    """A partition on both sides, and the mirror between them, driven by one seeded random source."""
+
+    def __init__(self, kind: Kind, seed: str) -> None:
+        self.kind = kind
+        self.random = random.Random(seed)
+        self.source, self.target = Log(), Log()
+        self.position = 0
+        self.reached = 0
+        """The furthest position of the mirror ever: that it may go back and copy again nobody can foresee."""
+        self.clock = 1_000
+        self.serial = 0
+        self.reads = 0
+        self.times = 0
+        if kind.latest and self.random.random() < 0.8:
+            for _ in range(self.random.randint(1, 6)):
+                self.produce()
+            self.position = self.reached = self.source.end
+        for _ in range(self.random.randint(4, 22)):
+            self.step()
+        if not kind.lag:
+            self.mirror(1 << 30)
+
+    # -- what may happen ------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        kind, chance = self.kind, self.random.random()
+        self.produce()
+        if chance < 0.75:
+            self.mirror(self.random.randint(1, 12))
+        if kind.duplicates and self.random.random() < 0.2:
+            self.position = max(self.source.start, self.position - self.random.randint(1, 10))
+        if kind.foreign and self.random.random() < 0.25:
+            self.serial += 1
+            self.target.append([Row(0, self.clock, b"f", b"foreign-%d" % self.serial)])
+        if kind.source_retention and self.random.random() < 0.12:
+            self.source.retain_from(self.source.start + self.random.randint(1, 15))
+        if kind.target_retention and self.random.random() < 0.12:
+            self.target.retain_from(self.target.start + self.random.randint(1, 15))
+        if kind.source_compaction and self.random.random() < 0.2:
+            # Of identical twins with one key the cleaner keeps the last. Where it runs ahead of the mirror, what the
+            # mirror copied before is not to be told from what is left: the one case that nothing in the logs shows.
+            ahead = self.position if kind.twins or kind.identical_burst else self.source.end
+            self.source.compact(self.random.randint(self.source.start, max(self.source.start, ahead)))
+        if kind.target_compaction and self.random.random() < 0.2:
+            self.target.compact(self.random.randint(self.target.start, self.target.end))
+
+    def produce(self) -> None:
+        kind = self.kind
+        rows = [self.record() for _ in range(self.random.randint(1, 6))]
+        if kind.twins and self.random.random() < 0.5:
+            recent = (self.source.data(False)[-4:] + rows)[-6:]
+            rows.insert(self.random.randint(0, min(2, len(rows))), replace(self.random.choice(recent), offset=0))
+        if kind.identical_burst and self.random.random() < 0.3:
+            rows += [rows[-1]] * self.random.randint(1, 5)
+        aborted = kind.aborts and self.random.random() < 0.3
+        if kind.transactions or aborted:
+            self.source.append([replace(row, aborted=aborted) for row in rows])
+            self.source.append([Row(0, self.clock, None, None, control=True)])
+        else:
+            self.source.append([replace(row, aborted=False) for row in rows])
+
+    def record(self) -> Row:
+        kind = self.kind
+        self.clock += self.random.choice([0, 0, 0, 1, 1, 5, 40])
+        stamp = self.clock
+        if kind.out_of_order:
+            stamp -= self.random.randint(0, 30)
+        if kind.negative and self.random.random() < 0.1:
+            stamp = -self.random.randint(1, 3)
+        if kind.far_future and self.random.random() < 0.05:
+            stamp = 1_900_000_000_000 + self.random.randint(0, 9)
+        self.serial += 1
+        compacting = kind.source_compaction or kind.target_compaction
+        key = b"k%d" % self.random.randint(0, 7) if compacting or self.random.random() < 0.7 else None
+        value = None if key and self.random.random() < 0.05 else b"v%d" % self.serial
+        headers = (("h", b"%d" % self.serial),) if value is None or self.random.random() < 0.1 else ()
+        return Row(0, stamp, key, value, headers)
+
+    def mirror(self, count: int) -> None:
+        if self.position < self.source.start:
+            self.position = self.source.start
+        copied: list[Row] = []
+        for row in self.source.rows:
+            if row.offset < self.position:
+                continue
+            if len(copied) >= count:
+                break
+            self.position = row.offset + 1
+            if row.control or (row.aborted and self.kind.mirror_committed):
+                continue
+            copied.append(replace(row, origin=row.offset, aborted=False))
+        else:
+            self.position = max(self.position, self.source.end)
+        self.reached = max(self.reached, self.position)
+        while copied:
+            size = self.random.randint(1, 6)
+            part, copied = copied[:size], copied[size:]
+            if self.kind.target_transactions:
+                if self.random.random() < 0.2:
+                    self.target.append([replace(row, aborted=True) for row in part])
+                    self.target.append([Row(0, self.clock, None, None, control=True)])
+                self.target.append(part)
+                self.target.append([Row(0, self.clock, None, None, control=True)])
+            else:
+                self.target.append(part)
+
+    # -- what translation asks --------------------------------------------------------------------------------------
+
+    @property
+    def committed_only(self) -> bool:
+        return self.kind.mirror_committed and self.kind.told
+
+    def answer(self, need: Need) -> Window | int | None:
+        log = self.source if need.side is Side.SOURCE else self.target
+        committed_only = self.committed_only if need.side is Side.SOURCE else True
+        if isinstance(need, FindTime):
+            assert need.timestamp >= 0
+            self.times += 1
+            found = (row.offset for row in log.data(committed_only) if row.timestamp >= need.timestamp)
+            return next(found, None)
+        return self.read(log, need, committed_only)
+
+    def read(self, log: Log, need: Read, committed_only: bool) -> Window:
+        assert log.start <= need.offset <= log.end, f"out of range: {need} in [{log.start}, {log.end}]"
+        self.reads += 1
+        batches: dict[int, list[Row]] = {}
+        for row in log.rows:
+            batches.setdefault(row.batch, []).append(row)
+        rows: list[Row] = []
+        size = 0
+        cut = log.end
+        for batch in batches.values():
+            if batch[-1].offset < need.offset:
+                continue
+            if rows and size + len(batch) * RECORD_BYTES > need.max_bytes:
+                cut = batch[0].offset
+                break
+            rows += batch
+            size += len(batch) * RECORD_BYTES
+        data = [r for r in rows if not r.control and not (committed_only and r.aborted)]
+        # What follows the last batch returned is known only up to its last offset, as with a broker.
+        end = rows[-1].offset + 1 if rows and cut < log.end else (rows[-1].offset + 1 if rows else log.end)
+        return Window(min(need.offset, rows[0].offset) if rows else need.offset, end, data)
+
+    # -- the truth ----------------------------------------------------------------------------------------------------
+
+    def visible(self) -> list[Row]:
+        return self.target.data(True)
+
+    def first_unprocessed(self, offset: int, at_or_after: int = 0) -> int | None:
+        """The first place at or after `at_or_after` of a copy of a source record at or after `offset`."""
+        places = (
+            row.offset
+            for row in self.visible()
+            if row.offset >= at_or_after and row.origin is not None and row.origin >= offset
+        )
+        return next(places, None)
+
+    def skipped(self, offset: int, answer: int) -> list[int]:
+        """Source offsets at or after `offset` that the target holds only below `answer`."""
+        held = {row.origin for row in self.visible() if row.origin is not None and row.origin >= offset}
+        ahead = {row.origin for row in self.visible() if row.offset >= answer}
+        return sorted(held - ahead)
+
+    def reread(self, offset: int, answer: int) -> int:
+        """Records that a reader from `answer` reads although a group committed at `offset` had processed them (or
+        that are no copies), before its first unprocessed one; those still to be mirrored for the first time included."""
+        first = self.first_unprocessed(offset, answer)
+        if first is not None:
+            return sum(answer <= row.offset < first for row in self.visible())
+        held = sum(row.offset >= answer for row in self.visible())
+        to_come = sum(self.reached <= row.offset < offset for row in self.source.data(self.kind.mirror_committed))
+        return held + to_come
