@@ -46,7 +46,7 @@ public abstract class BridgeSourceConnector extends SourceConnector {
     public void start(Map<String, String> given) {
         props = Map.copyOf(withoutNulls(given));
         Settings settings = settings(props, definition());
-        registration = new Registration(kind, props, settings, new Pacer(), error -> context().raiseError(error));
+        registration = new Registration(kind, props, settings, pacer(), error -> context().raiseError(error));
         registration.start();
     }
 
@@ -98,6 +98,10 @@ public abstract class BridgeSourceConnector extends SourceConnector {
     protected void checkOffset(Map<String, ?> partition, Map<String, ?> offset) {
         throw new ConnectException(getClass().getSimpleName() + " keeps no source offsets in Connect; source partition "
             + partition + " can only be deleted");
+    }
+
+    Pacer pacer() {
+        return new Pacer();
     }
 
     static Settings settings(Map<String, String> props, Definition definition) {

@@ -1,0 +1,98 @@
+package dev.mirrorbridge;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+class AckTest {
+    private static final String ACK = "/v1/connectors/c/tasks/0/ack";
+
+    private final FakeService service = FakeService.start();
+    private final BridgeSourceTask task = Tasks.started(new FastPacer(), Tasks.config(service.url()));
+
+    @AfterEach
+    void close() {
+        task.stop();
+        service.close();
+    }
+
+    @Test
+    void commitRecordOnlyQueuesAndCommitTells() throws Exception {
+        task.poll();
+        task.commitRecord(record("g", 0), metadata(41));
+        task.commitRecord(record("g", 1), metadata(42));
+        task.commitRecord(record("h", 0), null);
+        assertEquals(0, service.count("POST", ACK));
+        task.commit();
+        assertEquals(List.of(
+            Map.of("source_partition", Map.of("group", "g"), "source_offset", Map.of("offset", 1L),
+                "topic", "t", "partition", 0L, "offset", 42L),
+            Map.of("source_partition", Map.of("group", "h"), "source_offset", Map.of("offset", 0L))),
+            service.await("POST", ACK).body.get("acked"));
+        task.commit();
+        assertEquals(1, service.count("POST", ACK));
+    }
+
+    @Test
+    void aCommitThatFailsKeepsTheQueue() throws Exception {
+        task.poll();
+        service.answers = request -> FakeService.error(503, "overloaded", "full");
+        task.commitRecord(record("g", 0), metadata(41));
+        task.commit();
+        service.answers = FakeService::usual;
+        task.commit();
+        assertEquals(2, service.count("POST", ACK));
+    }
+
+    @Test
+    void aCommitIsBoundedThoughTheServiceHangs() throws Exception {
+        task.poll();
+        service.answers = request -> FakeService.HANG;
+        task.commitRecord(record("g", 0), metadata(41));
+        long began = System.nanoTime();
+        task.commit();
+        assertTrue(System.nanoTime() - began < 1_000_000_000L);
+    }
+
+    @Test
+    void withTheServiceAwayACommitIsNoCall() throws Exception {
+        task.commitRecord(record("g", 0), metadata(41));
+        task.commit();
+        assertEquals(List.of(), service.requests);
+    }
+
+    @Test
+    void theQueueIsBounded() {
+        AckQueue queue = new AckQueue();
+        for (int i = 0; i < AckQueue.LIMIT + 5; i++) {
+            queue.add(record("g" + i, 0), null);
+        }
+        assertEquals(AckQueue.LIMIT, queue.all().size());
+        assertEquals(Map.of("group", "g5"), queue.all().get(0).get("source_partition"));
+    }
+
+    @Test
+    void whatIsAddedDuringACommitStays() {
+        AckQueue queue = new AckQueue();
+        queue.add(record("g", 0), null);
+        List<Map<String, Object>> told = queue.all();
+        queue.add(record("g", 1), null);
+        queue.taken(told);
+        assertEquals(Map.of("offset", 1L), queue.all().get(0).get("source_offset"));
+    }
+
+    private static SourceRecord record(String group, long offset) {
+        return new SourceRecord(Map.of("group", group), Map.of("offset", offset), "t", null, null);
+    }
+
+    private static RecordMetadata metadata(long offset) {
+        return new RecordMetadata(new TopicPartition("t", 0), offset, 0, 0, 0, 0);
+    }
+}
