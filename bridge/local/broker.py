@@ -43,6 +43,8 @@ _DEFAULTS = {
     # A killed broker can register again only when its old session is over: 9 s by default.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
+    # Records of any timestamp stay until a topic config says otherwise.
+    "log.retention.ms": "-1",
     # So that a test forces retention and compaction by topic configs alone and sees them within a second.
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.dedupe.buffer.size": "16777216",

@@ -27,9 +27,9 @@ class TlsFiles:
 class Security:
     """Listeners beyond PLAINTEXT.
 
-    With users there is a SASL_PLAINTEXT listener (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), with tls an SSL one,
-    with both SASL_SSL too. With `authorizer` everything needs an ACL, except for super users: those named here
-    and ANONYMOUS, which is whoever comes by the plain listener (the stack itself).
+    With users there is a SASL_PLAINTEXT listener (PLAIN and SCRAM), with tls an SSL one,
+    with both SASL_SSL too. With `authorizer` everything needs an ACL, except for super users: those named
+    here and ANONYMOUS, which is whoever comes by the plain listener (the stack itself).
     """
 
     users: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,8 @@ class Security:
                 "ssl.keystore.location": str(self.tls.server),
                 "ssl.truststore.type": "PEM",
                 "ssl.truststore.location": str(self.tls.authority),
-                "ssl.client.auth": "requested",
+                # Without a certificate a client would be ANONYMOUS, whom the authorizer lets do everything.
+                "ssl.client.auth": "required" if self.authorizer else "requested",
             }
         if self.authorizer:
             supers = ("ANONYMOUS", *self.super_users)

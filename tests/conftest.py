@@ -1,0 +1,126 @@
+"""The stack that integration, end-to-end and performance tests share, taken in one of three ways.
+
+    pytest                                                   brokers from Kafka's jars (default)
+    pytest --kafka=testcontainers                            brokers in containers, for those who have Docker
+    pytest --kafka-source=host:port --kafka-target=host:port two clusters that run already
+
+Workers and the service are processes of ours in all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bridge.local import (
+    DEFAULT_KAFKA,
+    BridgeService,
+    Cluster,
+    ConnectWorker,
+    ContainerCluster,
+    GivenCluster,
+    LocalStack,
+)
+
+_MARKED = ("integration", "e2e", "perf")
+"""Folders whose tests carry the marker of the same name."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kafka", "where the two clusters come from")
+    group.addoption(
+        "--kafka", choices=("jars", "testcontainers"), help="how brokers are started (default jars)"
+    )
+    group.addoption("--kafka-version", help=f"of brokers and worker from jars (default {DEFAULT_KAFKA})")
+    group.addoption("--kafka-source", metavar="HOST:PORT", help="a cluster that runs already, as the source")
+    group.addoption("--kafka-target", metavar="HOST:PORT", help="a cluster that runs already, as the target")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Conflicting options are refused before anything is collected or started."""
+    given = [name for name in ("--kafka-source", "--kafka-target") if config.getoption(name)]
+    if len(given) == 1:
+        raise pytest.UsageError(f"{given[0]} needs the other of --kafka-source and --kafka-target too")
+    if given and config.getoption("--kafka"):
+        raise pytest.UsageError(
+            "--kafka starts brokers; --kafka-source and --kafka-target are for running ones"
+        )
+    if given and config.getoption("--kafka-source") == config.getoption("--kafka-target"):
+        raise pytest.UsageError("--kafka-source and --kafka-target are the same cluster")
+    if config.getoption("--kafka-version") and (given or config.getoption("--kafka") == "testcontainers"):
+        raise pytest.UsageError("--kafka-version is for brokers from jars")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
+        if folder in _MARKED:
+            item.add_marker(folder)
+
+
+def chosen_clusters(config: pytest.Config) -> dict[str, Cluster]:
+    """Clusters A and B by the options; none where the stack's own default, jars, is to be used."""
+    if config.getoption("--kafka-source"):
+        options = {"A": "--kafka-source", "B": "--kafka-target"}
+        return {name: GivenCluster(name, config.getoption(option)) for name, option in options.items()}
+    if config.getoption("--kafka") == "testcontainers":
+        return {name: ContainerCluster(name) for name in ("A", "B")}
+    return {}
+
+
+@pytest.fixture(scope="session")
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """Two running clusters for all tests: never stop them, never reuse a topic or group name."""
+    version = request.config.getoption("--kafka-version") or DEFAULT_KAFKA
+    directory = tmp_path_factory.mktemp("stack")
+    with LocalStack(directory, version=version, clusters=chosen_clusters(request.config)) as running:
+        running.start_clusters()
+        yield running
+
+
+@pytest.fixture(scope="session")
+def source(stack: LocalStack) -> Cluster:
+    return stack.source
+
+
+@pytest.fixture(scope="session")
+def target(stack: LocalStack) -> Cluster:
+    return stack.target
+
+
+@pytest.fixture(scope="session")
+def worker(stack: LocalStack) -> ConnectWorker:
+    """A worker on the target with the shim and the stock mirror connectors, for all tests."""
+    return stack.worker()
+
+
+@pytest.fixture(scope="session")
+def stock_worker(stack: LocalStack) -> ConnectWorker:
+    """A worker on the target with the stock mirror connectors only; needs no build of the shim."""
+    return stack.worker("stock", shim=False)
+
+
+@pytest.fixture(scope="session")
+def service_process(stack: LocalStack) -> BridgeService:
+    """The bridge service as a process, for all tests."""
+    return stack.service()
+
+
+@pytest.fixture
+def new_stack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., LocalStack]]:
+    """Stacks of a test's own, from jars, whose processes it may kill: `new_stack(**LocalStack options)`."""
+    if chosen_clusters(request.config):
+        pytest.skip("kills brokers, so it needs brokers from jars")
+    with ExitStack() as closing:
+        count = 0
+
+        def create(**options: object) -> LocalStack:
+            nonlocal count
+            count += 1
+            return closing.enter_context(LocalStack(tmp_path / f"stack-{count}", **options))
+
+        yield create

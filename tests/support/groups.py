@@ -1,0 +1,108 @@
+"""Consumer groups: offsets committed and read by the admin API, and members that really join."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+from bridge.local import eventually
+from tests.support.records import Record, as_record
+from tests.support.topics import admin
+
+WAIT = 30.0
+Offsets = Mapping[tuple[str, int], int]
+
+
+def commit(bootstrap: str, group: str, offsets: Offsets, *, metadata: str | None = None) -> None:
+    """Commits as an operator would: the group needs no member, and must have none."""
+    partitions = [
+        TopicPartition(topic, number, offset, *([metadata] if metadata is not None else []))
+        for (topic, number), offset in offsets.items()
+    ]
+    client, request = admin(bootstrap), [ConsumerGroupTopicPartitions(group, partitions)]
+    for future in client.alter_consumer_group_offsets(request).values():
+        for partition in future.result(WAIT).topic_partitions:
+            if partition.error is not None:
+                raise KafkaException(partition.error)
+
+
+def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    """What the group has committed; empty for a group that does not exist."""
+    client, request = admin(bootstrap), [ConsumerGroupTopicPartitions(group)]
+    (future,) = client.list_consumer_group_offsets(request).values()
+    found = future.result(WAIT).topic_partitions or []
+    return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+
+def delete_group(bootstrap: str, group: str) -> None:
+    client = admin(bootstrap)
+    for future in client.delete_consumer_groups([group]).values():
+        future.result(WAIT)
+
+
+def state(bootstrap: str, group: str) -> str:
+    """EMPTY, STABLE, …"""
+    client = admin(bootstrap)
+    (future,) = client.describe_consumer_groups([group]).values()
+    return str(future.result(WAIT).state.name)
+
+
+def resume(
+    bootstrap: str, group: str, topics: list[str], count: int = 1, timeout: float = WAIT
+) -> list[Record]:
+    """What a consumer of the group reads first, `count` records; it joins, reads, and commits nothing."""
+    consumer = _member(bootstrap, group)
+    try:
+        consumer.subscribe(topics)
+        found: list[Record] = []
+
+        def enough() -> bool:
+            message = consumer.poll(1.0)
+            if message is not None:
+                if message.error() is not None:
+                    raise KafkaException(message.error())
+                found.append(as_record(message))
+            return len(found) >= count
+
+        eventually(enough, timeout, what=f"a consumer of {group} reads {count} records of {topics}")
+        return found
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def active_member(bootstrap: str, group: str, topics: list[str]) -> Iterator[None]:
+    """Keeps a member in the group that polls and commits nothing."""
+    consumer, leave, joined = _member(bootstrap, group), threading.Event(), threading.Event()
+    consumer.subscribe(topics, on_assign=lambda *_: joined.set())
+
+    def poll() -> None:
+        while not leave.is_set():
+            # Messages and errors alike are of no interest: polling keeps the membership.
+            consumer.poll(0.2)
+        consumer.close()
+
+    thread = threading.Thread(target=poll, name=f"member of {group}")
+    thread.start()
+    try:
+        assert joined.wait(WAIT), f"the member of {group} was assigned nothing within {WAIT:g} s"
+        yield
+    finally:
+        leave.set()
+        thread.join(WAIT)
+
+
+def _member(bootstrap: str, group: str) -> Consumer:
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "enable.auto.commit": False,
+        # A test that resumes where nothing is committed should fail, not start at an end.
+        "auto.offset.reset": "error",
+        "isolation.level": "read_uncommitted",
+        "session.timeout.ms": 6000,
+    }
+    return Consumer(settings)

@@ -1,0 +1,168 @@
+"""Records in and out of a cluster, with everything that a record can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from tests.support.names import unique
+
+FLUSH_SECONDS = 60.0
+READ_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to produce, or one that was read (then with its offset)."""
+
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int = 0
+    offset: int = -1
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What a copy has in common with it."""
+        return (self.key, self.value, self.timestamp, self.headers)
+
+
+def numbered(count: int, *, start: int = 0, timestamp: int | None = None, partition: int = 0) -> list[Record]:
+    """Records `start…` of distinct values; timestamps rise by one ms from `timestamp` if that is given."""
+    return [
+        Record(
+            b"value-%d" % number,
+            key=b"key-%d" % number,
+            timestamp=None if timestamp is None else timestamp + number - start,
+            partition=partition,
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def produce(
+    bootstrap: str, topic: str, records: Iterable[Record], *, compression: str = "none", **settings: object
+) -> list[int]:
+    """Produces in order, waits for every acknowledgement, answers the offsets. `settings`: `_` for `.`."""
+    with producer(bootstrap, compression=compression, **settings) as sink:
+        return _send(sink, topic, records)
+
+
+def produce_transaction(
+    bootstrap: str, topic: str, records: Iterable[Record], *, commit: bool = True, compression: str = "none"
+) -> list[int]:
+    """One transaction, committed or aborted; either leaves a control record in each partition it wrote to."""
+    with producer(bootstrap, compression=compression, transactional_id=unique("tx")) as sink:
+        sink.init_transactions(FLUSH_SECONDS)
+        sink.begin_transaction()
+        offsets = _send(sink, topic, records)
+        if commit:
+            sink.commit_transaction(FLUSH_SECONDS)
+        else:
+            sink.abort_transaction(FLUSH_SECONDS)
+    return offsets
+
+
+@contextmanager
+def producer(bootstrap: str, *, compression: str = "none", **settings: object) -> Iterator[Producer]:
+    """An idempotent producer, flushed at the end."""
+    extra = {name.replace("_", "."): value for name, value in settings.items()}
+    common = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": compression}
+    sink = Producer({**common, "linger.ms": 5, **extra})
+    try:
+        yield sink
+    finally:
+        sink.flush(FLUSH_SECONDS)
+
+
+def read(
+    bootstrap: str, topic: str, partition: int = 0, *, start: int | None = None, committed_only: bool = False
+) -> list[Record]:
+    """All records of a partition from `start` (default: the log's) to the end it has now."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": unique("reader"),
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+    }
+    consumer = Consumer(settings)
+    try:
+        low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=READ_SECONDS)
+        consumer.assign([TopicPartition(topic, partition, low if start is None else max(low, start))])
+        return list(_until_end(consumer))
+    finally:
+        consumer.close()
+
+
+def last(bootstrap: str, topic: str, partition: int, end: int) -> Record | None:
+    """The last data record before `end`; None when there is none. Control records are stepped over."""
+    for step in (1, 100, end):
+        found = read(bootstrap, topic, partition, start=max(0, end - step))
+        if found:
+            return found[-1]
+    return None
+
+
+def as_record(message: Message) -> Record:
+    headers: Sequence[tuple[str, bytes | None]] = message.headers() or []
+    return Record(
+        value=message.value(),
+        key=message.key(),
+        timestamp=message.timestamp()[1],
+        headers=tuple(headers),
+        partition=message.partition(),
+        offset=message.offset(),
+    )
+
+
+def _send(sink: Producer, topic: str, records: Iterable[Record]) -> list[int]:
+    sent: list[int] = []
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+        else:
+            sent.append(message.offset())
+
+    for record in records:
+        optional = {} if record.timestamp is None else {"timestamp": record.timestamp}
+        while True:
+            try:
+                sink.produce(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    headers=list(record.headers),
+                    partition=record.partition,
+                    on_delivery=delivered,
+                    **optional,
+                )
+                break
+            except BufferError:
+                sink.poll(0.1)
+        sink.poll(0)
+    sink.flush(FLUSH_SECONDS)
+    if failures:
+        raise KafkaException(failures[0])
+    return sent
+
+
+def _until_end(consumer: Consumer) -> Iterator[Record]:
+    while True:
+        message = consumer.poll(READ_SECONDS)
+        if message is None:
+            raise TimeoutError(f"nothing within {READ_SECONDS:g} s, not even the end of the partition")
+        error = message.error()
+        if error is None:
+            yield as_record(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            return
+        else:
+            raise KafkaException(error)

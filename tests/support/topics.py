@@ -1,0 +1,105 @@
+"""Topics of a cluster: created, altered, deleted; done when the cluster says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from bridge.local import eventually
+from tests.support.records import Record, produce, read
+
+WAIT = 30.0
+
+
+def admin(bootstrap: str) -> AdminClient:
+    """Keep it in a variable until its futures are done: they fail when the client is collected."""
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def create_topic(
+    bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+) -> str:
+    """Creates the topic and waits until the broker serves each of its partitions."""
+    client = admin(bootstrap)
+    client.create_topics([NewTopic(name, partitions, 1, config=dict(configs or {}))])[name].result(WAIT)
+
+    def served() -> bool:
+        return all(len(each) == 2 for each in bounds(bootstrap, name).values())
+
+    eventually(served, WAIT, what=f"topic {name} is served")
+    return name
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    client = admin(bootstrap)
+    client.delete_topics([name])[name].result(WAIT)
+    eventually(lambda: name not in client.list_topics(timeout=10).topics, WAIT, what=f"topic {name} is gone")
+
+
+def add_partitions(bootstrap: str, name: str, total: int) -> None:
+    client = admin(bootstrap)
+    client.create_partitions([NewPartitions(name, total)])[name].result(WAIT)
+    eventually(lambda: len(bounds(bootstrap, name)) == total, WAIT, what=f"{name} has {total} partitions")
+
+
+def set_topic_config(bootstrap: str, name: str, configs: Mapping[str, str]) -> None:
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in configs.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+    client = admin(bootstrap)
+    for future in client.incremental_alter_configs([resource]).values():
+        future.result(WAIT)
+
+
+def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
+    """Log start and end (high watermark) of every partition."""
+    client = admin(bootstrap)
+    metadata = client.list_topics(name, timeout=10).topics[name]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    partitions = [TopicPartition(name, number) for number in metadata.partitions]
+    found: dict[int, list[int]] = {number: [] for number in metadata.partitions}
+    for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
+        for partition, future in client.list_offsets(dict.fromkeys(partitions, spec)).items():
+            found[partition.partition].append(future.result(WAIT).offset)
+    return {number: (start, end) for number, (start, end) in found.items()}
+
+
+def delete_records(bootstrap: str, name: str, before: Mapping[int, int]) -> None:
+    """Moves the log start of partitions, as retention does."""
+    targets = [TopicPartition(name, number, offset) for number, offset in before.items()]
+    client = admin(bootstrap)
+    for future in client.delete_records(targets).values():
+        future.result(WAIT)
+
+
+def compact(bootstrap: str, name: str, partition: int = 0) -> list[int]:
+    """Compacts a partition now and answers the offsets that are left.
+
+    Only closed segments are compacted, and one closes when a record arrives after `segment.ms`: so fillers of
+    one key are appended until every other key stands once. Some fillers stay, at the end of the log.
+    """
+    eager = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0"}
+    set_topic_config(bootstrap, name, {**eager, "delete.retention.ms": "0"})
+
+    def compacted() -> list[int] | bool:
+        produce(bootstrap, name, [Record(b"filler", key=b"filler", partition=partition)])
+        left = read(bootstrap, name, partition)
+        keys = [record.key for record in left if record.key != b"filler"]
+        return [record.offset for record in left] if len(keys) == len(set(keys)) else False
+
+    offsets = eventually(compacted, 60.0, what=f"{name}-{partition} is compacted")
+    assert isinstance(offsets, list)
+    return offsets
