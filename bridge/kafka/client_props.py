@@ -1,0 +1,99 @@
+"""A side's client properties as stock resolves them, each remembered with the key that gave it.
+
+`X.cluster.*` (client names only) < `admin.*` < `X.admin.*` for admin calls, and < `consumer.*` <
+`X.consumer.*` for reading records; X is source or target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from bridge.errors import ConfigError
+from bridge.kafka.client_names import KNOWN, NUMBERS, REFUSED, SECRET, is_cluster_name
+
+ADMIN, CONSUMER = "admin", "consumer"
+
+_OTHER_KEYS = frozenset({"admin.timeout.ms", "consumer.poll.timeout.ms"})
+"""MirrorMaker's own keys that happen to begin like a client prefix."""
+
+_JAVA_WHITESPACE = "".join(map(chr, range(33)))
+
+
+class ClientProps:
+    """Resolved properties of one role on one side; `errors` collects what is wrong with them."""
+
+    def __init__(self, side: str, role: str, props: Mapping[str, str]) -> None:
+        self.side = side
+        self.errors: list[ConfigError] = []
+        self._values: dict[str, tuple[str, str]] = {}
+        for key, name, value in _given(side, role, props):
+            text = value.strip(_JAVA_WHITESPACE)
+            if key.startswith(f"{side}.cluster.") and not is_cluster_name(name):
+                self.errors.append(_not_a_cluster_name(key, name, text, side))
+            elif name not in KNOWN:
+                self.errors.append(
+                    _invalid(key, name, text, f"{name} is not a property of Kafka's {role} client")
+                )
+            else:
+                self._values[name] = (key, text)
+        for name, refused in REFUSED.items():
+            if self.get(name) and self.get(name) not in refused.harmless:
+                self.reject(name, refused.why)
+
+    def get(self, name: str) -> str:
+        """The value, "" when not given."""
+        return self._values[name][1] if name in self._values else ""
+
+    def given(self, name: str) -> bool:
+        return name in self._values
+
+    def key(self, name: str) -> str:
+        """The key that gave the value, or the one that would."""
+        return self._values[name][0] if name in self._values else f"{self.side}.cluster.{name}"
+
+    def reject(self, name: str, why: str) -> None:
+        self.errors.append(_invalid(self.key(name), name, self.get(name), why))
+
+    def missing(self, name: str, why: str) -> None:
+        self.errors.append(ConfigError(self.key(name), f"Missing configuration {self.key(name)}: {why}"))
+
+    def number(self, name: str) -> int | None:
+        """A number of the table, None when not given or wrong."""
+        if not self.get(name):
+            return None
+        rule = NUMBERS[name]
+        try:
+            value = int(self.get(name))
+        except ValueError:
+            self.reject(name, f"Not a number of type {rule.kind}")
+            return None
+        if not rule.low <= value <= rule.high:
+            self.reject(
+                name, f"must be from {rule.low} to {rule.high}, which is what the service's clients take"
+            )
+            return None
+        return value
+
+
+def _given(side: str, role: str, props: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for prefix in (f"{side}.cluster.", f"{role}.", f"{side}.{role}."):
+        for key, value in props.items():
+            name = key.removeprefix(prefix)
+            ours = key in _OTHER_KEYS or name == "alias" or name.startswith("override.")
+            if key.startswith(prefix) and name and not ours:
+                yield key, name, value
+
+
+def _not_a_cluster_name(key: str, name: str, value: str, side: str) -> ConfigError:
+    why = (
+        "only bootstrap.servers, security.protocol, ssl.* and sasl.* properties of Kafka's clients count here"
+    )
+    if name in KNOWN:
+        why += f"; use {side}.admin.{name} and {side}.consumer.{name}"
+    return _invalid(key, name, value, why)
+
+
+def _invalid(key: str, name: str, value: str, why: str) -> ConfigError:
+    # A name that nobody knows may be a misspelt secret.
+    shown = value if name in KNOWN and name not in SECRET else "[hidden]"
+    return ConfigError(key, f"Invalid value {shown} for configuration {key}: {why}")

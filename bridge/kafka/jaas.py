@@ -1,0 +1,81 @@
+"""The text of `sasl.jaas.config`: one login module with its options. Errors never show a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+      | "(?P<double>(?:\\.|[^"\\])*)"
+      | '(?P<single>(?:\\.|[^'\\])*)'
+      | (?P<mark>[=;])
+      | (?P<word>[^\s=;"']+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
+_FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
+
+
+class JaasProblem(ValueError):
+    """What is wrong with the text; a sentence without its end and without any value."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    name: str
+    options: Mapping[str, str]
+
+    @property
+    def simple_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    def __repr__(self) -> str:
+        return f"LoginModule({self.name}, options {', '.join(self.options)})"
+
+
+def parse_jaas(text: str) -> LoginModule:
+    """`module flag name="value" ... ;`"""
+    tokens = _tokens(text)
+    if len(tokens) < 2 or tokens[0][1]:
+        raise JaasProblem(
+            "it must begin with a login module and a flag, as in org...PlainLoginModule required"
+        )
+    name, flag = tokens[0][0], tokens[1][0]
+    if flag.lower() not in _FLAGS:
+        raise JaasProblem(
+            "the flag after the login module must be required, requisite, sufficient or optional"
+        )
+    options: dict[str, str] = {}
+    at = 2
+    while at < len(tokens) and tokens[at] != (";", True):
+        if at + 2 >= len(tokens) or tokens[at][1] or tokens[at + 1] != ("=", True) or tokens[at + 2][1]:
+            raise JaasProblem(f'option {len(options) + 1} is not of the form name="value"')
+        options[tokens[at][0]] = tokens[at + 2][0]
+        at += 3
+    if at >= len(tokens):
+        raise JaasProblem("it must end with ;")
+    if at + 1 < len(tokens):
+        raise JaasProblem("it must hold one login module, nothing may follow the ;")
+    return LoginModule(name, options)
+
+
+def _tokens(text: str) -> list[tuple[str, bool]]:
+    """Tokens, each with whether it is one of the marks = and ;"""
+    tokens: list[tuple[str, bool]] = []
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise JaasProblem("a quote is not closed")
+        at = found.end()
+        if found.lastgroup == "mark":
+            tokens.append((found.group(), True))
+        elif found.lastgroup == "word":
+            tokens.append((found.group(), False))
+        elif found.lastgroup != "skip":
+            quoted = found.group("double") if found.group("double") is not None else found.group("single")
+            tokens.append((_ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted), False))
+    return tokens
