@@ -149,6 +149,7 @@ class RoundsEngine:
         except OSError as error:
             return f"it could not be started: {error}"
         self._process = process
+        self._snapshots.restarted()
         self._last_beat = asyncio.get_running_loop().time()
         self._send(frame(Frame.DESIRED, pack_desired(self._desired)))
         watch = asyncio.create_task(self._watch(process), name="watch")

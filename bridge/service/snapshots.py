@@ -106,6 +106,12 @@ class Snapshots:
         if known is not None:
             known.summary = replace(known.summary, failure=None, errors=())
 
+    def restarted(self) -> None:
+        """The rounds process was started again: every instance will report anew, under its old generation."""
+        for known in self._connectors.values():
+            known.older = set(known.groups)
+            known.note = None
+
     def forget(self, name: str) -> None:
         self._connectors.pop(name, None)
 

@@ -1,7 +1,7 @@
 """What health and status say, from the table and the snapshots: pure functions.
 
 Ready means: at least one connector is known, the rounds process runs, and every connector that has an
-active task has seen both of its clusters since its instance was made. Not ready is 503 with what is waited
+active task has seen both of its clusters. Not ready is 503 with what is waited
 for. (Use /health/live for what routes the shim's requests to a service: it becomes ready only by them.)
 """
 

@@ -1,0 +1,221 @@
+"""A kind of connector that does as its configuration says, for tests of the service without Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from bridge.errors import ConfigError, ConfigRejected
+from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.service.checking import Checker
+from bridge.service.context import CheckContext, RoundsContext
+from bridge.service.engine import EngineState
+from bridge.service.holds import Holds
+from bridge.service.pool import BoundedPool
+from bridge.service.service import Service
+from bridge.service.snapshots import Snapshots
+from bridge.service.tasks import Desired, TaskTable
+from connectors.base import Assignment, Instance, Publisher, Summary
+from connectors.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
+from connectors.ports import Clusters
+
+ROOT = Path(__file__).parents[2]
+FACTORY = "tests.unit.service_fakes:rounds"
+SECRET = "hunter2-hunter2"
+
+
+def session(at: int = 1, unique: str = "a") -> str:
+    return f"{1_795_000_000_000 + at}-{unique}"
+
+
+def partition(number: int, **changes: object) -> PartitionReport:
+    said: dict[str, object] = {
+        "topic": "orders",
+        "partition": number,
+        "target_topic": "A.orders",
+        "committed": 1001 + number,
+        "target_offset": 400 + number,
+        "written": 400 + number,
+        "verdict": "exact",
+        "evidence": "verified",
+        "bound": 0,
+        "detail": {"pred": 1000 + number, "copy": 399 + number},
+    }
+    return PartitionReport.model_validate(said | changes)
+
+
+def report(group: str, connector: str = "c", partitions: int = 2, **changes: object) -> GroupReport:
+    said: dict[str, object] = {
+        "group": group,
+        "connector": connector,
+        "source": "A",
+        "target": "B",
+        "task": 0,
+        "ready": True,
+        "verdict": "exact",
+        "bound": 0,
+        "target_state": "EMPTY",
+        "synced_at_ms": 1_795_000_000_000,
+        "partitions": [partition(number) for number in range(partitions)],
+    }
+    return GroupReport.model_validate(said | changes)
+
+
+class FakeInstance:
+    """`mode`: ok, fail (a permanent failure), crash (run raises), busy (burns CPU), hang (stops the loop)."""
+
+    def __init__(self, name: str, props: Mapping[str, str | None], publisher: Publisher) -> None:
+        self._name = name
+        self._props = props
+        self._publisher = publisher
+        self._active: frozenset[int] = frozenset()
+
+    def assign(self, assignment: Assignment) -> None:
+        self._active = assignment.active
+
+    async def run(self) -> None:
+        mode = self._props.get("mode") or "ok"
+        groups = int(self._props.get("how.many") or 3)
+        partitions = int(self._props.get("partitions") or 2)
+        rounds = 0
+        while True:
+            if mode == "crash":
+                raise RuntimeError("as configured")
+            if mode == "hang":
+                time.sleep(3600)  # noqa: ASYNC251
+            if mode == "busy":
+                end = time.monotonic() + 0.2
+                while time.monotonic() < end:
+                    sum(range(1000))
+            for first in range(0, groups, 500):
+                chunk = range(first, min(first + 500, groups))
+                if rounds == 0 or mode == "busy":
+                    self._publisher.groups(
+                        {f"g-{n:06d}": report(f"g-{n:06d}", self._name, partitions) for n in chunk}
+                    )
+                await asyncio.sleep(0)
+            rounds += 1
+            self._publisher.summary(
+                Summary(
+                    groups=groups,
+                    exact=groups * partitions,
+                    rounds=rounds,
+                    lookups=rounds,
+                    last_success_ms=int(time.time() * 1000),
+                    last_round_seconds=0.01,
+                    clusters_seen=frozenset({"source", "target"}),
+                    errors=(f"pid {os.getpid()} active {sorted(self._active)}",),
+                    failure="the credentials are wrong" if mode == "fail" else None,
+                )
+            )
+            await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        if marker := self._props.get("marker"):
+            with Path(marker).open("a") as file:  # noqa: ASYNC230
+                file.write("closed\n")
+
+
+class FakeKind:
+    kind = "fake"
+    connector_class = "dev.mirrorbridge.FakeConnector"
+    slow_seconds = 0.0
+
+    @property
+    def definition(self) -> ConfigDef:
+        def key(name: str, type_: Type, default: str | None) -> Key:
+            return Key(name, type_, default, Importance.LOW, "For tests.", "test")
+
+        return ConfigDef(
+            [
+                key("mode", Type.STRING, "ok"),
+                key("how.many", Type.INT, "3"),
+                key("partitions", Type.INT, "2"),
+                key("marker", Type.STRING, None),
+                key("bridge.task.lease.ms", Type.LONG, "30000"),
+                key("target.password", Type.PASSWORD, None),
+            ]
+        )
+
+    def validate(self, props: Mapping[str, str | None], clients: object) -> ValidatedConfig:
+        time.sleep(self.slow_seconds)
+        judged = self.definition.validate(props)
+        if props.get("mode") == "leak":
+            said = f"cannot log in with {props.get('target.password')}"
+            return judged.with_errors([ConfigError("target.password", said)])
+        return judged
+
+    def create(
+        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
+    ) -> Instance:
+        if props.get("mode") == "reject":
+            raise ConfigRejected([ConfigError("mode", "rejected on create")])
+        return FakeInstance(name, props, publisher)
+
+
+class NoClusters:
+    def open(self, side: object, props: object) -> object:
+        raise NotImplementedError
+
+    async def release(self, cluster: object) -> None:
+        raise NotImplementedError
+
+
+class NoCheck:
+    def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return ()
+
+
+async def _nothing() -> None:
+    return None
+
+
+def rounds() -> RoundsContext:
+    return RoundsContext({"fake": FakeKind()}, NoClusters(), _nothing)  # type: ignore[arg-type]
+
+
+def checks(kind: FakeKind | None = None) -> CheckContext:
+    return CheckContext({"fake": kind or FakeKind()}, NoCheck())
+
+
+class FakeEngine:
+    """Records what it is told."""
+
+    def __init__(self) -> None:
+        self.state = EngineState.RUNNING
+        self.restarts = 0
+        self.told: list[tuple[Desired, ...]] = []
+
+    async def start(self) -> None:
+        return None
+
+    def apply(self, desired: Sequence[Desired]) -> None:
+        self.told.append(tuple(desired))
+
+    async def close(self, grace: float) -> None:
+        self.state = EngineState.STOPPED
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ms = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.ms
+
+
+def fake_service(
+    clock: Callable[[], float] | None = None, kind: FakeKind | None = None, size: int = 1, queue: int = 8
+) -> Service:
+    pool = BoundedPool(size, queue)
+    return Service(
+        table=TaskTable(clock or (lambda: time.monotonic() * 1000)),
+        snapshots=Snapshots(),
+        engine=FakeEngine(),
+        checker=Checker(checks(kind), pool),
+        pool=pool,
+        holds=Holds(),
+    )

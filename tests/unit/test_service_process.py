@@ -1,0 +1,298 @@
+"""The service as a process, with its rounds process: signals, crashes, limits on a real socket, and how
+quick it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.service_fakes import ROOT, SECRET, session
+
+WAIT_SECONDS = 20.0
+
+
+class Running:
+    """A service process and a client of it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.log = log
+        found = self.eventually(lambda: re.search(r"listens on (http://[0-9.:]+)", self.text()))
+        self.url = found.group(1)
+        self.client = httpx.Client(base_url=self.url, timeout=10)
+        self.eventually(lambda: self.health()["rounds_process"] == "running")
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def eventually(self, ask: Callable[[], Any]) -> Any:
+        end = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < end:
+            answer = ask()
+            if answer:
+                return answer
+            assert self.process.poll() is None, self.text()
+            time.sleep(0.02)
+        raise AssertionError(f"did not come to be:\n{self.text()}")
+
+    def health(self) -> dict[str, Any]:
+        answer: dict[str, Any] = self.client.get("/health").json()
+        return answer
+
+    def start(self, name: str = "c", tasks: int = 1, at: int = 1, **config: str) -> None:
+        for index in range(tasks):
+            body = {"session": session(at), "kind": "fake", "task_count": tasks, "config": config}
+            answer = self.client.put(f"/v1/connectors/{name}/tasks/{index}", json=body)
+            assert answer.status_code == 200, answer.text
+
+    def status(self, name: str = "c") -> dict[str, Any]:
+        answer: dict[str, Any] = self.client.get(f"/v1/connectors/{name}/status").json()
+        return answer
+
+    def rounds_pid(self) -> int:
+        out = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=True
+        )
+        return int(out.stdout.split()[0])
+
+
+@contextmanager
+def service(folder: Path, **env: str) -> Iterator[Running]:
+    log = folder / "service.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.unit.service_stand"],
+            cwd=ROOT,
+            stdout=out,
+            stderr=out,
+            env=os.environ | {"MIRROR_BRIDGE_PORT": "0"} | env,
+        )
+    running = None
+    try:
+        running = Running(process, log)
+        yield running
+    finally:
+        if running is not None:
+            running.client.close()
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_rounds_run_in_their_own_process_and_what_they_find_is_served(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start(tasks=2)
+        at.eventually(lambda: at.status()["rounds"] > 1)
+        assert at.status()["errors"] == [f"pid {at.rounds_pid()} active [0, 1]"]
+        assert at.client.get("/health/ready").json() == {"status": "ready", "waiting_for": []}
+        groups = at.client.get("/v1/groups").json()
+        assert (groups["total"], groups["ready"]) == (3, 3)
+        report = at.client.get("/v1/groups/g-000001").json()["reports"][0]
+        assert report["partitions"][1]["committed"] == 1002
+
+
+def test_a_lease_runs_out_and_comes_back(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start(tasks=2, **{"bridge.task.lease.ms": "2000"})
+        poll = {"session": session(1), "wait_ms": 0}
+
+        def only_task_1() -> bool:
+            assert at.client.post("/v1/connectors/c/tasks/1/poll", json=poll).status_code == 200
+            return "active [1]" in str(at.status()["errors"])
+
+        at.eventually(only_task_1)
+        assert [task["state"] for task in at.status()["tasks"]] == ["lapsed", "active"]
+        at.client.post("/v1/connectors/c/tasks/0/poll", json=poll)
+        at.eventually(lambda: "active [0, 1]" in str(at.status()["errors"]))
+        assert at.text().count("has not polled for its lease") == 1
+
+
+def test_a_killed_rounds_process_is_started_again_and_told_everything(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start()
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        first = at.rounds_pid()
+        os.kill(first, signal.SIGKILL)
+        at.eventually(lambda: at.health()["rounds_process"] == "restarting")
+        assert at.client.get("/v1/groups/g-000001").status_code == 200  # old verdicts rather than none
+        at.eventually(lambda: at.health()["rounds_process"] == "running")
+        at.eventually(lambda: str(at.status()["errors"]) == f"['pid {at.rounds_pid()} active [0]']")
+        assert at.rounds_pid() != first
+        assert "signal 9" in at.text()
+        assert "mirror_bridge_rounds_process_restarts_total 1.0" in at.client.get("/metrics").text
+
+
+@pytest.mark.parametrize("mode", ["ok", "hang"])
+def test_the_rounds_process_ends_with_a_killed_service(tmp_path: Path, mode: str) -> None:
+    with service(tmp_path) as at:
+        at.start(mode=mode)
+        at.eventually(lambda: "instance started" in at.text())
+        child = at.rounds_pid()
+        at.process.kill()
+        at.process.wait()
+        end = time.monotonic() + 5
+        while not gone(child) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert gone(child)
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains(tmp_path: Path, which: signal.Signals) -> None:
+    marker = tmp_path / "closed"
+    with service(tmp_path) as at:
+        at.start(marker=str(marker))
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        child = at.rounds_pid()
+
+        async def held() -> list[httpx.Response]:
+            async with httpx.AsyncClient(base_url=at.url, timeout=10) as client:
+                body = {"session": session(1), "wait_ms": 1000}
+                polls = [
+                    asyncio.create_task(client.post("/v1/connectors/c/tasks/0/poll", json=body))
+                    for _ in range(20)
+                ]
+                await asyncio.sleep(0.3)
+                at.process.send_signal(which)
+                return list(await asyncio.gather(*polls))
+
+        began = time.monotonic()
+        answers = asyncio.run(held())
+        assert {answer.status_code for answer in answers} == {200}
+        assert max(answer.json()["held_ms"] for answer in answers) < 700
+        assert at.process.wait(10) == 0
+        assert time.monotonic() - began < 5
+        assert gone(child)
+        assert marker.read_text() == "closed\n"
+        assert "Traceback" not in at.text()
+
+
+def test_a_rounds_process_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with service(tmp_path, MIRROR_BRIDGE_SHUTDOWN_GRACE_SECONDS="3") as at:
+        at.start(mode="hang")
+        at.eventually(lambda: "instance started" in at.text())
+        assert at.client.get("/health/live").status_code == 200
+        began = time.monotonic()
+        at.process.terminate()
+        assert at.process.wait(10) == 0
+        assert time.monotonic() - began < 4
+
+
+def test_a_broken_instance_is_shown_and_made_anew_with_backoff(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start(mode="crash")
+        at.start("d")
+        at.eventually(lambda: at.status()["state"] == "restarting")
+        assert "as configured" in at.status()["errors"][0]
+        assert at.health()["status"] == "degraded"
+        at.eventually(lambda: "broke 2 time(s)" in str(at.status()["errors"]))
+        assert at.status("d")["state"] == "running"
+        at.start(at=2, mode="ok")  # a configuration that works
+        at.eventually(lambda: at.status()["state"] == "running")
+        assert "broke" not in str(at.status()["errors"])
+
+
+def test_a_permanent_failure_reaches_the_task(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        for number, (mode, words) in enumerate(
+            (("fail", "the credentials are wrong"), ("reject", "on create"))
+        ):
+            name = f"c{number}"
+            at.start(name, mode=mode)
+            poll = {"session": session(1), "wait_ms": 1000}
+            answer = at.eventually(
+                lambda name=name, poll=poll: at.client.post(
+                    f"/v1/connectors/{name}/tasks/0/poll", json=poll
+                ).json()["failure"]
+            )
+            assert words in answer
+
+
+def test_a_ten_megabyte_body_is_refused_on_a_real_socket(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        for content in (b"x" * 10_000_000, (b"x" * 65536 for _ in range(160))):
+            answer = at.client.put(
+                "/v1/plugins/fake/validate", content=content, headers={"content-type": "application/json"}
+            )
+            assert answer.status_code == 413
+            assert answer.json()["error_code"] == "too_large"
+        assert at.client.get("/health/live").status_code == 200
+
+
+def test_secrets_are_neither_logged_nor_shown(tmp_path: Path) -> None:
+    with service(tmp_path, MIRROR_BRIDGE_LOG_LEVEL="debug", MIRROR_BRIDGE_LOG_FORMAT="json") as at:
+        at.start(mode="crash", **{"target.password": SECRET})
+        at.eventually(lambda: at.status()["state"] == "restarting")
+        for path in ("/health", "/metrics", "/v1/connectors", "/v1/connectors/c/status"):
+            assert SECRET not in at.client.get(path).text
+        at.client.put("/v1/connectors/c%0Alevel", json={"session": session(1), "kind": "fake", "config": {}})
+        lines = at.text().splitlines()
+        assert SECRET not in at.text()
+        for line in lines:
+            assert line.startswith("{"), line
+            assert line.endswith("}"), line
+
+
+def overheads(url: str, tasks: int, seconds: float) -> tuple[list[float], list[float]]:
+    """Answer time minus held time of polls, and answer times of /health, both in ms, measured by a client."""
+
+    async def poll(client: httpx.AsyncClient, index: int, until: float, found: list[float]) -> None:
+        body = {"session": session(1), "wait_ms": 900}
+        await asyncio.sleep(index * 0.9 / tasks)
+        while time.perf_counter() < until:
+            began = time.perf_counter()
+            answer = await client.post(f"/v1/connectors/c/tasks/{index}/poll", json=body)
+            took = (time.perf_counter() - began) * 1000
+            found.append(took - answer.json()["held_ms"])
+
+    async def go() -> tuple[list[float], list[float]]:
+        polls: list[float] = []
+        health: list[float] = []
+        limits = httpx.Limits(max_connections=tasks + 2)
+        async with httpx.AsyncClient(base_url=url, timeout=10, limits=limits) as client:
+            until = time.perf_counter() + seconds
+            running = [asyncio.create_task(poll(client, index, until, polls)) for index in range(tasks)]
+            while time.perf_counter() < until:
+                began = time.perf_counter()
+                assert (await client.get("/health")).status_code == 200
+                health.append((time.perf_counter() - began) * 1000)
+                await asyncio.sleep(0.05)
+            await asyncio.gather(*running)
+        return polls, health
+
+    return asyncio.run(go())
+
+
+def test_polls_and_health_are_quick_while_a_round_is_on(tmp_path: Path) -> None:
+    """The figures proper are in tests/perf; here the bounds have room for a machine that does other things
+    too."""
+    with service(tmp_path) as at:
+        at.start(tasks=20, mode="busy", **{"how.many": "2000", "partitions": "5"})
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        polls, health = overheads(at.url, 20, 4.0)
+        assert len(polls) > 60
+        assert statistics.median(polls) < 10
+        assert statistics.median(health) < 15
