@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Validator;
 import org.apache.kafka.common.config.ConfigException;
@@ -52,12 +53,15 @@ final class Validators {
     }
 
     private static Validator in(List<?> values, Object ignoreCase) {
-        String[] allowed = values.toArray(new String[0]);
-        Validator one = Boolean.TRUE.equals(ignoreCase) ? ConfigDef.CaseInsensitiveValidString.in(allowed)
-            : ConfigDef.ValidString.in(allowed);
+        boolean anyCase = Boolean.TRUE.equals(ignoreCase);
+        List<String> allowed = values.stream().map(String::valueOf).collect(Collectors.toList());
+        String words = "String must be one of" + (anyCase ? " (case insensitive)" : "") + ": " + String.join(", ", allowed);
         return (name, value) -> {
             for (Object item : value instanceof List ? (List<?>) value : List.of(value)) {
-                one.ensureValid(name, item);
+                String text = item.toString();
+                if (allowed.stream().noneMatch(one -> anyCase ? one.equalsIgnoreCase(text) : one.equals(text))) {
+                    throw new ConfigException(name, item, words);
+                }
             }
         };
     }

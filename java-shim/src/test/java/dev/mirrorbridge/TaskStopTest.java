@@ -109,7 +109,7 @@ class TaskStopTest {
         try (FakeService again = FakeService.startAt(port)) {
             again.answers = request -> request.method.equals("POST") && again.count("PUT", TASK) == 0
                 ? FakeService.error(404, "unknown_task", "no task 0 of c") : FakeService.usual(request);
-            for (int i = 0; i < 4; i++) {
+            for (int i = 0; i < 4 && again.count("POST", TASK + "/poll") < 2; i++) {
                 assertNull(task.poll());
             }
             again.await("PUT", TASK);
