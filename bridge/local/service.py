@@ -27,7 +27,7 @@ class BridgeService:
     ) -> None:
         self.name = name
         self._port = ReservedPort()
-        serve = [sys.executable, "-m", "bridge.cli", "serve", "--host", LOOPBACK]
+        serve = [sys.executable, "-m", "bridge", "serve", "--host", LOOPBACK]
         command = [*serve, "--port", str(self._port.number), *arguments]
         self.process = ManagedProcess(
             f"bridge {name}", command, directory / f"{name}.log", environment=environment

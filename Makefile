@@ -1,0 +1,83 @@
+# One command for each habit. `make` alone lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .local/stamps
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+SHIM := java-shim/target/mirror-bridge-connect-$(VERSION).zip
+SHIM_MAIN := java-shim/pom.xml $(shell find java-shim/src/main -type f 2>/dev/null)
+SHIM_TEST := $(shell find java-shim/src/test tests/contract/samples -type f 2>/dev/null)
+MVN := mvn -B -q -f java-shim/pom.xml
+
+# The first Python on the PATH that is new enough, unless PYTHON=... says which.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p; done))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup test test-unit lint demo bench shim jars definitions openapi requirements clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## Make .venv with the pinned dependencies and this project
+
+test: lint $(STAMPS)/shim-tested jars ## Run everything but benchmarks: lint, the shim's tests, all of pytest
+	$(BIN)/pytest -m "not perf" $(PYTEST_ARGS)
+
+test-unit: setup ## Run the tests that need no Kafka
+	$(BIN)/pytest -m "not integration and not e2e and not perf" $(PYTEST_ARGS)
+
+lint: setup ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+demo: shim jars ## Fail consumer groups over between two real clusters, and show how exactly they resume
+	$(BIN)/mirror-bridge demo $(DEMO_ARGS)
+
+bench: shim jars ## Measure; one benchmark with NAME=lookups
+	$(BIN)/pytest tests/perf -m perf -s --timeout=7200 $(if $(NAME),-k $(NAME)) $(PYTEST_ARGS)
+
+shim: $(SHIM) ## Build the Connect plugin: java-shim/target/mirror-bridge-connect-VERSION.zip
+
+jars: $(STAMPS)/tools ## Fetch Kafka's own jars for the local stack, once
+	@$(BIN)/python -m bridge.local fetch
+
+definitions: setup ## Write the connectors' keys again, for the shim and for docs/configuration.md
+	$(BIN)/mirror-bridge definitions
+
+openapi: setup ## Write bridge/protocol/openapi.json again
+	$(BIN)/mirror-bridge openapi bridge/protocol/openapi.json
+
+requirements: ## Pin the dependencies of pyproject.toml anew (needs uv)
+	@command -v uv >/dev/null || { echo "No uv found: install uv to pin the dependencies anew." >&2; exit 1; }
+	printf 'setuptools>=77\n' | uv pip compile pyproject.toml - --extra dev --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
+		--quiet --output-file requirements.txt
+
+clean: ## Remove what was built or measured; .venv and the cache of jars stay
+	rm -rf .local build dist java-shim/target .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find bridge connectors tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" && $(PYTHON) -c '$(NEW_ENOUGH)' 2>/dev/null \
+		|| { echo "No Python 3.11 or newer found: install one, or name it with PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "$(PYTHON) cannot make virtual environments: install its venv module." >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(STAMPS)/tools: $(VENV)/.installed
+	@$(BIN)/python -m bridge.local check
+	@mkdir -p $(STAMPS) && touch $@
+
+$(SHIM): $(SHIM_MAIN) | $(STAMPS)/tools
+	$(MVN) package -DskipTests
+	@touch $@
+
+$(STAMPS)/shim-tested: $(SHIM_MAIN) $(SHIM_TEST) | $(STAMPS)/tools
+	$(MVN) package
+	@touch $@ $(SHIM)

@@ -1,0 +1,29 @@
+"""`python -m bridge.local check` looks for the JDK and Maven; `fetch` also fetches Kafka's jars, once."""
+
+from __future__ import annotations
+
+import sys
+
+from bridge.local.errors import LocalStackError
+from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, kafka_jars
+from bridge.local.java import find_java, find_maven
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in (["check"], ["fetch"]):
+        print("usage: python -m bridge.local check|fetch", file=sys.stderr)  # noqa: T201
+        return 2
+    try:
+        find_java()
+        find_maven()
+        if arguments == ["fetch"]:
+            for version in (DEFAULT_KAFKA, OLDEST_WORKER):
+                kafka_jars(version)
+    except LocalStackError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
