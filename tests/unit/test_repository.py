@@ -1,0 +1,88 @@
+"""What holds for the repository as a whole: module sizes, pinned requirements, no addresses of registries."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+MOST_LINES = 300
+REGISTRIES = re.compile(
+    r"pypi\.(?:org|io)|pythonhosted\.org|repo\d?\.maven|maven\.org/|maven2/|registry\.npmjs|registry-1\.docker|"
+    r"(?:extra-)?index-url\s*[=h]|find-links\s*[=/h]",
+    re.IGNORECASE,
+)
+"""Where packages come from is the business of whoever installs them (pip.conf, settings.xml, a mirror)."""
+
+
+def committed() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("package", ["bridge", "connectors"])
+def test_a_module_has_one_subject(package: str) -> None:
+    lines = {path: len(path.read_text("utf-8").splitlines()) for path in (ROOT / package).rglob("*.py")}
+    assert {str(path.relative_to(ROOT)): count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_file_names_a_registry() -> None:
+    found = []
+    for path in committed():
+        if path == Path(__file__):
+            continue
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {hit.group()}" for hit in REGISTRIES.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://example.org/simple",
+        "--find-links /opt/wheels",
+        "url = https://files.pythonhosted.org/packages/x.whl",
+        "<url>https://repo1.maven.org/maven2/</url>",
+    ],
+)
+def test_a_registry_would_be_seen(line: str) -> None:
+    assert REGISTRIES.search(line)
+
+
+def pinned() -> dict[str, str]:
+    """Name to version, of requirements.txt."""
+    text = (ROOT / "requirements.txt").read_text("utf-8")
+    return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", text, re.MULTILINE))
+
+
+def test_requirements_are_pinned_by_hash_and_nothing_else() -> None:
+    entries = (ROOT / "requirements.txt").read_text("utf-8").replace("\\\n", " ").splitlines()
+    entry = re.compile(r"[A-Za-z0-9._-]+==\S+( ; [^#]+?)?(\s+--hash=sha256:[0-9a-f]{64})+\s*")
+    assert entries
+    assert [line for line in entries if not entry.fullmatch(line)] == []
+
+
+def test_requirements_satisfy_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    build = project["build-system"]["requires"]
+    wanted = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["dev"],
+        *build,
+    ]
+    versions = pinned()
+    for requirement in map(Requirement, wanted):
+        version = versions.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement} is not pinned"
+        assert requirement.specifier.contains(version), f"{requirement} is pinned to {version}"
