@@ -119,15 +119,16 @@ class _Bracket:
                 last = yield from near.last_before(self.offset)
                 to_come = 0 if last is None or last.offset < after else unknown
                 return _verdict(answer, to_come, _flags(self.offset, self.source, ahead=to_come > 0), detail=detail)
-            original = yield from self._original(first, near)
-            # A second copy of the same content: the first may be of a twin that the source has compacted away.
-            if original is not None and not (yield from self._recurs(first, here)):
-                detail |= {"next_offset": original.offset, "next_copy": first.offset}
-                return _verdict(answer, 0, flags, here.epoch, detail)
+            original = yield from self._unprocessed(first, found, near, here)
+            if original is not None:
+                place = yield from self._lowest_place(original, first, found)
+                detail |= {"next_offset": original.offset, "next_copy": place}
+                bound = 0 if place >= answer else first.offset - place
+                return _verdict(min(answer, place), bound, flags, here.epoch, detail)
             ranked = yield from self._by_rank(found, near, here)
             if ranked is not None:
                 return _verdict(ranked, 0, flags, here.epoch, detail | {"by": "rank"})
-            upper = yield from self._first_unprocessed(answer, near, here)
+            upper = yield from self._first_unprocessed(answer, found, near, here)
         except CapReached:
             upper = None
         if upper is None:
@@ -135,18 +136,34 @@ class _Bracket:
         bound = here.index(upper) - here.index(answer)
         return _verdict(answer, bound, flags, here.epoch, detail | {"next_copy": upper})
 
-    def _original(
-        self, copy: RecordView, near: Stretch
+    def _unprocessed(
+        self, copy: RecordView, found: Anchor | None, near: Stretch, here: Stretch
     ) -> Generator[Need, Window | int | None, RecordView | None]:
-        """The record at or after the offset that `copy` is of; None when there is none, or also one before it."""
+        """The record at or after the offset that `copy` is of; None where it could be of another: of one before the
+        offset, or (a second copy follows) of a twin that the source has compacted away."""
         original = yield from twins.first_at_or_after(near, self.offset, copy, self.memory)
         if original is None or (yield from twins.last_before(near, self.offset, copy, self.memory)) is not None:
             return None
+        if (yield from twins.first_at_or_after(here, copy.offset + 1, copy, self.memory)) is not None:
+            return None
+        if found is None and self.source.start > 0:
+            # The source begins here: a twin may have expired. The record after must match the record after.
+            follows = yield from near.first_from(original.offset + 1)
+            copied = yield from here.first_from(copy.offset + 1)
+            if follows is None or copied is None or not same(follows, copied):
+                return None
         return original
 
-    def _recurs(self, copy: RecordView, here: Stretch) -> Generator[Need, Window | int | None, bool]:
-        again = yield from twins.first_at_or_after(here, copy.offset + 1, copy, self.memory)
-        return again is not None
+    def _lowest_place(
+        self, original: RecordView, copy: RecordView, found: Anchor | None
+    ) -> Generator[Need, Window | int | None, int]:
+        """Where the copy of an unprocessed record first stands. In a plain log that is where it was found; elsewhere
+        the mirror may have copied twice and the target's cleaner have taken the first copy of p, but not this one."""
+        low = self.memory.low
+        if found is None or (low is not None and found.delta == low.delta):
+            return copy.offset
+        lowest = yield from self.copies.lowest(original, copy.offset, by_time_alone=True)
+        return lowest.downstream if lowest else copy.offset
 
     def _by_rank(
         self, found: Anchor | None, near: Stretch, here: Stretch
@@ -169,27 +186,29 @@ class _Bracket:
                 return None
             if original.offset >= self.offset:
                 rank = copy.offset if rank is None else rank
-                if (yield from self._closes(original, near)):
+                if (yield from self._closes(original, copy, near, here)):
                     return rank
             originals += 1
             copies += 1
 
-    def _closes(self, original: RecordView, near: Stretch) -> Generator[Need, Window | int | None, bool]:
-        """Whether a record at or after the offset is unique in the source."""
-        if (yield from twins.last_before(near, original.offset, original, self.memory)) is not None:
-            return False
-        return (yield from twins.first_at_or_after(near, original.offset + 1, original, self.memory)) is None
+    def _closes(
+        self, original: RecordView, copy: RecordView, near: Stretch, here: Stretch
+    ) -> Generator[Need, Window | int | None, bool]:
+        """Whether this pair occurs once on either side, so that the stretch ends there for sure."""
+        before = yield from twins.last_before(near, original.offset, original, self.memory)
+        after = yield from twins.first_at_or_after(near, original.offset + 1, original, self.memory)
+        again = yield from twins.first_at_or_after(here, copy.offset + 1, copy, self.memory)
+        return before is None and after is None and again is None
 
     def _first_unprocessed(
-        self, answer: int, near: Stretch, here: Stretch
+        self, answer: int, found: Anchor | None, near: Stretch, here: Stretch
     ) -> Generator[Need, Window | int | None, int | None]:
         """The first place at or after `answer` that is known to hold a copy of a record at or after the offset."""
         checked = here.index(answer)
         while True:
             while checked < len(here.records):
                 record = here.records[checked]
-                original = yield from self._original(record, near)
-                if original is not None and not (yield from self._recurs(record, here)):
+                if (yield from self._unprocessed(record, found, near, here)) is not None:
                     return record.offset
                 checked += 1
             if here.at_end:

@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 from bridge.translation import twins
 from bridge.translation.lookups import Need, Window
-from bridge.translation.memory import Anchor, PartitionMemory
+from bridge.translation.memory import BLOCK, Anchor, PartitionMemory
 from bridge.translation.model import RecordView, Side
 from bridge.translation.stretch import Budget, LogBounds, Stretch, find_time, open_at, same
 
@@ -56,7 +56,7 @@ class Copies:
             candidate = yield from stretch.last_before(edge)
             if candidate is None or candidate.offset < lowest:
                 break
-            anchor = yield from self._usable_copy(candidate, offset, near, searched=tried < _SEARCHED)
+            anchor = yield from self._usable_copy(candidate, offset, near, stretch, searched=tried < _SEARCHED)
             if anchor is None and tried == 0:
                 anchor = yield from self._head(offset, near)
             if anchor is not None:
@@ -69,24 +69,29 @@ class Copies:
                     stretch = yield from open_at(Side.SOURCE, edge - 1, self.source, self.budget)
         return floor
 
-    def _usable_copy(self, record: RecordView, offset: int, near: Stretch, *, searched: bool) -> Steps:
+    def _usable_copy(
+        self, record: RecordView, offset: int, near: Stretch, home: Stretch, *, searched: bool
+    ) -> Steps:
         """The copy of `record`, provided its content does not recur at or after `offset` (a match could be of that
         one, and lie too high) nor stand before it (a match could be of that one, and the bound be too small)."""
-        if (yield from twins.first_at_or_after(near, offset, record, self.memory)) is not None:
+        unique = False
+        with self.budget.part():
+            later = yield from twins.first_at_or_after(near, offset, record, self.memory)
+            earlier = yield from twins.last_before(home, record.offset, record, self.memory)
+            unique = later is None and earlier is None
+        if not unique:
             return None
-        if near.covers(record.offset):
-            if (yield from twins.last_before(near, record.offset, record, self.memory)) is not None:
-                return None
         anchor = yield from self._copy_of(record, searched=searched)
         if anchor is None:
             return None
         limit = self.memory.lowest_at_or_above(offset)
         if limit is not None and anchor.downstream >= limit:
             return None
-        if near.covers(record.offset):
-            again = yield from twins.first_at_or_after(near, record.offset + 1, record, self.memory)
-            if again is None:
-                self.memory.add(anchor)  # never recurs: good for every offset above it
+        if home is near:
+            with self.budget.part():
+                again = yield from twins.first_at_or_after(near, record.offset + 1, record, self.memory)
+                if again is None:
+                    self.memory.add(anchor)  # never recurs: good for every offset above it
         return anchor
 
     def _copy_of(self, record: RecordView, *, searched: bool) -> Steps:
@@ -101,16 +106,17 @@ class Copies:
             if copy is not None and same(copy, record):
                 if delta in plain:
                     return Anchor(record.offset, guess)
-                return (yield from self._lowest(record, guess))
+                return (yield from self.lowest(record, guess))
         nearby = min((r.offset for known in self._known for r in known.records if same(r, record)), default=None)
         if searched or nearby is not None:
-            return (yield from self._lowest(record, nearby))
+            return (yield from self.lowest(record, nearby))
         return None
 
-    def _lowest(self, record: RecordView, known: int | None) -> Steps:
+    def lowest(self, record: RecordView, known: int | None, *, by_time_alone: bool = False) -> Steps:
         """The lowest copy of `record`; None when there is none, or when the budget did not reach to prove it. No copy
-        stands below the first place of its timestamp, nor below the lowest copy of an earlier record."""
-        anchor = self.memory.below(record.offset)
+        stands below the first place of its timestamp, nor below the lowest copy of an earlier record (unless the
+        target's cleaner took that one's first copy: `by_time_alone` does not rely on it)."""
+        anchor = None if by_time_alone else self.memory.below(record.offset)
         start = max(self.target.start, anchor.downstream + 1 if anchor else 0)
         if record.timestamp >= 0:
             first = yield from find_time(Side.TARGET, record.timestamp)
@@ -140,7 +146,7 @@ class Copies:
             return None
         if (yield from twins.first_at_or_after(near, offset, original, self.memory)) is not None:
             return None
-        return (yield from self._lowest(original, last.offset))
+        return (yield from self.lowest(original, last.offset))
 
     def _original_of(self, copy: RecordView) -> Generator[Need, Window | int | None, RecordView | None]:
         """The first record of the source with the content of `copy`: at a guess, or by time."""
@@ -166,12 +172,17 @@ class Copies:
         """The first record of the target and its original: its delta is the first guess for all others. Where the
         source has lost that original, the first record of the source and its copy serve."""
         log = yield from self.open_target(self.target.start)
-        first = yield from log.first_from(self.target.start)
-        if first is None:
-            return
-        original = yield from self._original_of(first)
-        if original is not None:
-            self.memory.low = Anchor(original.offset, first.offset)
+        yield from log.first_from(self.target.start)
+        for copy in log.records[:BLOCK]:
+            original = yield from self._original_of(copy)
+            if original is None:
+                continue
+            self.memory.low = Anchor(original.offset, copy.offset)
+            first = log.records[0]
+            if copy is not first:  # it had no usable timestamp, perhaps; now there is a delta to guess by
+                original = yield from self._original_of(first)
+                if original is not None:
+                    self.memory.low = Anchor(original.offset, first.offset)
             return
         log = yield from open_at(Side.SOURCE, self.source.start, self.source, self.budget)
         oldest = yield from log.first_from(self.source.start)

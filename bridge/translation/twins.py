@@ -2,7 +2,8 @@
 
 A copy is recognised by its content, so a record that recurs proves nothing of which of the two a copy is of. The
 search ends where timestamps have passed the record's by more than the largest disorder seen in that partition for a
-whole block of records; that identical records are never farther apart is the one assumption of design 5.2.
+whole block of records; that identical records are never farther apart is the one assumption of design 5.2. A record
+without a timestamp (-1) or with a negative one says nothing about where its like may be: the search goes to the end.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def first_at_or_after(
             if same(record, wanted):
                 return record
             passed = passed + 1 if record.timestamp > limit else 0
-            if passed >= BLOCK:
+            if passed >= BLOCK and wanted.timestamp >= 0:
                 return None
             index += 1
         if stretch.at_end:
@@ -50,7 +51,7 @@ def last_before(
             if same(record, wanted):
                 return record
             passed = passed + 1 if record.timestamp < limit else 0
-            if passed >= BLOCK:
+            if passed >= BLOCK and wanted.timestamp >= 0:
                 return None
             edge = record.offset
             index -= 1

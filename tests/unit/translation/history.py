@@ -103,6 +103,8 @@ class History:
         self.position = 0
         self.reached = 0
         """The furthest position of the mirror ever: that it may go back and copy again nobody can foresee."""
+        self.copying_again_from = 0
+        """Where on the target the mirror began to copy again, as long as it has not come as far as before."""
         self.clock = 1_000
         self.serial = 0
         self.reads = 0
@@ -124,6 +126,8 @@ class History:
         if chance < 0.75:
             self.mirror(self.random.randint(1, 12))
         if kind.duplicates and self.random.random() < 0.2:
+            if self.position >= self.reached:
+                self.copying_again_from = self.target.end
             self.position = max(self.source.start, self.position - self.random.randint(1, 10))
         if kind.foreign and self.random.random() < 0.25:
             self.serial += 1
@@ -138,7 +142,9 @@ class History:
             ahead = self.position if kind.twins or kind.identical_burst else self.source.end
             self.source.compact(self.random.randint(self.source.start, max(self.source.start, ahead)))
         if kind.target_compaction and self.random.random() < 0.2:
-            self.target.compact(self.random.randint(self.target.start, self.target.end))
+            # The cleaner leaves the active segment alone, and what a mirror copies again after a restart is in it.
+            clean = self.copying_again_from if self.position < self.reached else self.target.end
+            self.target.compact(self.random.randint(self.target.start, max(self.target.start, clean)))
 
     def produce(self) -> None:
         kind = self.kind

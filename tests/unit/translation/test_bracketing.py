@@ -105,7 +105,8 @@ def check(history: History, offset: int, verdict: Verdict, note: str) -> None:
 
 
 def aligned(history: History, offset: int) -> bool:
-    """Both neighbours' copies exist, next to each other, and their contents occur once on either side."""
+    """Both neighbours' copies exist, next to each other, their contents occur once on either side, and the mirror
+    has not copied anything at or after the offset before them."""
     source, target = history.source.data(history.committed_only), history.visible()
     before = [row for row in source if row.offset < offset]
     after = [row for row in source if row.offset >= offset]
@@ -119,7 +120,7 @@ def aligned(history: History, offset: int) -> bool:
         if len(copies) != 1:
             return False
         places += copies
-    return places[1] == places[0] + 1
+    return places[1] == places[0] + 1 and history.first_unprocessed(offset) == target[places[1]].offset
 
 
 def content(row: Row) -> tuple[object, ...]:
