@@ -1,4 +1,4 @@
-"""Keys of the connections: `source.cluster.*` and `target.cluster.*` (Kafka's client names), `bridge.*` (ours).
+"""Keys of the connections: `source.cluster.*` and `target.cluster.*` (Kafka's names), `bridge.*` (ours).
 
 Every Kafka client name works under the two prefixes; those defined here are the ones that Connect's REST API
 shows and, where they are secrets, hides.
@@ -138,7 +138,7 @@ def bridge_keys(group: str) -> list[Key]:
                 "bridge.url",
                 Type.STRING,
                 _HIGH,
-                "Address of the Mirror Bridge service. Secrets travel there: use https unless it is loopback.",
+                "Address of the Mirror Bridge service. Secrets travel there: https, unless it is loopback.",
                 "http://127.0.0.1:8900",
             ),
             validator=Url(),

@@ -23,9 +23,11 @@ for every source connector and are not listed. Any Kafka client property may be 
 MirrorMaker has: `source.cluster.*` and `target.cluster.*` (connection and security), overridden by `admin.*`
 and `source.admin.*` / `target.admin.*` for group and topic look-ups, and by `consumer.*` and
 `source.consumer.*` / `target.consumer.*` for reading records. A property that the service can't honour is an
-error that names it. As in MirrorMaker, `security.protocol`, `ssl.*` and `sasl.*` without a prefix do not reach
-the clusters' clients.
+error that names it. As in MirrorMaker, `security.protocol`, `ssl.*` and `sasl.*` without a prefix do not
+reach the clusters' clients.
 """
+_TABLE = "| Key | Type | Default | Valid | Meaning |\n| --- | --- | --- | --- | --- |\n"
+
 _TABLE = "| Key | Type | Default | Valid | Meaning |\n| --- | --- | --- | --- | --- |\n"
 
 
@@ -64,9 +66,7 @@ def keys_markdown() -> str:
     for kind in KINDS.values():
         parts.append(f"\n## {kind.connector_class.rpartition('.')[2]}\n")
         for group in kind.definition.groups:
-            parts.append(
-                f"\n### {group}\n\n| Key | Type | Default | Valid | Meaning |\n| --- | --- | --- | --- | --- |\n"
-            )
+            parts.append(f"\n### {group}\n\n{_TABLE}")
             parts.extend(_row(key) for key in kind.definition.keys.values() if key.group == group)
     return "".join(parts)
 

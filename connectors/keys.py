@@ -58,7 +58,7 @@ class Password:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `default` is text as an operator would write it, None for none, REQUIRED if it must be given."""
+    """One key. `default` is text as an operator would write it, None: none, REQUIRED: must be given."""
 
     name: str
     type: Type

@@ -1,4 +1,4 @@
-"""MirrorMaker's keys that all connectors share, with stock names, types and defaults, and the rules across them."""
+"""MirrorMaker's keys that all connectors share, with stock names, types and defaults, and the rules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Filters and policies by name: stock's class names select ours, `python:module.Class` loads a user's own.
 
-A user's class is made without arguments, and `configure(props)` is called when it has one. Whatever goes wrong
-there is an error of the key that named the class, never an exception.
+A user's class is made without arguments, and `configure(props)` is called when it has one. What goes
+wrong there is an error of the key that named the class, never an exception.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which topics and groups are mirrored: include and exclude lists of names and Java regexes, as in stock.
 
-The elements of a list are joined with `|` and must match the whole name; an empty list matches nothing, and so
-does a filter that was never configured. Excludes win.
+The elements of a list are joined with `|` and must match the whole name; an empty list matches nothing, and
+so does a filter that was never configured. Excludes win.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def pattern_list_problem(patterns: Sequence[str]) -> str | None:
     try:
         PatternList(patterns)
     except PatternProblem as problem:
-        # A regex with a comma in it is torn apart by the list, and whole again (but for the comma) when joined.
+        # A regex with a comma in it is torn apart by the list, and whole again when joined.
         return alone or str(problem)
     return None
 

@@ -138,6 +138,7 @@ class CharClassReader:
                 raise scanner.problem("a character class is not closed")
             if scanner.startswith("&&"):
                 scanner.at += 2
+                first = False
                 if items or nested:
                     operands.append(_union(items, nested))
                 items, nested = [], []

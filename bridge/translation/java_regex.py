@@ -7,7 +7,8 @@ ones, so `a(?i)b|c` becomes `a(?i:b)|(?i:c)`. Everything is ASCII unless asked f
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from bridge.translation.java_charclass import LINE_BREAKS, CharClassReader, PatternProblem, Scanner
 
@@ -18,7 +19,10 @@ _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
 _NAMED = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
 _BACKREFERENCE = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
 _PLAIN_GROUPS = ("?:", "?=", "?!", "?>", "?<=", "?<!")
-_FINAL_BREAK = rf"(?=(?:\r\n|[{LINE_BREAKS}])?\Z)"
+_NOT_INSIDE_CRLF = r"(?!(?<=\r)\n)"
+_FINAL_BREAK = rf"(?={_NOT_INSIDE_CRLF}(?:\r\n|[{LINE_BREAKS}])?\Z)"
+_LINE_START = rf"(?:\A|(?<=[{LINE_BREAKS}]){_NOT_INSIDE_CRLF}(?!\Z))"
+_LINE_END = rf"(?:{_NOT_INSIDE_CRLF}(?=[{LINE_BREAKS}])|\Z)"
 _LINE_BREAK = rf"(?>\r\n|[\x0b\x0c{LINE_BREAKS}])"
 
 
@@ -41,6 +45,7 @@ class _Level:
 
     dot_all: bool = False
     unix_lines: bool = False
+    multiline: bool = False
     scopes: tuple[str, ...] = ()
 
 
@@ -71,8 +76,10 @@ class _Translator:
                 self.out.append(self._dot())
             elif char == "{":
                 self._repetition()
+            elif char in "^$":
+                self.out.append(self._line_anchor(char))
             else:
-                self.out.append(char if char in "*+?^$" else re.escape(char))
+                self.out.append(char if char in "*+?" else re.escape(char))
         if len(self.levels) > 1:
             raise scanner.problem("a group is not closed")
         self.out.append(")" * len(self.levels[0].scopes))
@@ -83,6 +90,14 @@ class _Translator:
         if level.dot_all:
             return "(?s:.)"
         return r"[^\n]" if level.unix_lines else f"[^{LINE_BREAKS}]"
+
+    def _line_anchor(self, char: str) -> str:
+        level = self.levels[-1]
+        if not level.multiline:
+            return r"\A" if char == "^" else r"(?=\n?\Z)" if level.unix_lines else _FINAL_BREAK
+        if level.unix_lines:
+            return r"(?:\A|(?<=\n)(?!\Z))" if char == "^" else r"(?=\n|\Z)"
+        return _LINE_START if char == "^" else _LINE_END
 
     def _repetition(self) -> None:
         found = _REPETITION.match(self.scanner.text, self.scanner.at - 1)
@@ -115,23 +130,23 @@ class _Translator:
 
     def _push(self, opening: str, level: _Level) -> None:
         self.out.append(opening)
-        self.levels.append(_Level(level.dot_all, level.unix_lines))
+        self.levels.append(replace(level, scopes=()))
 
     def _flags(self, on: str, off: str, *, scoped: bool) -> None:
         level = self.levels[-1]
         unknown = set(on + off) - set("imsd")
         if unknown:
             raise self.scanner.problem(f"the flag (?{min(unknown)}) is not supported")
-        dot_all = ("s" in on or level.dot_all) and "s" not in off
-        unix_lines = ("d" in on or level.unix_lines) and "d" not in off
-        kept_on = "".join(sorted(set(on) & set("im") - set(off)))
-        kept_off = "".join(sorted(set(off) & set("im")))
-        opening = f"(?{kept_on}{'-' + kept_off if kept_off else ''}:"
+        names = {"s": "dot_all", "d": "unix_lines", "m": "multiline"}
+        changed: dict[str, Any] = {name: flag not in off for flag, name in names.items() if flag in on + off}
+        level = replace(level, **changed)
+        ignore_case = "-i" if "i" in off else "i" if "i" in on else ""
+        opening = f"(?{ignore_case}:"
         self.out.append(opening)
         if scoped:
-            self.levels.append(_Level(dot_all, unix_lines))
+            self.levels.append(replace(level, scopes=()))
         else:
-            self.levels[-1] = _Level(dot_all, unix_lines, (*level.scopes, opening))
+            self.levels[-1] = replace(level, scopes=(*level.scopes, opening))
 
     def _close(self) -> None:
         if len(self.levels) == 1:

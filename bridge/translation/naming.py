@@ -1,7 +1,7 @@
 """Replication policies: how a topic of the source is called on the target, and back (Kafka 4.3.1's rules).
 
 Default: `A.orders`, `B.A.orders`, ... Identity: names stay, but for those that end with `heartbeats`.
-Java's `split` drops trailing empty parts, so `a.` has no source; one in front stays, so `.b` has the source "".
+Java's `split` drops trailing empty parts, so `a.` has no source; one in front stays: `.b` has the source "".
 """
 
 from __future__ import annotations

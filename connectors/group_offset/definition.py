@@ -90,8 +90,8 @@ _SYNC = (
         Type.STRING,
         "never",
         _MEDIUM,
-        "Whether an offset on the target may ever be moved back. empty-groups: where the offset there is still "
-        "the one that we wrote and the group is empty.",
+        "Whether an offset on the target may ever be moved back. empty-groups: where the offset there is "
+        "still the one that we wrote and the group is empty.",
         "",
         validator=In(("never", "empty-groups")),
         recommended=("never", "empty-groups"),

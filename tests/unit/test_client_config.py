@@ -177,7 +177,7 @@ def accepted_by_both(found: ClientSettings) -> None:
     asyncio.run(make())
 
 
-# -- stores ------------------------------------------------------------------------------------------------------------
+# -- stores ------------------------------------------------------------------------------------------------
 
 
 class Stores:
@@ -374,7 +374,7 @@ def test_stores_that_can_not_be_used_are_named(
     assert why in found[f"source.cluster.{key}"]
 
 
-# -- what can't be honoured ----------------------------------------------------------------------------------------------
+# -- what can't be honoured --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -442,9 +442,7 @@ def test_all_errors_of_both_sides_come_at_once() -> None:
 
 
 def test_a_missing_server_list_is_rejected_in_kafkas_words() -> None:
-    with pytest.raises(
-        ConfigRejected, match="Missing required configuration"
-    ):
+    with pytest.raises(ConfigRejected, match="Missing required configuration"):
         client_settings(Side.SOURCE, {})
 
 

@@ -1,0 +1,127 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import java.util.regex.PatternSyntaxException;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.connect.mirror.DefaultGroupFilter;
+import org.apache.kafka.connect.mirror.DefaultReplicationPolicy;
+import org.apache.kafka.connect.mirror.DefaultTopicFilter;
+import org.apache.kafka.connect.mirror.IdentityReplicationPolicy;
+
+/** Answers questions with stock's own classes: a line of tab-separated fields in, one out; "-" is null, "+" begins base64. */
+public class StockOracle {
+    public static void main(String[] args) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, false, "UTF-8");
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            List<String> fields = new ArrayList<>();
+            for (String field : line.split("\t")) {
+                fields.add(decode(field));
+            }
+            List<String> answers = answer(fields);
+            List<String> encoded = new ArrayList<>();
+            for (String answer : answers) {
+                encoded.add(encode(answer));
+            }
+            out.println(String.join("\t", encoded));
+        }
+        out.flush();
+    }
+
+    private static List<String> answer(List<String> q) {
+        switch (q.get(0)) {
+            case "policy": return policy(q);
+            case "regex": return List.of(regex(q.get(1), q.get(2)));
+            case "topic": return List.of(topic(q));
+            case "group": return List.of(group(q));
+            default: return config(q);
+        }
+    }
+
+    private static List<String> policy(List<String> q) {
+        Map<String, Object> props = new HashMap<>();
+        put(props, "replication.policy.separator", q.get(2));
+        put(props, "replication.policy.internal.topic.separator.enabled", q.get(3));
+        put(props, "source.cluster.alias", q.get(4));
+        DefaultReplicationPolicy policy =
+            q.get(1).equals("identity") ? new IdentityReplicationPolicy() : new DefaultReplicationPolicy();
+        policy.configure(props);
+        String topic = q.get(5);
+        List<String> found = new ArrayList<>();
+        found.add(policy.formatRemoteTopic("A", topic));
+        found.add(policy.topicSource(topic));
+        found.add(policy.upstreamTopic(topic));
+        found.add(policy.originalTopic(topic));
+        found.add(policy.offsetSyncsTopic("A"));
+        found.add(policy.checkpointsTopic("A"));
+        found.add(String.valueOf(policy.isHeartbeatsTopic(topic)));
+        found.add(String.valueOf(policy.isCheckpointsTopic(topic)));
+        found.add(String.valueOf(policy.isMM2InternalTopic(topic)));
+        found.add(String.valueOf(policy.isInternalTopic(topic)));
+        return found;
+    }
+
+    private static String regex(String pattern, String text) {
+        try {
+            return String.valueOf(Pattern.compile(pattern).matcher(text).matches());
+        } catch (PatternSyntaxException e) {
+            return "rejected";
+        }
+    }
+
+    private static String topic(List<String> q) {
+        Map<String, Object> props = new HashMap<>();
+        put(props, "topics", q.get(1));
+        put(props, "topics.exclude", q.get(2));
+        DefaultTopicFilter filter = new DefaultTopicFilter();
+        filter.configure(props);
+        return String.valueOf(filter.shouldReplicateTopic(q.get(3)));
+    }
+
+    private static String group(List<String> q) {
+        Map<String, Object> props = new HashMap<>();
+        put(props, "groups", q.get(1));
+        put(props, "groups.exclude", q.get(2));
+        DefaultGroupFilter filter = new DefaultGroupFilter();
+        filter.configure(props);
+        return String.valueOf(filter.shouldReplicateGroup(q.get(3)));
+    }
+
+    private static List<String> config(List<String> q) {
+        ConfigDef.Type type = ConfigDef.Type.valueOf(q.get(1));
+        ConfigDef.Validator validator = type == ConfigDef.Type.LIST
+            ? ConfigDef.ValidList.anyNonDuplicateValues(true, false) : null;
+        ConfigDef definition = new ConfigDef()
+            .define("k", type, ConfigDef.NO_DEFAULT_VALUE, validator, ConfigDef.Importance.LOW, "");
+        Map<String, String> props = new HashMap<>();
+        props.put("k", q.get(2));
+        ConfigValue value = definition.validate(props).get(0);
+        String first = value.errorMessages().isEmpty() ? null : value.errorMessages().get(0);
+        List<String> found = new ArrayList<>();
+        found.add(value.value() == null ? null : ConfigDef.convertToString(value.value(), type));
+        found.add(first);
+        return found;
+    }
+
+    private static void put(Map<String, Object> props, String key, String value) {
+        if (value != null) {
+            props.put(key, value);
+        }
+    }
+
+    private static String decode(String field) {
+        return field.equals("-") ? null : new String(Base64.getDecoder().decode(field.substring(1)), StandardCharsets.UTF_8);
+    }
+
+    private static String encode(String text) {
+        return text == null ? "-" : "+" + Base64.getEncoder().encodeToString(text.getBytes(StandardCharsets.UTF_8));
+    }
+}

@@ -1,0 +1,291 @@
+"""Naming, filters, regexes and ConfigDef against stock's own classes, on thousands of random questions."""
+
+from __future__ import annotations
+
+import base64
+import random
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from bridge.local.jars import kafka_jars
+from bridge.translation.filters import DefaultGroupFilter, DefaultTopicFilter
+from bridge.translation.java_regex import PatternProblem, compile_java
+from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from connectors.configdef import REQUIRED, Importance, Key, Type
+from connectors.validated import judge
+from connectors.validators import ListOf
+
+Question = Sequence[str | None]
+Oracle = Callable[[list[Question]], list[list[str | None]]]
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    jars = kafka_jars("4.3.1")
+    classes = tmp_path_factory.mktemp("oracle")
+    source = Path(__file__).with_name("StockOracle.java")
+    subprocess.run(["javac", "-cp", f"{jars.directory}/*", "-d", str(classes), str(source)], check=True)
+
+    def ask(questions: list[Question]) -> list[list[str | None]]:
+        lines = "".join("\t".join(map(encode, question)) + "\n" for question in questions)
+        command = ["java", "-cp", f"{classes}:{jars.directory}/*", "StockOracle"]
+        ran = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr[-2000:]
+        answers = [[decode(field) for field in line.split("\t")] for line in ran.stdout.splitlines()]
+        assert len(answers) == len(questions)
+        return answers
+
+    return ask
+
+
+def encode(text: str | None) -> str:
+    return "-" if text is None else "+" + base64.b64encode(text.encode()).decode()
+
+
+def decode(field: str) -> str | None:
+    return None if field == "-" else base64.b64decode(field[1:]).decode()
+
+
+def test_policies(oracle: Oracle) -> None:
+    rng = random.Random(0)
+    pieces = [
+        "A",
+        "B",
+        ".",
+        "-",
+        "__",
+        "orders",
+        "heartbeats",
+        "checkpoints",
+        "internal",
+        "mm2",
+        "mm2-offset-syncs",
+        "",
+    ]
+    questions: list[Question] = []
+    for _ in range(3000):
+        topic = "".join(rng.choices(pieces, k=rng.randrange(7)))
+        separator = rng.choice([None, ".", "-", "__", "..", "*"])
+        internal = rng.choice([None, "true", "FALSE", "no"])
+        kind = rng.choice(["default", "identity"])
+        questions.append(("policy", kind, separator, internal, rng.choice([None, "A"]), topic))
+    for question, answer in zip(questions, oracle(questions), strict=True):
+        assert our_policy(question) == answer, question
+
+
+def our_policy(question: Question) -> list[str | None]:
+    _, kind, separator, internal, alias, topic = question
+    policy = IdentityReplicationPolicy() if kind == "identity" else DefaultReplicationPolicy()
+    props = {
+        "replication.policy.separator": separator,
+        "replication.policy.internal.topic.separator.enabled": internal,
+        "source.cluster.alias": alias,
+    }
+    policy.configure({key: value for key, value in props.items() if value is not None})
+    assert topic is not None
+    texts = [
+        policy.format_remote_topic("A", topic),
+        policy.topic_source(topic),
+        policy.upstream_topic(topic),
+        policy.original_topic(topic),
+        policy.offset_syncs_topic("A"),
+        policy.checkpoints_topic("A"),
+    ]
+    flags = [
+        policy.is_heartbeats_topic(topic),
+        policy.is_checkpoints_topic(topic),
+        policy.is_mm2_internal_topic(topic),
+        policy.is_internal_topic(topic),
+    ]
+    return [*texts, *(str(flag).lower() for flag in flags)]
+
+
+def test_regexes(oracle: Oracle) -> None:
+    """Where both compile they match the same; what Java rejects we reject, and what only we reject
+    is repetition of repetition, of nothing, and references to groups that are not there."""
+    rng = random.Random(1)
+    atoms = [
+        *(
+            "a",
+            "b",
+            "B",
+            "1",
+            "_",
+            "-",
+            ".",
+            "\\.",
+            "[a-c]",
+            "[^a]",
+            "[a-c&&[^b]]",
+            "[a[b1]]",
+            "[^a[b]]",
+            "[]a]",
+        ),
+        *(
+            r"\d",
+            r"\W",
+            r"\s",
+            r"\p{Alpha}",
+            r"\P{Upper}",
+            r"\Qa.b\E",
+            "(?i)",
+            "(?-i)",
+            "(?i:b)",
+            "(",
+            "(?:",
+            ")",
+        ),
+        *(
+            "|",
+            "*",
+            "+",
+            "?",
+            "*+",
+            "+?",
+            "{2}",
+            "{1,}",
+            "(?=a)",
+            "(?!b)",
+            "^",
+            "$",
+            r"\h",
+            r"[\w&&[^\d]]",
+            r"\x61",
+        ),
+        *(
+            "(?>",
+            r"\1",
+            "[^a-c&&[^b]]",
+            "[a-c&&b-d&&[^c]]",
+            "(?s)",
+            r"\v",
+            r"\R",
+            r"[\H]",
+            "&&",
+            "]",
+            "}",
+            r"\-",
+        ),
+    ]
+    texts = [
+        "",
+        "a",
+        "b",
+        "B",
+        "ab",
+        "aB",
+        "a.b",
+        "1",
+        "a1",
+        "-",
+        "a\n",
+        "\u2028",
+        "aab",
+        "bb",
+        "_",
+        "é",
+        "]",
+        "abc",
+    ]
+    patterns = ["".join(rng.choices(atoms, k=rng.randrange(1, 6))) for _ in range(3000)]
+    questions: list[Question] = [("regex", pattern, text) for pattern in patterns for text in texts]
+    answers = iter(oracle(questions))
+    only_ours = 0
+    for pattern in patterns:
+        stock = [next(answers)[0] for _ in texts]
+        try:
+            regex = compile_java(pattern)
+        except PatternProblem:
+            only_ours += stock[0] != "rejected"
+            continue
+        ours = [str(regex.fullmatch(text) is not None).lower() for text in texts]
+        assert stock == ours, (pattern, regex.pattern, list(zip(texts, stock, ours, strict=True)))
+    assert only_ours <= len(patterns) // 10
+
+
+def test_filters(oracle: Oracle) -> None:
+    rng = random.Random(2)
+    lists = [None, "", "a", "a, b", ".*", "(a,b)", "a.*,.*z", "__.*", "connect-.*", "(?i)A,B", " a|b "]
+    names = [
+        "",
+        "a",
+        "b",
+        "az",
+        "A",
+        "__x",
+        "connect-1",
+        "mm2-x.internal",
+        "x.internal",
+        "a,b",
+        "console-consumer-3",
+    ]
+    questions: list[Question] = [
+        (rng.choice(["topic", "group"]), rng.choice(lists), rng.choice(lists), rng.choice(names))
+        for _ in range(1500)
+    ]
+    for question, answer in zip(questions, oracle(questions), strict=True):
+        kind, include, exclude, name = question
+        assert name is not None
+        props = {f"{kind}s": include, f"{kind}s.exclude": exclude}
+        if kind == "topic":
+            topics = DefaultTopicFilter()
+            topics.configure(props)
+            ours = topics.should_replicate_topic(name)
+        else:
+            groups = DefaultGroupFilter()
+            groups.configure(props)
+            ours = groups.should_replicate_group(name)
+        assert str(ours).lower() == answer[0], question
+
+
+def test_values_and_error_texts(oracle: Oracle) -> None:
+    texts = [
+        *(
+            "",
+            " ",
+            "1",
+            " +7 ",
+            "-0",
+            "x",
+            "1_0",
+            "１",
+            "2147483648",
+            "-2147483649",
+            "32768",
+            "9223372036854775808",
+        ),
+        *(
+            "1e3",
+            "1.5d",
+            ".5",
+            "1.",
+            "NaN",
+            "nan",
+            "-Infinity",
+            "TRUE",
+            "false ",
+            "yes",
+            "a,b",
+            "a , b",
+            "a,,b",
+            "a,a",
+        ),
+        *(",", "\u00a0x\u00a0", "\u2003", "a\tb", "\x01x\x1f", "99999999999999999999999"),
+    ]
+    kinds = [kind for kind in Type if kind not in (Type.CLASS, Type.PASSWORD)]
+    questions: list[Question] = [("config", kind.value, text) for kind in kinds for text in texts]
+    for question, answer in zip(questions, oracle(questions), strict=True):
+        assert question[1] is not None
+        kind = Type(question[1])
+        validator = ListOf() if kind is Type.LIST else None
+        key = Key("k", kind, REQUIRED, Importance.LOW, "", "", validator=validator)
+        ours = judge(key, question[2])
+        assert [*ours.errors, None][0] == answer[1], question
+        if kind is Type.DOUBLE and ours.value is not None:
+            assert answer[0] is not None
+            assert str(ours.value) == str(float(answer[0].replace("Infinity", "inf"))), question
+        elif ours.value is not None or answer[0] is not None:
+            assert ours.text == answer[0], question

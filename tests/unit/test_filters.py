@@ -1,0 +1,172 @@
+"""Topic and group filters, and Java's regexes in Python's."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.translation.filters import (
+    DefaultGroupFilter,
+    DefaultTopicFilter,
+    pattern_list_problem,
+    split_list,
+)
+from bridge.translation.java_regex import PatternProblem, compile_java
+
+
+def topics(**props: str) -> DefaultTopicFilter:
+    found = DefaultTopicFilter()
+    found.configure({name.replace("_", "."): value for name, value in props.items()})
+    return found
+
+
+def groups(**props: str) -> DefaultGroupFilter:
+    found = DefaultGroupFilter()
+    found.configure({name.replace("_", "."): value for name, value in props.items()})
+    return found
+
+
+def test_a_filter_that_was_never_configured_matches_nothing() -> None:
+    assert not DefaultTopicFilter().should_replicate_topic("a")
+    assert not DefaultGroupFilter().should_replicate_group("a")
+
+
+def test_defaults_of_4_3_1() -> None:
+    found = topics()
+    assert all(
+        found.should_replicate_topic(topic) for topic in ("orders", "foo.internal", "A.orders", "x-internal")
+    )
+    excluded = ("mm2-offset-syncs.A.internal", "x.replica", "__consumer_offsets", "mm2-layout.A.internal")
+    assert not any(found.should_replicate_topic(topic) for topic in excluded)
+    default = groups()
+    assert default.should_replicate_group("billing")
+    assert not any(map(default.should_replicate_group, ("console-consumer-1", "connect-x", "__g")))
+
+
+def test_the_whole_name_must_match_and_excludes_win() -> None:
+    found = topics(topics="order, pay.*", topics_exclude="payroll")
+    assert [found.should_replicate_topic(t) for t in ("order", "orders", "payments", "payroll")] == [
+        1,
+        0,
+        1,
+        0,
+    ]
+
+
+def test_an_empty_list_matches_nothing() -> None:
+    assert not topics(topics="").should_replicate_topic("a")
+    assert topics(topics_exclude="").should_replicate_topic("__a")
+    assert not groups(groups=" ").should_replicate_group("")
+
+
+def test_a_regex_with_a_comma_is_joined_again() -> None:
+    assert [topics(topics="(a,b)").should_replicate_topic(name) for name in ("a", "b", "a,b")] == [1, 1, 0]
+
+
+def test_group_ids_of_any_characters() -> None:
+    found = groups(groups=r'\Qa"b|c\E.*, grüße-\d+')
+    assert [found.should_replicate_group(g) for g in ('a"b|c1', "grüße-7", "a", "grüße-٣")] == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("", ()),
+        ("  ", ()),
+        (" a , b ", ("a", "b")),
+        ("a,,b", ("a", "", "b")),
+        (",", ("", "")),
+        ("a b", ("a b",)),
+    ],
+)
+def test_lists_are_split_as_configdef_does(text: str, items: tuple[str, ...]) -> None:
+    assert split_list(text) == items
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        ("(?i)foo|bar", ["FOO", "bAr"], ["foobar"]),
+        ("a(?i)b|c", ["aB", "C"], ["AB"]),
+        ("(a(?i)b)c", ["aBc"], ["aBC"]),
+        ("(?i)a(?-i)b", ["Ab"], ["AB"]),
+        ("(?i:a)b", ["Ab"], ["AB"]),
+        ("[a-z&&[^b]]+", ["ac"], ["ab"]),
+        ("[a-c[x-z]]+", ["ay"], ["d"]),
+        ("[^a[bc]]", ["d"], ["a", "b", "dd"]),
+        ("[^a-z&&[^q]]", ["q", "A"], ["a"]),
+        (r"[\w&&[^\d]]+", ["ab_"], ["a1"]),
+        ("[]a]+", ["]a"], ["b"]),
+        ("[a-]+", ["a-"], ["b"]),
+        ("[a&b]+", ["a&b"], ["c"]),
+        (r"\p{Alpha}\P{Digit}[\p{Punct}\p{Upper}]", ["ab!", "aBC"], ["1b!", "a1!"]),
+        (r"\Q.*\E+x?", [".***x", ".*"], ["aa"]),
+        (r"[\Q^]\E]+", ["^]"], ["a"]),
+        (r"(?<n>ab)\k<n>", ["abab"], ["ab"]),
+        (r"(a)(b)\2\1", ["abba"], ["abab"]),
+        (r"(a)\10", ["aa0"], ["a"]),
+        ("a++b|c*+c", ["aab"], ["c"]),
+        ("(?>a|ab)c", ["ac"], ["abc"]),
+        ("a{2}|b{1,}|c{1,2}", ["aa", "bbb", "cc"], ["a", "ccc"]),
+        (r"\x41\u0042\x{43}\0104\t\cA\e", ["ABCD\t\x01\x1b"], []),
+        (r"\h\H\v\V\R", [" a\nb\r\n"], ["aa\nb\n"]),
+        (r"[\h\H]", ["a", " "], []),
+        (r"\Aa\z|b\Z|\bc\B.", ["a", "b", "cd"], ["c"]),
+        (".", ["a", "é"], ["\n", "\u2028", "\r"]),
+        ("(?s).", ["\n", "a"], []),
+        ("(?d).", ["\r", "a"], ["\n"]),
+        ("(?s:.)(?-s).", ["\na"], ["a\n"]),
+        (r"a\.b\-c\/", ["a.b-c/"], ["axb-c/"]),
+        ("a|", ["a", ""], ["b"]),
+        ("(?m)^a$", ["a"], ["b"]),
+        ("(?=a)a(?!b)c?(?<=a|c)(?<!x)", ["a", "ac"], ["ab"]),
+        ("}]", ["}]"], []),
+    ],
+)
+def test_java_regexes(pattern: str, matching: list[str], other: list[str]) -> None:
+    regex = compile_java(pattern)
+    assert [text for text in matching if not regex.fullmatch(text)] == []
+    assert [text for text in other if regex.fullmatch(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("*", "nothing to repeat"),
+        ("(a", "a group is not closed"),
+        ("a)", "unmatched closing )"),
+        ("[a", "a character class is not closed"),
+        ("[&&]", "a character class is empty"),
+        ("[b-a]", "illegal character range"),
+        (r"[a-\d]", "illegal character range"),
+        ("a{", "illegal repetition"),
+        ("a{,3}", "illegal repetition"),
+        ("a\\", "it ends in the middle"),
+        (r"\p{IsLatin}", r"\p{IsLatin} is not supported"),
+        (r"\pL", r"\p{L} is not supported"),
+        ("(?x)a", "the flag (?x) is not supported"),
+        ("(?u)a", "the flag (?u) is not supported"),
+        ("(?P<n>a)", "unknown group construct (?P<n"),
+        (r"\y", r"the escape \y is not supported"),
+        (r"\G", r"the escape \G is not supported"),
+        (r"\b{g}", r"\b{...} is not supported"),
+        (r"\k", r"\k wants <name>"),
+        (r"\x{110000}", "no such character"),
+        (r"\2", "invalid group reference"),
+        ("(?<=a*)b", "look-behind requires fixed-width pattern"),
+    ],
+)
+def test_what_is_no_regex_or_can_not_be_had_is_named(pattern: str, why: str) -> None:
+    with pytest.raises(PatternProblem) as caught:
+        compile_java(pattern)
+    assert why in str(caught.value)
+    assert pattern in str(caught.value)
+
+
+def test_a_list_names_the_element_that_is_wrong() -> None:
+    assert (
+        pattern_list_problem(("fine", "b(d", "x"))
+        == "b(d is not a regular expression: a group is not closed (at position 3)"
+    )
+    assert pattern_list_problem(("(a", "b)")) is None
+    assert pattern_list_problem(()) is None
+    assert "redefinition" in str(pattern_list_problem(("(?<n>a)", "(?<n>b)")))
