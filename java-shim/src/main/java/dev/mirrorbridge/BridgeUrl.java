@@ -5,7 +5,7 @@ import java.net.URISyntaxException;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 
-/** Where the service listens: {@code http://host:port} or {@code https://…}, a path in front of {@code /v1} allowed. */
+/** Where the service listens: {@code http://host:port} or {@code https://…}, with a path before {@code /v1} or none. */
 final class BridgeUrl implements ConfigDef.Validator {
     @Override
     public void ensureValid(String key, Object value) {
@@ -19,7 +19,7 @@ final class BridgeUrl implements ConfigDef.Validator {
             URI url = new URI(value.trim().replaceAll("/+$", ""));
             boolean http = "http".equalsIgnoreCase(url.getScheme()) || "https".equalsIgnoreCase(url.getScheme());
             if (url.getRawUserInfo() != null) {
-                throw new ConfigException(key, "[hidden]", "Credentials belong into bridge.auth.token, not into the URL");
+                throw new ConfigException(key, "[hidden]", "Credentials belong into bridge.auth.token, not here");
             }
             if (http && url.getHost() != null && url.getRawQuery() == null && url.getRawFragment() == null) {
                 return url;

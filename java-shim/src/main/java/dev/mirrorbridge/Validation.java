@@ -108,10 +108,10 @@ final class Validation {
         }
     }
 
-    /** Errors of {@link Settings} name a key of ours first. */
-    private static String keyIn(String message) {
+    /** The key that an error of {@link Settings} is about: the first that it names. */
+    private String keyIn(String message) {
         for (String word : message.split("[^A-Za-z0-9.]+")) {
-            if (word.startsWith("bridge.") && !word.endsWith(".")) {
+            if (definition.configDef.configKeys().containsKey(word)) {
                 return word;
             }
         }

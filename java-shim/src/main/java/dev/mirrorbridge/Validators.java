@@ -55,7 +55,8 @@ final class Validators {
     private static Validator in(List<?> values, Object ignoreCase) {
         boolean anyCase = Boolean.TRUE.equals(ignoreCase);
         List<String> allowed = values.stream().map(String::valueOf).collect(Collectors.toList());
-        String words = "String must be one of" + (anyCase ? " (case insensitive)" : "") + ": " + String.join(", ", allowed);
+        String words = "String must be one of" + (anyCase ? " (case insensitive)" : "") + ": "
+            + String.join(", ", allowed);
         return (name, value) -> {
             for (Object item : value instanceof List ? (List<?>) value : List.of(value)) {
                 String text = item.toString();

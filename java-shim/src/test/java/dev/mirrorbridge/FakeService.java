@@ -29,6 +29,7 @@ final class FakeService implements AutoCloseable {
         "{\"name\":\"c\",\"task\":0,\"lease_ms\":30000,\"version\":\"0.1.0\",\"protocol\":1}";
     static final String NOTHING = "{\"records\":[],\"failure\":null,\"held_ms\":0.0}";
     static final Reply HANG = new Reply(-1, "");
+    static final Reply DROP = new Reply(-3, "");
     static final Reply CUT = new Reply(-2, "");
 
     final List<Request> requests = new CopyOnWriteArrayList<>();
@@ -136,6 +137,9 @@ final class FakeService implements AutoCloseable {
             Reply reply = answers.apply(request);
             if (reply == HANG) {
                 closed.await();
+                return;
+            }
+            if (reply == DROP) {
                 return;
             }
             byte[] bytes = (reply == CUT ? "{\"records\":[" : reply.body).getBytes(StandardCharsets.UTF_8);

@@ -1,0 +1,41 @@
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.connect.connector.Connector;
+import org.apache.kafka.connect.connector.Task;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+
+/**
+ * Finds the unpacked archive as a worker does, in every discovery mode and beside stock's connect-mirror: both kinds of
+ * short names have to resolve, ours to a plugin of its own class loader that knows its keys and its task.
+ */
+public class PluginScan {
+    public static void main(String[] args) throws Exception {
+        for (String mode : List.of("service_load", "hybrid_fail", "hybrid_warn", "only_scan")) {
+            Plugins plugins = new Plugins(Map.of("plugin.path", args[0], "plugin.discovery", mode));
+            for (String alias : List.of("MirrorGroupOffsetConnector", "MirrorGroupOffset")) {
+                Connector ours = plugins.newConnector(alias);
+                same(alias, "dev.mirrorbridge.MirrorGroupOffsetConnector", ours.getClass().getName());
+                same(alias + " loader", "PluginClassLoader",
+                    ours.getClass().getClassLoader().getClass().getSimpleName());
+                Task task = ours.taskClass().getDeclaredConstructor().newInstance();
+                same(alias + " task version", ours.version(), task.version());
+                same(alias + " knows bridge.url", true, ours.config().names().contains("bridge.url"));
+                same(alias + " finds what is missing", true, ours.validate(Map.of("name", "c")).configValues().stream()
+                    .anyMatch(value -> value.errorMessages().toString().contains("Missing required configuration")));
+            }
+            for (String stock : List.of("MirrorSource", "MirrorCheckpoint", "MirrorHeartbeat")) {
+                for (String alias : List.of(stock, stock + "Connector")) {
+                    same(alias, "org.apache.kafka.connect.mirror." + stock + "Connector",
+                        plugins.newConnector(alias).getClass().getName());
+                }
+            }
+            System.out.println(mode + ": ok");
+        }
+    }
+
+    private static void same(String what, Object expected, Object actual) {
+        if (!expected.equals(actual)) {
+            throw new AssertionError(what + ": expected " + expected + ", found " + actual);
+        }
+    }
+}
