@@ -56,7 +56,7 @@ def create_app(
     )
     app.state.service = service
     app.state.metrics = counted
-    for module in (plugins, connectors, tasks, groups, health, metrics):
+    for module in (tasks, health, connectors, groups, plugins, metrics):
         app.include_router(module.router)
     app.add_exception_handler(BridgeError, on_bridge_error)
     app.add_exception_handler(RequestValidationError, on_request_error)

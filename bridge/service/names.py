@@ -1,4 +1,7 @@
-"""Names in paths, and the service behind the routes, as dependencies."""
+"""Names in paths, and the service behind the routes, as dependencies.
+
+All of them are coroutines: FastAPI runs a plain function in a thread, and a poll takes 1.2 ms instead of 0.3.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,22 @@ from bridge.service.service import Service
 _SLASH = "Percent-encoded; a slash in it is %2F."
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-def _connector(
+async def _connector(
     name: Annotated[str, Path(description=f"Name of the connector. {_SLASH}", min_length=1)],
 ) -> str:
     return unquote(name)
 
 
-def _group(group: Annotated[str, Path(description=f"Group id. {_SLASH}", min_length=1)]) -> str:
+async def _group(group: Annotated[str, Path(description=f"Group id. {_SLASH}", min_length=1)]) -> str:
     return unquote(group)
 
 
-def _kind(
+async def _kind(
     kind: Annotated[str, Path(description="Kind of connector, as listed by /v1/plugins.", min_length=1)],
 ) -> str:
     return unquote(kind)

@@ -1,0 +1,65 @@
+"""The OpenAPI document that is checked in is the one that the code makes, and it declares what can go
+wrong."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from bridge.service.contract import contract
+
+CHECKED_IN = files("bridge.protocol").joinpath("openapi.json").read_text("utf-8")
+DOCUMENT: dict[str, Any] = json.loads(CHECKED_IN)
+OPERATIONS = [
+    (method, path, operation)
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+]
+
+
+def test_the_document_has_not_drifted() -> None:
+    assert contract() == CHECKED_IN, "run `mirror-bridge openapi bridge/protocol/openapi.json`"
+
+
+def test_every_route_of_the_contract_is_there() -> None:
+    assert {(method, path) for method, path, _ in OPERATIONS} == {
+        ("get", "/v1/version"),
+        ("get", "/v1/plugins"),
+        ("put", "/v1/plugins/{kind}/validate"),
+        ("get", "/v1/connectors"),
+        ("put", "/v1/connectors/{name}"),
+        ("put", "/v1/connectors/{name}/stop"),
+        ("get", "/v1/connectors/{name}/status"),
+        ("put", "/v1/connectors/{name}/tasks/{n}"),
+        ("delete", "/v1/connectors/{name}/tasks/{n}"),
+        ("post", "/v1/connectors/{name}/tasks/{n}/poll"),
+        ("post", "/v1/connectors/{name}/tasks/{n}/ack"),
+        ("get", "/v1/groups"),
+        ("get", "/v1/groups/{group}"),
+        ("get", "/v1/groups/{group}/explain"),
+        ("get", "/health"),
+        ("get", "/health/live"),
+        ("get", "/health/ready"),
+        ("get", "/metrics"),
+    }
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS)
+def test_every_error_is_the_one_body(method: str, path: str, operation: dict[str, Any]) -> None:
+    responses: dict[str, Any] = operation["responses"]
+    assert "401" in responses
+    assert "500" not in responses
+    for status, response in responses.items():
+        if int(status) >= 400 and (path, status) != ("/health/ready", "503"):
+            schema = response["content"]["application/json"]["schema"]
+            assert schema == {"$ref": "#/components/schemas/ErrorBody"}, (method, path, status)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    wanted = {part.split('"')[0] for part in CHECKED_IN.split("#/components/schemas/")[1:]}
+    assert wanted <= set(schemas)
+    assert set(schemas) <= wanted | {"HTTPValidationError"}
