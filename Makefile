@@ -7,6 +7,8 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 SHIM := java-shim/target/mirror-bridge-connect-$(VERSION).zip
 SHIM_MAIN := java-shim/pom.xml $(shell find java-shim/src/main -type f 2>/dev/null)
 SHIM_TEST := $(shell find java-shim/src/test tests/contract/samples -type f 2>/dev/null)
+PIN := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	--no-emit-index-url --no-emit-find-links --quiet
 MVN := mvn -B -q -f java-shim/pom.xml
 
 # The first Python on the PATH that is new enough, unless PYTHON=... says which.
@@ -53,9 +55,8 @@ openapi: setup ## Write bridge/protocol/openapi.json again
 
 requirements: ## Pin the dependencies of pyproject.toml anew (needs uv)
 	@command -v uv >/dev/null || { echo "No uv found: install uv to pin the dependencies anew." >&2; exit 1; }
-	printf 'setuptools>=77\n' | uv pip compile pyproject.toml - --extra dev --universal --python-version 3.11 \
-		--generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
-		--quiet --output-file requirements.txt
+	printf 'setuptools>=77\n' | $(PIN) pyproject.toml - --extra dev --output-file requirements.txt
+	printf 'setuptools>=77\n' | $(PIN) pyproject.toml - -c requirements.txt --output-file deploy/service.requirements.txt
 
 clean: ## Remove what was built or measured; .venv and the cache of jars stay
 	rm -rf .local build dist java-shim/target .pytest_cache .mypy_cache .ruff_cache .hypothesis

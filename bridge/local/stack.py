@@ -120,6 +120,7 @@ class LocalStack:
         shim: bool = True,
         plugins: Sequence[Path] = (),
         properties: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
         heap: str = "512m",
     ) -> ConnectWorker:
         """The Connect worker of that name; options count when it is first asked for."""
@@ -134,6 +135,7 @@ class LocalStack:
                 plugin_path=[*([self._shim()] if shim else []), *plugins],
                 heap=heap,
                 properties=properties,
+                environment=environment,
                 needs=cluster.watched,
             )
             self._closing.callback(worker.close)

@@ -51,6 +51,7 @@ class ConnectWorker:
         plugin_path: Sequence[Path] = (),
         heap: str = "512m",
         properties: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
         needs: Sequence[Watched] = (),
     ) -> None:
         self.name = name
@@ -74,7 +75,9 @@ class ConnectWorker:
             **({"plugin.path": ",".join(map(str, plugin_path))} if plugin_path else {}),
             **(properties or {}),
         }
-        self.process = ManagedProcess(f"Connect worker {name}", [], directory / f"{name}.log")
+        self.process = ManagedProcess(
+            f"Connect worker {name}", [], directory / f"{name}.log", environment=environment
+        )
         self.rest = ConnectClient(self.url, watched=(self.process, *self._needs))
 
     @property

@@ -31,6 +31,7 @@ from bridge.local import (
 from tests.support import (
     Record,
     active_member,
+    admin,
     commit,
     committed,
     compact,
@@ -178,6 +179,22 @@ def test_two_workers_share_a_group(stack: LocalStack, source: Cluster, target: C
     first.rest.wait_running(name)
     first.rest.delete(name)
     eventually(lambda: name not in second.rest.connectors(), 20, what=f"the other worker has let {name} go")
+
+
+def test_the_worker_image_has_properties_that_a_worker_takes(stack: LocalStack, target: Cluster) -> None:
+    lines = (ROOT / "deploy" / "worker.properties").read_text().splitlines()
+    deployed = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    mine = {"listeners", "rest.advertised.port", "plugin.path"}
+    environment = {
+        "CONNECT_BOOTSTRAP_SERVERS": target.bootstrap,
+        "CONNECT_GROUP_ID": "deployed",
+        "CONNECT_ADVERTISED_HOST": "127.0.0.1",
+        "CONNECT_REPLICATION_FACTOR": "1",
+    }
+    properties = {key: value for key, value in deployed.items() if key not in mine}
+    worker = stack.worker("deployed", shim=False, properties=properties, environment=environment)
+    assert worker.rest.connectors() == []
+    assert "deployed-configs" in admin(target.bootstrap).list_topics(timeout=20).topics
 
 
 def test_connect_says_what_is_wrong(stock_worker: ConnectWorker) -> None:

@@ -1,0 +1,29 @@
+# The bridge service. Build from the root of the repository:
+#   docker build -f deploy/service.Dockerfile -t mirror-bridge-service .
+
+# The full image has the compiler that dependencies without a wheel need; it stays in this stage.
+FROM python:3.11-bookworm AS build
+RUN python -m venv /opt/mirror-bridge
+COPY deploy/service.requirements.txt /tmp/requirements.txt
+RUN /opt/mirror-bridge/bin/pip install --no-cache-dir --require-hashes -r /tmp/requirements.txt
+COPY pyproject.toml README.md LICENSE /src/
+COPY bridge /src/bridge
+COPY connectors /src/connectors
+RUN /opt/mirror-bridge/bin/pip install --no-cache-dir --no-deps --no-build-isolation /src
+
+FROM python:3.11-slim-bookworm
+COPY --from=build /opt/mirror-bridge /opt/mirror-bridge
+RUN useradd --system --no-create-home bridge
+USER bridge
+# Other containers have to reach it. Whatever carries passwords wants MIRROR_BRIDGE_TLS_CERT, _TLS_KEY and a token too.
+ENV MIRROR_BRIDGE_HOST=0.0.0.0 \
+    MIRROR_BRIDGE_PORT=8900 \
+    MIRROR_BRIDGE_LOG_FORMAT=json \
+    PYTHONDONTWRITEBYTECODE=1
+EXPOSE 8900
+# Plain HTTP only; with TLS give the container a health check of your own.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD [ "/opt/mirror-bridge/bin/python", "-c", \
+    "import os, urllib.request; urllib.request.urlopen('http://127.0.0.1:' + os.environ['MIRROR_BRIDGE_PORT'] + '/health/live', timeout=2)" ]
+# The exec form: SIGTERM reaches the service, which then drains.
+ENTRYPOINT [ "/opt/mirror-bridge/bin/mirror-bridge" ]
+CMD [ "serve" ]

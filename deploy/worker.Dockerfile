@@ -1,0 +1,18 @@
+# A stock Connect worker with the Mirror Bridge plugin. Build from the root of the repository:
+#   docker build -f deploy/worker.Dockerfile -t mirror-bridge-worker .
+
+FROM maven:3.9-eclipse-temurin-17 AS shim
+WORKDIR /src
+COPY LICENSE ./
+COPY connectors connectors
+COPY java-shim java-shim
+RUN mvn -B -q -f java-shim/pom.xml package -DskipTests
+WORKDIR /plugins
+RUN jar xf /src/java-shim/target/mirror-bridge-connect-*.zip
+
+FROM apache/kafka:4.3.1
+COPY --from=shim /plugins /opt/kafka/plugins
+COPY deploy/worker.properties /opt/kafka/config/worker.properties
+EXPOSE 8083
+# KAFKA_HEAP_OPTS sizes the worker, CONNECT_* fill deploy/worker.properties.
+ENTRYPOINT [ "/opt/kafka/bin/connect-distributed.sh", "/opt/kafka/config/worker.properties" ]
