@@ -5,7 +5,7 @@ import java.net.URISyntaxException;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 
-/** Where the service listens: {@code http://host:port} or {@code https://…}, with a path before {@code /v1} or none. */
+/** Where the service listens: {@code http://host:port} or {@code https://…}, with or without a path before /v1. */
 final class BridgeUrl implements ConfigDef.Validator {
     @Override
     public void ensureValid(String key, Object value) {
