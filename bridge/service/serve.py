@@ -21,6 +21,7 @@ from bridge.service.checking import Checker
 from bridge.service.context import CheckContext
 from bridge.service.engine import RoundsEngine
 from bridge.service.holds import Holds
+from bridge.service.http11 import Http11
 from bridge.service.logs import set_up_logs
 from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
@@ -107,7 +108,7 @@ class DrainingServer(uvicorn.Server):
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=Http11,
         ws="none",
         loop="asyncio",
         lifespan="on",

@@ -27,6 +27,7 @@ from schemathesis.specs.openapi.checks import (
     response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
+    unsupported_method,
 )
 
 from bridge.errors import ConfigError
@@ -46,6 +47,7 @@ CHECKS = [
     response_schema_conformance,
     allow_header_conformance,
     negative_data_rejection,
+    unsupported_method,
 ]
 
 

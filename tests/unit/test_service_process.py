@@ -7,6 +7,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
+from bridge.protocol.messages import ErrorBody
 from tests.unit.service_fakes import ROOT, SECRET, session
 
 WAIT_SECONDS = 20.0
@@ -239,6 +241,25 @@ def test_a_ten_megabyte_body_is_refused_on_a_real_socket(tmp_path: Path) -> None
             )
             assert answer.status_code == 413
             assert answer.json()["error_code"] == "too_large"
+        assert at.client.get("/health/live").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET /v1/\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"PUT /v1/connectors/c HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_gets_the_error_body_too(tmp_path: Path, sent: bytes) -> None:
+    with service(tmp_path) as at:
+        with socket.create_connection((at.client.base_url.host, at.client.base_url.port or 0), 5) as raw:
+            raw.sendall(sent + b"\r\n\r\n")
+            answer = b"".join(iter(lambda: raw.recv(65536), b""))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert ErrorBody.model_validate_json(body).error_code == "body_rejected"
         assert at.client.get("/health/live").status_code == 200
 
 
