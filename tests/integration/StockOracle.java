@@ -9,12 +9,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.connect.mirror.DefaultGroupFilter;
 import org.apache.kafka.connect.mirror.DefaultReplicationPolicy;
 import org.apache.kafka.connect.mirror.DefaultTopicFilter;
 import org.apache.kafka.connect.mirror.IdentityReplicationPolicy;
+import org.apache.kafka.connect.mirror.MirrorCheckpointConnector;
+import org.apache.kafka.connect.mirror.MirrorClientConfig;
 
 /** Answers questions with stock's own classes: a line of tab-separated fields in, one out; "-" is null, "+" begins base64. */
 public class StockOracle {
@@ -36,12 +40,14 @@ public class StockOracle {
         out.flush();
     }
 
-    private static List<String> answer(List<String> q) {
+    private static List<String> answer(List<String> q) throws Exception {
         switch (q.get(0)) {
             case "policy": return policy(q);
             case "regex": return List.of(regex(q.get(1), q.get(2)));
             case "topic": return List.of(topic(q));
             case "group": return List.of(group(q));
+            case "keys": return keys();
+            case "clients": return clients(q.get(1));
             default: return config(q);
         }
     }
@@ -109,6 +115,26 @@ public class StockOracle {
         found.add(value.value() == null ? null : ConfigDef.convertToString(value.value(), type));
         found.add(first);
         return found;
+    }
+
+    /** Name, type and default of each key of the checkpoint connector. */
+    private static List<String> keys() {
+        List<String> found = new ArrayList<>();
+        for (ConfigDef.ConfigKey key : new MirrorCheckpointConnector().config().configKeys().values()) {
+            found.add(key.name);
+            found.add(key.type.name());
+            found.add(key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null);
+        }
+        return found;
+    }
+
+    private static List<String> clients(String role) throws Exception {
+        if (role.equals("cluster")) {
+            java.lang.reflect.Field definition = MirrorClientConfig.class.getDeclaredField("CLIENT_CONFIG_DEF");
+            definition.setAccessible(true);
+            return new ArrayList<>(((ConfigDef) definition.get(null)).names());
+        }
+        return new ArrayList<>(role.equals("admin") ? AdminClientConfig.configNames() : ConsumerConfig.configNames());
     }
 
     private static void put(Map<String, Object> props, String key, String value) {

@@ -1,4 +1,4 @@
-"""Naming, filters, regexes and ConfigDef against stock's own classes, on thousands of random questions."""
+"""Naming, filters, regexes, ConfigDef and names of keys against stock's own classes, thousands of times."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from bridge.kafka import client_names
 from bridge.local.jars import kafka_jars
 from bridge.translation.filters import DefaultGroupFilter, DefaultTopicFilter
 from bridge.translation.java_regex import PatternProblem, compile_java
 from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from connectors.configdef import REQUIRED, Importance, Key, Type
+from connectors.group_offset.definition import DEFINITION
 from connectors.validated import judge
 from connectors.validators import ListOf
 
@@ -289,3 +291,36 @@ def test_values_and_error_texts(oracle: Oracle) -> None:
             assert str(ours.value) == str(float(answer[0].replace("Infinity", "inf"))), question
         elif ours.value is not None or answer[0] is not None:
             assert ours.text == answer[0], question
+
+
+def test_keys_that_stock_has_are_as_in_stock(oracle: Oracle) -> None:
+    """All keys of the checkpoint connector that are ours too; class keys are STRING (decision 0004)."""
+    (answer,) = oracle([("keys",)])
+    compared = 0
+    for name, kind, default in zip(answer[::3], answer[1::3], answer[2::3], strict=True):
+        assert name is not None
+        key = DEFINITION.keys.get(name)
+        if key is not None:
+            compared += 1
+            assert (key.type.value, key.default_text) == ("STRING" if kind == "CLASS" else kind, default), (
+                name
+            )
+            assert key.required is (default is None)
+    assert compared == 15
+
+
+def test_every_client_property_of_java_is_in_one_table(oracle: Oracle) -> None:
+    cluster, admin, consumer = (
+        {name for name in names if name}
+        for names in oracle(
+            [
+                ("clients", "cluster"),
+                ("clients", "admin"),
+                ("clients", "consumer"),
+            ]
+        )
+    )
+    assert cluster | admin | consumer <= client_names.KNOWN
+    assert cluster == {name for name in client_names.KNOWN if client_names.is_cluster_name(name)}
+    tables = (client_names.SECURITY, client_names.NUMBERS, client_names.OWNED, client_names.REFUSED)
+    assert sum(map(len, tables)) + len(("client.id", "isolation.level")) == len(client_names.KNOWN)
