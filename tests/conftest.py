@@ -9,6 +9,7 @@ Workers and the service are processes of ours in all three.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,6 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--kafka-source and --kafka-target are the same cluster")
     if config.getoption("--kafka-version") and (given or config.getoption("--kafka") == "testcontainers"):
         raise pytest.UsageError("--kafka-version is for brokers from jars")
+    if config.getoption("--kafka") == "testcontainers":
+        # Its Docker client leaves sockets to the garbage collector, some until the very end of the run.
+        config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
+        warnings.simplefilter("ignore", pytest.PytestUnraisableExceptionWarning)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -78,7 +78,7 @@ class ContainerCluster:
             self._container = container.start(timeout=120)
         except Exception as error:
             raise LocalStackError(
-                f"Container {self._image} for {self.name} did not start: {error}"
+                f"Container {self._image} for {self.name} did not start; is Docker running? {error}"
             ) from error
 
     def wait_ready(self) -> None:

@@ -32,6 +32,7 @@ from tests.support import (
     Record,
     active_member,
     admin,
+    allow,
     commit,
     committed,
     compact,
@@ -134,11 +135,22 @@ def test_a_secured_broker_wants_credentials_and_acls(
         "SASL_SSL": {**login, **trust, "sasl.mechanism": "SCRAM-SHA-512"},
         "SSL": {**trust, "ssl.certificate.location": own, "ssl.key.location": own},
     }
-    for listener, settings in ways.items():
-        client = Producer(
+    clients = {
+        listener: Producer(
             {"bootstrap.servers": broker.address(listener), "security.protocol": listener, **settings}
         )
+        for listener, settings in ways.items()
+    }
+    for listener, client in clients.items():
         assert topic not in client.list_topics(timeout=20).topics, f"{listener} needs no ACL"
+    for principal in ("User:alice", "User:CN=client"):
+        allow(broker.bootstrap, principal, topic, "DESCRIBE")
+    for listener, client in clients.items():
+        eventually(
+            lambda client=client: topic in client.list_topics(timeout=20).topics,
+            20,
+            what=f"{listener} gets in",
+        )
 
 
 def test_stock_mirror_copies_topics(stock_worker: ConnectWorker, source: Cluster, target: Cluster) -> None:

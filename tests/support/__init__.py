@@ -8,6 +8,7 @@ from tests.support.records import Record, numbered, produce, produce_transaction
 from tests.support.topics import (
     add_partitions,
     admin,
+    allow,
     bounds,
     compact,
     create_topic,
@@ -21,6 +22,7 @@ __all__ = [
     "active_member",
     "add_partitions",
     "admin",
+    "allow",
     "bounds",
     "commit",
     "committed",

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -13,6 +16,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ResourcePatternType,
     ResourceType,
 )
 
@@ -83,6 +87,21 @@ def delete_records(bootstrap: str, name: str, before: Mapping[int, int]) -> None
     client = admin(bootstrap)
     for future in client.delete_records(targets).values():
         future.result(WAIT)
+
+
+def allow(bootstrap: str, principal: str, name: str, operation: str, kind: str = "TOPIC") -> None:
+    """An ACL from every host: `operation` as DESCRIBE or READ, on a TOPIC, a GROUP or the BROKER (cluster)."""
+    binding = AclBinding(
+        ResourceType[kind],
+        name,
+        ResourcePatternType.LITERAL,
+        principal,
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+    client = admin(bootstrap)
+    client.create_acls([binding])[binding].result(WAIT)
 
 
 def compact(bootstrap: str, name: str, partition: int = 0) -> list[int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -58,6 +60,48 @@ def test_no_file_names_a_registry() -> None:
 )
 def test_a_registry_would_be_seen(line: str) -> None:
     assert REGISTRIES.search(line)
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    if shutil.which("make") is None:
+        pytest.skip("no make")
+    return subprocess.run(["make", "-s", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_make_lists_its_targets() -> None:
+    listed = {line.split()[0] for line in make().stdout.splitlines()}
+    wanted = {
+        "setup",
+        "test",
+        "test-unit",
+        "lint",
+        "demo",
+        "bench",
+        "shim",
+        "definitions",
+        "openapi",
+        "clean",
+    }
+    assert wanted <= listed
+
+
+def test_setup_says_in_one_line_that_python_is_missing_or_old(tmp_path: Path) -> None:
+    done = make("setup", f"VENV={tmp_path / 'venv'}", "PYTHON=false")
+    said = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+    assert said == ["No Python 3.11 or newer found: install one, or name it with PYTHON=..."]
+    assert done.returncode != 0
+
+
+def test_the_build_server_runs_what_developers_run() -> None:
+    lines = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+    commands = [line for line in lines if not line.startswith("#")]
+    assert commands == ['cd "$(dirname "$0")/.." && exec make test']
+
+
+def test_hooks_download_nothing() -> None:
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    assert {repo["repo"] for repo in repos} == {"local"}
+    assert {hook["language"] for repo in repos for hook in repo["hooks"]} == {"system"}
 
 
 def pinned() -> dict[str, str]:
