@@ -9,10 +9,10 @@ import time
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 
-from aiokafka.abc import AbstractTokenProvider  # type: ignore[import-untyped]
+from aiokafka.abc import AbstractTokenProvider
 
 from bridge.errors import KafkaFailure, KafkaFault
 
@@ -44,7 +44,7 @@ class Unsecured:
 Login = ClientCredentials | Unsecured
 
 
-class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+class TokenProvider(AbstractTokenProvider):
     """Fetches a token and keeps it for most of its life; one fetch at a time."""
 
     def __init__(self, login: Login) -> None:
@@ -80,6 +80,8 @@ def fetch(login: Login) -> tuple[str, float]:
             answer = json.loads(response.read(_LIMIT))
         return str(answer["access_token"]), float(answer.get("expires_in", 300))
     except (URLError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
         why = f"{type(error).__name__}: {error}".replace(login.secret, "[hidden]")
         raise KafkaFailure(KafkaFault.CREDENTIALS, f"no token from {login.url}: {why}") from error
 

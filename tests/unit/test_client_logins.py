@@ -1,0 +1,138 @@
+"""JAAS texts, and tokens from an identity provider (a plain HTTP server here)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.jaas import JaasProblem, parse_jaas
+from bridge.kafka.oauth import ClientCredentials, TokenProvider, fetch
+
+SECRET = "geheim"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("a.B required;", {}),
+        ('a.B REQUIRED x="1" y=two;', {"x": "1", "y": "two"}),
+        ("a.B optional x='a\"b' ;", {"x": 'a"b'}),
+        (r'a.B required x="a\"b\\c\nd";', {"x": 'a"b\\c\nd'}),
+        ('/* c */ a.B // who\n required\n x="; = //" ;  ', {"x": "; = //"}),
+        (
+            'a.B required useKeyTab=true keyTab="/etc/k.tab" principal="u@R";',
+            {"useKeyTab": "true", "keyTab": "/etc/k.tab", "principal": "u@R"},
+        ),
+    ],
+)
+def test_jaas(text: str, options: dict[str, str]) -> None:
+    module = parse_jaas(text)
+    assert (module.name, module.simple_name, dict(module.options)) == ("a.B", "B", options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            ";",
+            "a.B",
+            "a.B;",
+            "a.B sometimes;",
+            "a.B required",
+            "a.B required geheim;",
+            "a.B required x=;",
+        ),
+        *(
+            'a.B required x="geheim',
+            "a.B required x=geheim; c.D required;",
+            "a.B required ==geheim;",
+            "= = =",
+        ),
+    ],
+)
+def test_what_is_no_jaas_is_said_without_a_value(text: str) -> None:
+    with pytest.raises(JaasProblem) as caught:
+        parse_jaas(text)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_login_module_hides_its_values() -> None:
+    assert SECRET not in repr(parse_jaas(f'a.B required password="{SECRET}";'))
+
+
+class Provider(BaseHTTPRequestHandler):
+    """Answers with what `answers` has next, and keeps what it was asked."""
+
+    answers: list[tuple[int, str]]
+    asked: list[tuple[str, str]]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.asked.append((self.headers["Authorization"], body))
+        status, answer = self.answers.pop(0)
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(answer.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def provider() -> Iterator[tuple[str, type[Provider]]]:
+    handler = type("OwnProvider", (Provider,), {"answers": [], "asked": []})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/token", handler
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_token_by_client_credentials(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers.append((200, '{"access_token": "t1", "expires_in": 60}'))
+    assert fetch(ClientCredentials(url, "me", SECRET, "kafka all")) == ("t1", 60.0)
+    basic = base64.b64encode(f"me:{SECRET}".encode()).decode()
+    assert handler.asked == [(f"Basic {basic}", "grant_type=client_credentials&scope=kafka+all")]
+
+
+def test_a_token_is_kept_for_most_of_its_life(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers += [(200, '{"access_token": "t1", "expires_in": 0}'), (200, '{"access_token": "t2"}')]
+
+    async def tokens() -> list[str]:
+        tokens = TokenProvider(ClientCredentials(url, "me", SECRET, extensions={"pool": "p"}))
+        assert tokens.extensions() == {"pool": "p"}
+        first = await tokens.token()
+        return [first, *await asyncio.gather(tokens.token(), tokens.token())]
+
+    assert asyncio.run(tokens()) == ["t1", "t2", "t2"]
+    assert len(handler.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [(401, "no"), (200, "no json"), (200, "{}"), (200, "[]")])
+def test_no_token_is_trouble_with_credentials(
+    provider: tuple[str, type[Provider]], answer: tuple[int, str]
+) -> None:
+    url, handler = provider
+    handler.answers.append(answer)
+    with pytest.raises(KafkaFailure, match="no token from http://") as caught:
+        fetch(ClientCredentials(url, "me", SECRET))
+    assert caught.value.fault is KafkaFault.CREDENTIALS
+    assert SECRET not in str(caught.value)
+
+
+def test_a_provider_that_is_not_there() -> None:
+    with pytest.raises(KafkaFailure, match="refused"):
+        fetch(ClientCredentials("http://127.0.0.1:9/token", "me", SECRET))
