@@ -1,6 +1,8 @@
 package dev.mirrorbridge;
 
+import java.net.ConnectException;
 import java.net.http.HttpHeaders;
+import java.nio.channels.UnresolvedAddressException;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.time.ZonedDateTime;
@@ -36,7 +38,12 @@ final class Answer {
         return new Answer(Kind.AWAY, Map.of(), why, 0);
     }
 
+    /** In words that can't be taken for Kafka Connect's own exception of the same name. */
     static Answer away(Throwable why) {
+        if (why instanceof ConnectException) {
+            boolean nameless = why.getCause() instanceof UnresolvedAddressException;
+            return away(nameless ? "its host name is not known" : "connection refused");
+        }
         String message = why.getMessage();
         return away(why.getClass().getSimpleName() + (message == null ? "" : ": " + message));
     }

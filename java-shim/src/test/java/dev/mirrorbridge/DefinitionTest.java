@@ -108,6 +108,13 @@ class DefinitionTest {
     }
 
     @Test
+    void everySecretIsOfTypePassword() {
+        Definition.load("group_offset").configDef.configKeys().values().stream()
+            .filter(key -> key.name.matches(".*(password|jaas\\.config|\\.token|keystore\\.key|secret)"))
+            .forEach(key -> assertEquals(ConfigDef.Type.PASSWORD, key.type, key.name));
+    }
+
+    @Test
     void theShimsOwnDefaultsAreTheExportedOnes() {
         Map<String, ConfigKey> keys = Definition.load("group_offset").configDef.configKeys();
         assertEquals(Settings.DEFAULT_URL, keys.get(Settings.URL).defaultValue);

@@ -10,6 +10,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Level;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -86,6 +87,18 @@ class TaskStopTest {
     }
 
     @Test
+    void aHostThatNobodyKnowsIsNoFailure() throws Exception {
+        BridgeSourceTask lost = Tasks.started(new Pacer(), Tasks.config("http://no-such-host.invalid:8900"));
+        try (LogLines log = new LogLines()) {
+            long began = System.nanoTime();
+            assertNull(lost.poll());
+            assertTrue(millisSince(began) < 1200, "poll took " + millisSince(began) + " ms");
+            assertTrue(log.from(Level.WARNING).size() <= 1);
+        }
+        lost.stop();
+    }
+
+    @Test
     void stopSaysGoodBye() throws Exception {
         task.poll();
         task.stop();
@@ -105,7 +118,10 @@ class TaskStopTest {
         task.poll();
         int port = service.port();
         service.close();
-        assertNull(task.poll());
+        try (LogLines log = new LogLines()) {
+            assertNull(task.poll());
+            assertTrue(log.from(Level.WARNING).get(0).contains("connection refused"));
+        }
         try (FakeService again = FakeService.startAt(port)) {
             again.answers = request -> request.method.equals("POST") && again.count("PUT", TASK) == 0
                 ? FakeService.error(404, "unknown_task", "no task 0 of c") : FakeService.usual(request);
