@@ -38,7 +38,7 @@ IMPURE = names(
     "asyncio concurrent ctypes glob io logging multiprocessing os pathlib queue random sched secrets "
     "selectors shutil signal socket ssl subprocess tempfile threading time urllib uuid"
 )
-WEB = names("fastapi starlette uvicorn pydantic prometheus_client")
+WEB = names("fastapi starlette uvicorn h11 pydantic prometheus_client")
 ROOMS = {
     "bridge": Room(),
     "bridge.errors": Room(),
