@@ -4,6 +4,7 @@ quick it is."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -277,43 +278,87 @@ def test_secrets_are_neither_logged_nor_shown(tmp_path: Path) -> None:
             assert line.endswith("}"), line
 
 
-def overheads(url: str, tasks: int, seconds: float) -> tuple[list[float], list[float]]:
-    """Answer time minus held time of polls, and answer times of /health, both in ms, measured by a client."""
+ECHO = """
+import asyncio
+async def answer(reader, writer):
+    while line := await reader.readline():
+        writer.write(line)
+async def main():
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
 
-    async def poll(client: httpx.AsyncClient, index: int, until: float, found: list[float]) -> None:
-        body = {"session": session(1), "wait_ms": 900}
+
+@contextmanager
+def echo() -> Iterator[int]:
+    """A process that only sends lines back: how quick any answer can be while others use the machine as well."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", ECHO], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    yield int(process.stdout.readline())
+    process.kill()
+    process.stdout.close()
+    process.wait()
+
+
+async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tuple[list[float], ...]:
+    """In ms: answer time of polls minus the time they were held, answer times of /health, and of the echo."""
+    host, port = url.removeprefix("http://").split(":")
+    until = time.perf_counter() + seconds
+    polls: list[float] = []
+    health: list[float] = []
+    echoed: list[float] = []
+
+    async def ask(
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], sent: bytes
+    ) -> tuple[float, bytes]:
+        reader, writer = streams
+        began = time.perf_counter()
+        writer.write(sent)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        length = re.search(rb"content-length: (\d+)", head)
+        assert length is not None
+        body = await reader.readexactly(int(length.group(1)))
+        return (time.perf_counter() - began) * 1000, body
+
+    async def poll(index: int) -> None:
+        streams = await asyncio.open_connection(host, int(port))
+        body = json.dumps({"session": session(1), "wait_ms": 900}).encode()
+        head = f"POST /v1/connectors/c/tasks/{index}/poll HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
         await asyncio.sleep(index * 0.9 / tasks)
         while time.perf_counter() < until:
+            took, answer = await ask(streams, head.encode() + b"\r\n\r\n" + body)
+            polls.append(took - json.loads(answer)["held_ms"])
+        streams[1].close()
+
+    async def look() -> None:
+        streams = await asyncio.open_connection(host, int(port))
+        reader, writer = await asyncio.open_connection("127.0.0.1", echo_port)
+        while time.perf_counter() < until:
+            health.append((await ask(streams, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))[0])
             began = time.perf_counter()
-            answer = await client.post(f"/v1/connectors/c/tasks/{index}/poll", json=body)
-            took = (time.perf_counter() - began) * 1000
-            found.append(took - answer.json()["held_ms"])
+            writer.write(b"x\n")
+            await reader.readline()
+            echoed.append((time.perf_counter() - began) * 1000)
+            await asyncio.sleep(0.02)
+        writer.close()
+        streams[1].close()
 
-    async def go() -> tuple[list[float], list[float]]:
-        polls: list[float] = []
-        health: list[float] = []
-        limits = httpx.Limits(max_connections=tasks + 2)
-        async with httpx.AsyncClient(base_url=url, timeout=10, limits=limits) as client:
-            until = time.perf_counter() + seconds
-            running = [asyncio.create_task(poll(client, index, until, polls)) for index in range(tasks)]
-            while time.perf_counter() < until:
-                began = time.perf_counter()
-                assert (await client.get("/health")).status_code == 200
-                health.append((time.perf_counter() - began) * 1000)
-                await asyncio.sleep(0.05)
-            await asyncio.gather(*running)
-        return polls, health
-
-    return asyncio.run(go())
+    await asyncio.gather(look(), *(poll(index) for index in range(tasks)))
+    return polls, health, echoed
 
 
 def test_polls_and_health_are_quick_while_a_round_is_on(tmp_path: Path) -> None:
-    """The figures proper are in tests/perf; here the bounds have room for a machine that does other things
-    too."""
-    with service(tmp_path) as at:
-        at.start(tasks=20, mode="busy", **{"how.many": "2000", "partitions": "5"})
+    """A hundred polls at once, beside rounds that never rest. The figures proper are measured on a quiet machine."""
+    with service(tmp_path) as at, echo() as echo_port:
+        at.start(tasks=100, mode="busy", **{"how.many": "2000", "partitions": "5"})
         at.eventually(lambda: at.status()["rounds"] > 0)
-        polls, health = overheads(at.url, 20, 4.0)
-        assert len(polls) > 60
-        assert statistics.median(polls) < 10
-        assert statistics.median(health) < 15
+        polls, health, echoed = asyncio.run(measured(at.url, echo_port, 100, 4.0))
+        assert len(polls) > 300
+        room = 5 + 5 * statistics.median(echoed)
+        assert statistics.median(polls) < room
+        assert statistics.median(health) < room
