@@ -8,38 +8,23 @@ cluster as a whole did not answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
 from bridge.translation.lookups import Need, Window
-from bridge.translation.model import Committed, GroupListing, GroupState, Side, TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
-    """`topic_id` is the broker's UUID as text ("" from brokers that have none)."""
-
-    name: str
-    topic_id: str
-    partitions: int
-    log_append_time: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Log start, end (high watermark, or last stable offset under read_committed) and the current leader epoch."""
-
-    start: int
-    end: int
-    leader_epoch: int = -1
+from bridge.translation.model import (
+    Bounds,
+    Committed,
+    GroupListing,
+    GroupState,
+    Side,
+    TopicInfo,
+    TopicPartition,
+)
 
 
 class Cluster(Protocol):
-    """One cluster, as one connector's side sees it; clients are shared with all others of the same settings."""
-
-    @property
-    def alias(self) -> str: ...
+    """One cluster; its clients are shared with every other connector of the same settings."""
 
     async def list_groups(self) -> Mapping[str, GroupListing]: ...
 
@@ -59,8 +44,15 @@ class Cluster(Protocol):
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
-    ) -> Mapping[TopicPartition, Mapping[Need, Window | int | None | KafkaFailure]]:
+    ) -> Mapping[TopicPartition, Mapping[Need, Window | int | KafkaFailure | None]]:
         """Look-ups of translation, sharing fetches: a Window for a Read, an offset or None for a FindTime."""
+
+    def forget_windows(self) -> None:
+        """Lets go of what look-ups have read; called at the end of a round."""
+
+    @property
+    def fetches(self) -> int:
+        """Fetch requests sent so far."""
 
     async def alter(
         self, group: str, offsets: Mapping[TopicPartition, Committed]

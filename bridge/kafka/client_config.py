@@ -70,7 +70,7 @@ class RawSettings:
 class ClientSettings:
     """Everything that clients of one side need; equal fingerprints may share clients."""
 
-    admin: Mapping[str, object] = field(repr=False)
+    admin: Mapping[str, str | int | float] = field(repr=False)
     """librdkafka's configuration for an AdminClient."""
     raw: RawSettings
     isolation: str
@@ -94,8 +94,8 @@ class Connection:
     tls: Tls | None
     numbers: Mapping[str, int]
 
-    def librdkafka(self) -> dict[str, object]:
-        settings: dict[str, object] = {
+    def librdkafka(self) -> dict[str, str | int | float]:
+        settings: dict[str, str | int | float] = {
             "bootstrap.servers": ",".join(self.servers),
             "security.protocol": self.protocol,
             "client.id": self.client_id,

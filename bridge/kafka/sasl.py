@@ -36,10 +36,10 @@ class Sasl:
     service_name: str = "kafka"
     kerberos: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def librdkafka(self) -> dict[str, object]:
-        settings: dict[str, object] = {"sasl.mechanism": self.mechanism, **self.kerberos}
+    def librdkafka(self) -> dict[str, str | int | float]:
+        settings: dict[str, str | int | float] = {"sasl.mechanism": self.mechanism, **self.kerberos}
         if self.username is not None:
-            settings |= {"sasl.username": self.username, "sasl.password": self.password}
+            settings |= {"sasl.username": self.username, "sasl.password": self.password or ""}
         if isinstance(self.login, ClientCredentials):
             settings |= {
                 "sasl.oauthbearer.method": "oidc",

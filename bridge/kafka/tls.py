@@ -29,8 +29,8 @@ class Tls:
     own: KeyPair | None = field(repr=False)
     check_host: bool
 
-    def librdkafka(self) -> dict[str, object]:
-        settings: dict[str, object] = {_IDENTIFICATION: "https" if self.check_host else "none"}
+    def librdkafka(self) -> dict[str, str | int | float]:
+        settings: dict[str, str | int | float] = {_IDENTIFICATION: "https" if self.check_host else "none"}
         if self.trusted is not None:
             settings["ssl.ca.pem"] = self.trusted
         if self.own is not None:

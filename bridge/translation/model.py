@@ -62,6 +62,26 @@ class GroupListing(NamedTuple):
     protocol_type: str = "consumer"
 
 
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """`topic_id` is the broker's UUID as text ("" from brokers before 3.1)."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    log_append_time: bool = False
+    """The broker overwrites timestamps: copies can't be told by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Log start, end (high watermark, or last stable offset under read_committed) and the current leader epoch."""
+
+    start: int
+    end: int
+    leader_epoch: int = -1
+
+
 class Evidence(StrEnum):
     """Why a translated offset is what it is (design 2)."""
 

@@ -1,0 +1,102 @@
+"""Record batches as fetched, into the data records of a Window: no control records, none of aborted transactions."""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from aiokafka.record._protocols import LegacyRecordProtocol
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.legacy_records import LegacyRecordBatch
+
+from bridge.translation.lookups import Window
+from bridge.translation.model import RecordView
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LOG_OVERHEAD = 12
+_CONTROL, _TRANSACTIONAL = 0x20, 0x10
+_ABORT = b"\0\0\0\0"
+"""Key of an abort marker: version 0, type 0."""
+
+
+class Batch(NamedTuple):
+    """Header of a batch and where it lies in the bytes fetched."""
+
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+    magic: int
+    attributes: int
+    producer_id: int
+    start: int
+    size: int
+
+
+class _Legacy:
+    """A record of a log older than 0.11: no headers, perhaps no timestamp."""
+
+    def __init__(self, record: LegacyRecordProtocol) -> None:
+        self.offset = record.offset
+        self.timestamp = -1 if record.timestamp is None else record.timestamp
+        self.key, self.value = record.key, record.value
+        self.headers: list[object] = []
+
+
+def headers(data: bytes) -> Iterator[Batch]:
+    """The complete batches in `data`; a fetch may end in the middle of one."""
+    at = 0
+    while at + _HEADER.size <= len(data):
+        base, length, epoch, magic, _, attributes, last_delta, _, _, producer, _, _, _ = _HEADER.unpack_from(
+            data, at
+        )
+        size = length + _LOG_OVERHEAD
+        if at + size > len(data):
+            return
+        if magic < 2:
+            # Before 0.11: the offset is that of the (last inner) message, and there is no epoch.
+            yield Batch(base, base + 1, -1, magic, 0, -1, at, size)
+        else:
+            yield Batch(base, base + last_delta + 1, epoch, magic, attributes, producer, at, size)
+        at += size
+
+
+def window(data: bytes, offset: int, log_end: int, aborted: Sequence[tuple[int, int]]) -> Window | None:
+    """The window that a fetch at `offset` has opened.
+
+    `log_end` is what could be read (high watermark or last stable offset). `aborted` is the broker's list of (producer
+    id, first offset). None when `data` has bytes but no complete batch: ask for more.
+    """
+    records: list[RecordView] = []
+    pending = [(first, producer) for producer, first in aborted]
+    heapq.heapify(pending)
+    aborting: set[int] = set()
+    start, end, epoch = offset, offset, -1
+    for batch in headers(data):
+        while pending and pending[0][0] < batch.end_offset:
+            aborting.add(heapq.heappop(pending)[1])
+        if end == offset and batch.base_offset < start:
+            start = batch.base_offset
+        end, epoch = batch.end_offset, batch.leader_epoch
+        piece = data[batch.start : batch.start + batch.size]
+        if batch.attributes & _CONTROL:
+            if _is_abort(piece):
+                aborting.discard(batch.producer_id)
+            continue
+        if batch.attributes & _TRANSACTIONAL and batch.producer_id in aborting:
+            continue
+        if batch.magic >= 2:
+            records += DefaultRecordBatch(piece)
+        else:
+            inner = [_Legacy(record) for record in LegacyRecordBatch(piece, batch.magic)]
+            start = min(start, inner[0].offset) if inner else start
+            records += inner
+    if end == offset:
+        # Nothing at or after the offset: what could be read ends here (or is a compacted tail).
+        return None if data else Window(offset, max(offset, log_end), (), epoch)
+    return Window(start, end, records, epoch)
+
+
+def _is_abort(piece: bytes) -> bool:
+    return any((record.key or b"")[:4] == _ABORT for record in DefaultRecordBatch(piece))

@@ -1,0 +1,168 @@
+"""A cluster as connectors see it (the Cluster port): raw look-ups over one link, commits over one admin client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import requests
+from bridge.kafka.admin import Admin
+from bridge.kafka.client_config import ClientSettings
+from bridge.kafka.errors import failure, of_code
+from bridge.kafka.link import Link
+from bridge.kafka.lookups import Lookups
+from bridge.translation.lookups import Need, Window
+from bridge.translation.model import Bounds, Committed, GroupListing, GroupState, TopicInfo, TopicPartition
+
+_GROUPS_A_FETCH = 200
+_TOPICS_A_CALL = 500
+_CONFIGS_FOR = 600.0
+"""Seconds for which a topic's configs are believed."""
+_COORDINATOR_MOVED = {14, 15, 16}
+
+
+class KafkaCluster:
+    """Clients of one cluster. Shared by every connector whose settings for it are equal (see clusters.py)."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        timeout_ms = settings.api_timeout_ms or 60_000
+        self.settings = settings
+        self._link = Link(settings.raw)
+        self._admin = Admin(settings.admin, timeout_ms / 1000)
+        self._lookups = {flag: Lookups(self._link, committed_only=flag) for flag in (False, True)}
+        self._configs: dict[str, tuple[float, bool]] = {}
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    def forget_windows(self) -> None:
+        for lookups in self._lookups.values():
+            lookups.forget()
+
+    @property
+    def fetches(self) -> int:
+        """Fetch requests sent so far."""
+        return sum(lookups.fetches for lookups in self._lookups.values())
+
+    async def list_groups(self) -> dict[str, GroupListing]:
+        listed: dict[str, GroupListing] = {}
+        for node in await self._link.nodes():
+            call = requests.list_groups()
+            error, groups = requests.read_groups(
+                await self._link.send(node, call, "list consumer groups"), call.API_VERSION
+            )
+            failed = of_code(error, "list consumer groups")
+            if failed is not None:
+                raise failed
+            listed |= {listing.group: listing for listing in groups}
+        return listed
+
+    async def committed(
+        self, groups: Sequence[str]
+    ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
+        found = await self._committed_once(groups)
+        again = [group for group, error in found.items() if isinstance(error, int)]
+        if again:
+            self._link.forget_coordinators(again)
+            found |= await self._committed_once(again)
+        return {
+            group: of_code(got, f"read offsets of group {group}") or {} if isinstance(got, int) else got
+            for group, got in found.items()
+        }
+
+    async def _committed_once(
+        self, groups: Sequence[str]
+    ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int]:
+        """Offsets, or the code of an error that a second try with a new coordinator may mend."""
+        nodes, errors = await self._link.coordinators(groups)
+        found: dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int] = dict(errors)
+
+        async def part(node: int, some: Sequence[str]) -> None:
+            try:
+                answer = await self._link.send(node, requests.fetch_offsets(some), "read committed offsets")
+            except KafkaFailure as error:
+                self._link.forget_coordinators(some)
+                found.update(dict.fromkeys(some, error))
+                return
+            for group, (code, offsets) in requests.read_fetched_offsets(answer).items():
+                if code and code not in _COORDINATOR_MOVED:
+                    found[group] = of_code(code, f"read offsets of group {group}") or offsets
+                else:
+                    found[group] = code or offsets
+
+        for node, kept in nodes.items():
+            for at in range(0, len(kept), _GROUPS_A_FETCH):
+                await part(node, kept[at : at + _GROUPS_A_FETCH])
+        return found
+
+    async def group_states(self, groups: Sequence[str]) -> dict[str, GroupState]:
+        return await self._admin.group_states(groups)
+
+    async def topics(self, names: Sequence[str]) -> dict[str, TopicInfo | KafkaFailure]:
+        found: dict[str, TopicInfo | KafkaFailure] = {}
+        for at in range(0, len(names), _TOPICS_A_CALL):
+            described = await self._link.metadata(names[at : at + _TOPICS_A_CALL])
+            for name, meta in described.items():
+                failed = of_code(meta.error, f"describe topic {name}")
+                found[name] = failed or TopicInfo(name, meta.topic_id, len(meta.partitions))
+        append_time = await self._append_time(
+            [name for name, got in found.items() if isinstance(got, TopicInfo)]
+        )
+        for name, got in found.items():
+            if isinstance(got, TopicInfo) and append_time.get(name):
+                found[name] = TopicInfo(name, got.topic_id, got.partitions, log_append_time=True)
+        return found
+
+    async def _append_time(self, names: Sequence[str]) -> dict[str, bool]:
+        now = time.monotonic()
+        ask = [
+            name for name in names if name not in self._configs or now - self._configs[name][0] > _CONFIGS_FOR
+        ]
+        for name, value in (await self._admin.log_append_time(ask)).items():
+            self._configs[name] = (now, value)
+        return {name: self._configs[name][1] for name in names if name in self._configs}
+
+    async def bounds(
+        self, partitions: Sequence[TopicPartition], *, committed_only: bool
+    ) -> dict[TopicPartition, Bounds | KafkaFailure]:
+        nodes, leaderless = self._link.by_leader(partitions)
+        found: dict[TopicPartition, Bounds | KafkaFailure] = dict(leaderless)
+
+        async def ask(node: int, some: Sequence[TopicPartition]) -> None:
+            try:
+                starts, ends = await asyncio.gather(
+                    self._listed(node, some, requests.EARLIEST, committed_only=committed_only),
+                    self._listed(node, some, requests.LATEST, committed_only=committed_only),
+                )
+            except KafkaFailure as error:
+                found.update(dict.fromkeys(some, error))
+                return
+            for part in some:
+                start, end = starts[part], ends[part]
+                failed = of_code(start.error or end.error, f"list offsets of {part.topic}-{part.partition}")
+                found[part] = failed or Bounds(start.offset, max(start.offset, end.offset), end.leader_epoch)
+
+        await asyncio.gather(*(ask(node, some) for node, some in nodes.items()))
+        return found
+
+    async def _listed(
+        self, node: int, partitions: Sequence[TopicPartition], at: int, *, committed_only: bool
+    ) -> Mapping[TopicPartition, requests.ListedOffset]:
+        call = requests.list_offsets(dict.fromkeys(partitions, at), committed_only=committed_only)
+        listed = requests.read_listed_offsets(await self._link.send(node, call, "list offsets"))
+        missing = [part for part in partitions if part not in listed]
+        if missing:
+            raise failure(KafkaFault.OTHER, "list offsets", f"No answer for {missing[0].topic}")
+        return listed
+
+    async def answer(
+        self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
+    ) -> Mapping[TopicPartition, Mapping[Need, Window | int | KafkaFailure | None]]:
+        return await self._lookups[committed_only].answer(needs)
+
+    async def alter(
+        self, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> dict[TopicPartition, KafkaFailure | None]:
+        return await self._admin.alter(group, offsets)

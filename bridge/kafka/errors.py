@@ -1,0 +1,92 @@
+"""What clusters say, in our own words: codes of the wire and of librdkafka become KafkaFailure at this edge."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiokafka import errors as wire_errors
+from confluent_kafka import KafkaError, KafkaException
+
+from bridge.errors import KafkaFailure, KafkaFault
+
+_FAULTS: dict[int, KafkaFault] = {
+    1: KafkaFault.OUT_OF_RANGE,
+    3: KafkaFault.UNKNOWN_TOPIC,
+    5: KafkaFault.LEADER_MOVED,
+    6: KafkaFault.LEADER_MOVED,
+    7: KafkaFault.TIMEOUT,
+    14: KafkaFault.LEADER_MOVED,
+    15: KafkaFault.LEADER_MOVED,
+    16: KafkaFault.LEADER_MOVED,
+    22: KafkaFault.GROUP_ACTIVE,
+    25: KafkaFault.GROUP_ACTIVE,
+    27: KafkaFault.GROUP_ACTIVE,
+    29: KafkaFault.NOT_AUTHORIZED,
+    30: KafkaFault.NOT_AUTHORIZED,
+    31: KafkaFault.NOT_AUTHORIZED,
+    35: KafkaFault.UNSUPPORTED,
+    58: KafkaFault.CREDENTIALS,
+    68: KafkaFault.GROUP_ACTIVE,
+    69: KafkaFault.UNKNOWN_GROUP,
+    72: KafkaFault.LEADER_MOVED,
+    74: KafkaFault.LEADER_MOVED,
+    75: KafkaFault.LEADER_MOVED,
+    76: KafkaFault.LEADER_MOVED,
+    78: KafkaFault.LEADER_MOVED,
+    100: KafkaFault.UNKNOWN_TOPIC,
+}
+"""Error codes of the Kafka protocol that we act on."""
+
+_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.UNSUPPORTED}
+
+_LIBRDKAFKA = {
+    KafkaError._ALL_BROKERS_DOWN: KafkaFault.UNREACHABLE,
+    KafkaError._TRANSPORT: KafkaFault.UNREACHABLE,
+    KafkaError._RESOLVE: KafkaFault.UNREACHABLE,
+    KafkaError._TIMED_OUT: KafkaFault.TIMEOUT,
+    KafkaError._TIMED_OUT_QUEUE: KafkaFault.TIMEOUT,
+    KafkaError._AUTHENTICATION: KafkaFault.CREDENTIALS,
+    KafkaError._SSL: KafkaFault.UNREACHABLE,
+    KafkaError._UNKNOWN_TOPIC: KafkaFault.UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION: KafkaFault.UNKNOWN_TOPIC,
+}
+
+
+def failure(fault: KafkaFault, doing: str, said: str) -> KafkaFailure:
+    return KafkaFailure(fault, f"{said} (while trying to {doing})", retriable=fault not in _PERMANENT)
+
+
+def of_code(code: int, doing: str) -> KafkaFailure | None:
+    """The failure of a protocol error code, None for 0."""
+    if code == 0:
+        return None
+    kind = wire_errors.for_code(code)
+    said = getattr(kind, "description", None) or kind.__name__
+    return failure(_FAULTS.get(code, KafkaFault.OTHER), doing, str(said).strip())
+
+
+def of_librdkafka(error: KafkaError, doing: str) -> KafkaFailure:
+    fault = _LIBRDKAFKA.get(error.code()) or _FAULTS.get(error.code(), KafkaFault.OTHER)
+    return failure(fault, doing, error.str())
+
+
+def of_exception(error: BaseException, doing: str) -> KafkaFailure:
+    """Whatever a client raised. Programming errors are not for this: they are raised on."""
+    if isinstance(error, KafkaFailure):
+        return error
+    if isinstance(error, KafkaException):
+        cause = error.args[0]
+        return (
+            of_librdkafka(cause, doing)
+            if isinstance(cause, KafkaError)
+            else failure(KafkaFault.OTHER, doing, str(cause))
+        )
+    if isinstance(error, wire_errors.SaslAuthenticationFailed | wire_errors.AuthenticationFailedError):
+        return failure(KafkaFault.CREDENTIALS, doing, "Authentication failed")
+    if isinstance(error, wire_errors.RequestTimedOutError | asyncio.TimeoutError | TimeoutError):
+        return failure(KafkaFault.TIMEOUT, doing, "No answer in time")
+    if isinstance(error, wire_errors.KafkaError):
+        return failure(KafkaFault.UNREACHABLE, doing, str(error) or type(error).__name__)
+    if isinstance(error, OSError):
+        return failure(KafkaFault.UNREACHABLE, doing, error.strerror or type(error).__name__)
+    raise error

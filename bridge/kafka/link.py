@@ -1,0 +1,140 @@
+"""One cluster's connections for look-ups: the library's client, bootstrapped when first used, errors translated."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import create_conn
+from aiokafka.errors import KafkaConnectionError
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import requests
+from bridge.kafka.client_config import RawSettings
+from bridge.kafka.errors import failure, of_exception
+from bridge.kafka.requests import PartitionMeta, TopicMeta
+from bridge.kafka.wire import Call, Reader
+from bridge.translation.model import TopicPartition
+
+_COORDINATORS_A_CALL = 500
+
+
+class Link:
+    """Sends calls to nodes; knows leaders and coordinators. For use in one event loop."""
+
+    def __init__(self, settings: RawSettings) -> None:
+        self._settings = settings
+        self._client: AIOKafkaClient | None = None
+        self._opening = asyncio.Lock()
+        self._coordinators: dict[str, int] = {}
+        self._leaders: dict[TopicPartition, PartitionMeta] = {}
+        self._ids: dict[str, str] = {}
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def send(self, node: int | None, call: Call, doing: str) -> Reader:
+        """The answer of a node (any node when None). Raises KafkaFailure."""
+        try:
+            client = await self._open()
+            if node is None:
+                node = client.get_random_node()
+            answer = await client.send(node, call)
+        except Exception as error:
+            raise of_exception(error, doing) from error
+        assert isinstance(answer, Reader)
+        return answer
+
+    async def _open(self) -> AIOKafkaClient:
+        async with self._opening:
+            if self._client is None:
+                client = AIOKafkaClient(**self._settings.arguments())
+                # Without a topic the client's own refresh asks for all topics of the cluster every five minutes.
+                client._topics.add("__consumer_offsets")
+                try:
+                    await client.bootstrap()
+                except KafkaConnectionError:
+                    await self._probe(client)
+                    raise
+                self._client = client
+            return self._client
+
+    async def _probe(self, client: AIOKafkaClient) -> None:
+        """Why the bootstrap failed: the client says only that it did, and wrong credentials are permanent."""
+        arguments = self._settings.arguments()
+        names = inspect.signature(create_conn).parameters
+        for host, port, _ in client.hosts:
+            known = {name: value for name, value in arguments.items() if name in names}
+            connection = await create_conn(host, port, **known)
+            connection.close()
+
+    async def nodes(self) -> list[int]:
+        """All brokers of the cluster."""
+        try:
+            client = await self._open()
+        except Exception as error:
+            raise of_exception(error, "connect") from error
+        return sorted(broker.nodeId for broker in client.cluster.brokers())
+
+    async def metadata(self, topics: Sequence[str]) -> dict[str, TopicMeta]:
+        """Ids, partitions and leaders of topics, asked now; also remembered for `leader` and `topic_id`."""
+        if not topics:
+            return {}
+        doing = f"describe topics {', '.join(sorted(topics)[:5])}{' …' if len(topics) > 5 else ''}"
+        call = requests.metadata(topics)
+        found = requests.read_metadata(await self.send(None, call, doing), call.API_VERSION)
+        for name, meta in found.items():
+            self._ids[name] = meta.topic_id
+            for index, partition in meta.partitions.items():
+                self._leaders[TopicPartition(name, index)] = partition
+        return found
+
+    def topic_id(self, topic: str) -> str:
+        return self._ids.get(topic, "")
+
+    def by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
+        """Partitions by the node that leads them, as last described; the others with why not."""
+        nodes: dict[int, list[TopicPartition]] = {}
+        failed: dict[TopicPartition, KafkaFailure] = {}
+        for partition in partitions:
+            meta = self._leaders.get(partition)
+            if meta is None or meta.leader < 0:
+                fault = KafkaFault.UNKNOWN_TOPIC if meta is None else KafkaFault.LEADER_MOVED
+                said = "Unknown partition" if meta is None else "Leader not available"
+                failed[partition] = failure(fault, f"read {partition.topic}-{partition.partition}", said)
+            else:
+                nodes.setdefault(meta.leader, []).append(partition)
+        return nodes, failed
+
+    async def coordinators(self, groups: Sequence[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
+        """Groups by the node that keeps them, and the error codes of the rest."""
+        unknown = [group for group in groups if group not in self._coordinators]
+        errors: dict[str, int] = {}
+        for at in range(0, len(unknown), _COORDINATORS_A_CALL):
+            part = unknown[at : at + _COORDINATORS_A_CALL]
+            answer = await self.send(None, requests.find_coordinators(part), "find group coordinators")
+            for group, (error, node) in requests.read_coordinators(answer).items():
+                if error:
+                    errors[group] = error
+                else:
+                    self._coordinators[group] = node
+        nodes: dict[int, list[str]] = {}
+        for group in groups:
+            if group in self._coordinators:
+                nodes.setdefault(self._coordinators[group], []).append(group)
+        return nodes, errors
+
+    def forget_coordinators(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            self._coordinators.pop(group, None)
+
+    def forget_topics(self, live: Mapping[str, object]) -> None:
+        """Keeps what is remembered of topics to those in `live`."""
+        self._ids = {name: topic_id for name, topic_id in self._ids.items() if name in live}
+        self._leaders = {part: meta for part, meta in self._leaders.items() if part.topic in live}

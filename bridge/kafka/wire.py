@@ -1,0 +1,205 @@
+"""Kafka's request and response encoding, as far as look-ups need it: plain and flexible (KIP-482) versions.
+
+Written by hand because the library's protocol layer ends at Fetch v11 and Metadata v5 (no topic ids), and decodes a
+field at a time: an OffsetFetch answer of 100,000 partitions would take seconds. Connections, versions, TLS and SASL
+stay the library's: a `Call` is what its connection wants of a request.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable, Mapping
+from io import BytesIO
+
+from bridge.errors import KafkaFailure, KafkaFault
+
+_INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+
+
+class Writer:
+    """Appends fields; `flexible` picks compact lengths and tagged fields."""
+
+    def __init__(self, *, flexible: bool) -> None:
+        self.flexible = flexible
+        self._parts = bytearray()
+
+    def int8(self, value: int) -> None:
+        self._parts += value.to_bytes(1, "big", signed=True)
+
+    def int16(self, value: int) -> None:
+        self._parts += _INT16.pack(value)
+
+    def int32(self, value: int) -> None:
+        self._parts += _INT32.pack(value)
+
+    def int64(self, value: int) -> None:
+        self._parts += _INT64.pack(value)
+
+    def varint(self, value: int) -> None:
+        while value > 0x7F:
+            self._parts.append(value & 0x7F | 0x80)
+            value >>= 7
+        self._parts.append(value)
+
+    def string(self, value: str | None) -> None:
+        data = None if value is None else value.encode()
+        if self.flexible:
+            self.varint(0 if data is None else len(data) + 1)
+        else:
+            self.int16(-1 if data is None else len(data))
+        self._parts += data or b""
+
+    def uuid(self, value: str) -> None:
+        self._parts += uuid.UUID(value).bytes
+
+    def array(self, length: int | None) -> None:
+        if self.flexible:
+            self.varint(0 if length is None else length + 1)
+        else:
+            self.int32(-1 if length is None else length)
+
+    def tags(self) -> None:
+        if self.flexible:
+            self.varint(0)
+
+    def encode(self) -> bytes:
+        return bytes(self._parts)
+
+
+class Reader:
+    """Reads fields in order from one answer."""
+
+    def __init__(self, data: bytes, *, flexible: bool) -> None:
+        self.data, self.at, self.flexible = data, 0, flexible
+
+    def int16(self) -> int:
+        value: int = _INT16.unpack_from(self.data, self.at)[0]
+        self.at += 2
+        return value
+
+    def int32(self) -> int:
+        value: int = _INT32.unpack_from(self.data, self.at)[0]
+        self.at += 4
+        return value
+
+    def int64(self) -> int:
+        value: int = _INT64.unpack_from(self.data, self.at)[0]
+        self.at += 8
+        return value
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def string(self) -> str:
+        length = self.varint() - 1 if self.flexible else self.int16()
+        return self._take(length).decode() if length > 0 else ""
+
+    def blob(self) -> bytes:
+        length = self.varint() - 1 if self.flexible else self.int32()
+        return self._take(length) if length > 0 else b""
+
+    def uuid(self) -> str:
+        return str(uuid.UUID(bytes=self._take(16)))
+
+    def array(self) -> range:
+        length = self.varint() - 1 if self.flexible else self.int32()
+        return range(max(0, length))
+
+    def skip(self, size: int) -> None:
+        self.at += size
+
+    def tags(self) -> None:
+        if self.flexible:
+            for _ in range(self.varint()):
+                self.varint()
+                self.skip(self.varint())
+
+    def _take(self, length: int) -> bytes:
+        value = self.data[self.at : self.at + length]
+        self.at += length
+        return value
+
+
+class _Encoded:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def encode(self) -> bytes:
+        return self._data
+
+
+class _Header:
+    def __init__(self, correlation_id: int) -> None:
+        self.correlation_id = correlation_id
+
+
+class Call:
+    """One request, in the version that its connection agrees on. `write` gets the version; the answer is a Reader.
+
+    Raises KafkaFailure(unsupported) when the broker speaks none of `versions`.
+    """
+
+    def __init__(
+        self,
+        api_key: int,
+        versions: range,
+        flexible_from: int,
+        write: Callable[[Writer, int], None],
+    ) -> None:
+        self.API_KEY, self._versions, self._flexible_from, self._write = (
+            api_key,
+            versions,
+            flexible_from,
+            write,
+        )
+        self.API_VERSION = -1
+        self.RESPONSE_TYPE = self  # the connection decodes by it: one object is request and decoder
+
+    @property
+    def flexible(self) -> bool:
+        return self._flexible_from <= self.API_VERSION
+
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Call:
+        lowest, highest = versions.get(self.API_KEY, (0, -1))
+        version = min(highest, self._versions[-1])
+        if version < max(lowest, self._versions[0]):
+            raise KafkaFailure(
+                KafkaFault.UNSUPPORTED,
+                f"the broker speaks versions {lowest} to {highest} of API {self.API_KEY}; "
+                f"{self._versions[0]} to {self._versions[-1]} would do",
+                retriable=False,
+            )
+        self.API_VERSION = version
+        return self
+
+    def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
+        name = client_id.encode()
+        head = struct.pack(
+            f">hhih{len(name)}s", self.API_KEY, self.API_VERSION, correlation_id, len(name), name
+        )
+        return _Encoded(head + b"\0" if self.flexible else head)
+
+    def encode(self) -> bytes:
+        writer = Writer(flexible=self.flexible)
+        self._write(writer, self.API_VERSION)
+        return writer.encode()
+
+    def parse_response_header(self, buffer: BytesIO) -> _Header:
+        header = _Header(_INT32.unpack(buffer.read(4))[0])
+        if self.flexible:
+            buffer.read(1)  # tagged fields: no broker sends any in a header
+        return header
+
+    def decode(self, buffer: BytesIO) -> Reader:
+        return Reader(buffer.read(), flexible=self.flexible)
+
+    def __str__(self) -> str:
+        return f"API {self.API_KEY} v{self.API_VERSION}"

@@ -1,0 +1,139 @@
+"""What to commit on the target for one group, decided without touching it (design 5.5).
+
+Only groups that are Empty there, or do not exist; never lower than what stands there, partition by partition. A state
+that is not known counts as active: stock takes it for absent and rewinds running groups (KAFKA-19794).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from bridge.translation.model import Committed, Flag, GroupState, Judgement, Reason, TopicPartition, Verdict
+
+SYNCED_TYPES = frozenset({"classic", "consumer"})
+
+
+class Translated(NamedTuple):
+    """One partition of a group: what is committed on the source, and the verdict on it."""
+
+    source: TopicPartition
+    target: TopicPartition
+    committed: Committed
+    verdict: Verdict
+
+
+class Written(NamedTuple):
+    """What we committed on the target: for which offset of the source, and by which verdict."""
+
+    upstream: int
+    verdict: Verdict
+
+
+class Row(NamedTuple):
+    """One partition of a group as it will be: `write` is what is to be committed, None to leave it."""
+
+    source: TopicPartition
+    target: TopicPartition
+    committed: Committed
+    verdict: Verdict
+    standing: int | None
+    """The offset on the target before the plan is carried out."""
+    write: Committed | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    group: str
+    rows: tuple[Row, ...]
+    reason: Reason | None = None
+    """Why nothing is written for the whole group."""
+
+    @property
+    def writes(self) -> dict[TopicPartition, Committed]:
+        return {row.target: row.write for row in self.rows if row.write is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetGroup:
+    """What the target says of a group."""
+
+    state: GroupState
+    type: str
+    offsets: Mapping[TopicPartition, Committed]
+
+
+def plan_group(
+    group: str,
+    translated: list[Translated],
+    target: TargetGroup,
+    written: Mapping[TopicPartition, Written],
+    *,
+    rewind: bool = False,
+    dry_run: bool = False,
+) -> GroupPlan:
+    """The plan for one group. `written` is what we committed before, by target partition; `rewind` allows to move back
+    what is still as we left it (sync.group.offsets.rewind=empty-groups)."""
+    reason = _untouchable(target)
+    rows = tuple(_row(each, target, written.get(each.target), reason, rewind=rewind) for each in translated)
+    if dry_run and reason is None and any(row.write for row in rows):
+        # What would be written is the answer; that nothing was is the reason.
+        return GroupPlan(group, tuple(row._replace(write=None) for row in rows), Reason.DRY_RUN)
+    return GroupPlan(group, rows, reason)
+
+
+def _untouchable(target: TargetGroup) -> Reason | None:
+    if target.state is GroupState.NOT_FOUND:
+        return None
+    if target.type not in SYNCED_TYPES:
+        return Reason.GROUP_TYPE_UNSUPPORTED
+    if target.state is GroupState.UNKNOWN:
+        return Reason.GROUP_STATE_UNKNOWN
+    return None if target.state in (GroupState.EMPTY, GroupState.DEAD) else Reason.GROUP_ACTIVE_ON_TARGET
+
+
+def _row(
+    each: Translated, target: TargetGroup, written: Written | None, reason: Reason | None, *, rewind: bool
+) -> Row:
+    standing = target.offsets.get(each.target)
+    verdict, write = each.verdict, None
+    if reason is not None:
+        detail = verdict.detail | {"answer": verdict.offset}
+        verdict = replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)
+    elif verdict.offset is not None:
+        verdict, write = _decide(each, standing, written, rewind=rewind)
+    return Row(
+        each.source, each.target, each.committed, verdict, standing.offset if standing else None, write
+    )
+
+
+def _decide(
+    each: Translated, standing: Committed | None, written: Written | None, *, rewind: bool
+) -> tuple[Verdict, Committed | None]:
+    verdict = each.verdict
+    assert verdict.offset is not None
+    wanted = Committed(verdict.offset, each.committed.metadata, verdict.leader_epoch)
+    if standing is None or standing.offset < verdict.offset:
+        return verdict, wanted
+    if standing.offset == verdict.offset:
+        return verdict, None
+    ours = written is not None and written.verdict.offset == standing.offset
+    if ours and written is not None and written.upstream <= each.committed.offset:
+        # Our own earlier answer, for an offset not above this one, is higher: it was verified then and is safe now.
+        return _standing(verdict, written, standing.offset, each.committed.offset), None
+    if ours and rewind:
+        return replace(verdict, flags=(*verdict.flags, Flag.REWOUND)), wanted
+    ahead: dict[str, str | int | None] = {"target_ahead_by": standing.offset - verdict.offset, "answer": verdict.offset}
+    return (
+        replace(
+            verdict, judgement=Judgement.PENDING, reason=Reason.TARGET_AHEAD, detail=verdict.detail | ahead
+        ),
+        None,
+    )
+
+
+def _standing(verdict: Verdict, written: Written, standing: int, upstream: int) -> Verdict:
+    if written.upstream == upstream:
+        return written.verdict
+    return replace(verdict, offset=standing)

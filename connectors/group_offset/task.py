@@ -1,0 +1,219 @@
+"""MirrorGroupOffsetConnector at work: finds groups, runs rounds at their interval, reports what it found.
+
+A round that fails is tried again soon, not an interval later: after a fault heals every group is to be current within
+two intervals (R4). Whatever fails, the instance goes on; only credentials that stay wrong are called a failure (R6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.protocol.messages import GroupReport
+from bridge.translation.assignment import task_of
+from bridge.translation.model import GroupListing, Judgement, Reason, Side
+from bridge.translation.plan import SYNCED_TYPES, GroupPlan
+from connectors.base import Assignment, Publisher, Summary
+from connectors.group_offset.options import GroupOffsetOptions
+from connectors.group_offset.report import report
+from connectors.group_offset.round import Outcome, Rounds
+from connectors.group_offset.translate import reason_of
+from connectors.ports import Cluster, Clusters
+
+log = logging.getLogger(__name__)
+
+_SOON, _SOON_AT_MOST = 0.5, 5.0
+"""Seconds between a failed round and the next try, doubling."""
+_PERMANENT_AFTER = 3
+"""Rounds that credentials must be refused in a row before that counts as permanent: one may be a rotation under way."""
+_LASTING = 2
+
+
+class GroupOffsetInstance:
+    """One connector, running; see connectors.base.Instance."""
+
+    def __init__(
+        self,
+        name: str,
+        options: GroupOffsetOptions,
+        clusters: Clusters,
+        props: Mapping[str, str],
+        publisher: Publisher,
+    ) -> None:
+        self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
+        self._source: Cluster = clusters.open(Side.SOURCE, props)
+        self._target: Cluster = clusters.open(Side.TARGET, props)
+        self._rounds = Rounds(options, self._source, self._target)
+        self._assignment = Assignment(1, frozenset())
+        self._changed = asyncio.Event()
+        self._groups: dict[str, GroupListing] = {}
+        self._refreshed: float | None = None
+        self._reported: dict[str, GroupReport] = {}
+        self._summary = Summary()
+        self._failures: list[KafkaFailure] = []
+
+    def assign(self, assignment: Assignment) -> None:
+        if assignment != self._assignment:
+            self._assignment = assignment
+            self._changed.set()
+
+    async def close(self) -> None:
+        await self._clusters.release(self._source)
+        await self._clusters.release(self._target)
+
+    async def run(self) -> None:
+        while True:
+            began = time.monotonic()
+            self._changed.clear()
+            if self._assignment.active and self._options.enabled:
+                await self._round(began)
+            await self._pause(began)
+
+    async def _pause(self, began: float) -> None:
+        """Until the next round is due, or the assignment changes."""
+        interval = self._options.sync_interval
+        if self._failures:
+            interval = min(interval, _SOON_AT_MOST, _SOON * 2 ** min(10, len(self._failures) - 1))
+        try:
+            left = max(0.0, began + interval - time.monotonic())
+            await asyncio.wait_for(self._changed.wait(), left if self._assignment.active else None)
+        except TimeoutError:
+            return
+
+    async def _round(self, began: float) -> None:
+        side = Side.SOURCE
+        try:
+            async with asyncio.timeout(
+                max(self._options.admin_timeout_ms / 1000, self._options.sync_interval)
+            ):
+                await self._refresh()
+                mine = self._mine()
+                side = Side.TARGET
+                outcome = await self._rounds.run(mine)
+        except (KafkaFailure, TimeoutError) as error:
+            self._failed(side, error)
+            return
+        self._failures.clear()
+        self._publish(mine, outcome, began)
+
+    # -- groups ---------------------------------------------------------------------------------------------------
+
+    async def _refresh(self) -> None:
+        """Lists the source's groups: first, and then every refresh interval."""
+        now = time.monotonic()
+        if self._refreshed is not None and not (
+            self._options.refresh_groups_enabled
+            and now - self._refreshed >= self._options.refresh_groups_interval
+        ):
+            return
+        listed = await self._source.list_groups()
+        chosen = {name: found for name, found in listed.items() if self._chosen(found)}
+        if self._refreshed is not None and chosen.keys() != self._groups.keys():
+            log.info("groups: %d", len(chosen), extra={"connector": self._name})
+        self._groups, self._refreshed = chosen, now
+
+    def _chosen(self, listing: GroupListing) -> bool:
+        """What stock lists as consumer groups (protocol type `consumer`, or none: offsets committed without a member),
+        and groups of newer types, which are named as not supported."""
+        if listing.type in SYNCED_TYPES and listing.protocol_type not in ("consumer", ""):
+            return False
+        assigned = self._options.assigned_groups
+        if assigned is not None and listing.group not in assigned:
+            return False
+        return self._options.group_filter.should_replicate_group(listing.group)
+
+    def _mine(self) -> list[str]:
+        count, active = self._assignment.task_count, self._assignment.active
+        mine = [name for name in self._groups if task_of(name, count) in active]
+        return [name for name in mine if self._groups[name].type in SYNCED_TYPES]
+
+    # -- reports --------------------------------------------------------------------------------------------------
+
+    def _publish(self, mine: list[str], outcome: Outcome, began: float) -> None:
+        now_ms = int(time.time() * 1000)
+        found: dict[str, GroupReport] = {}
+        for name, plan in outcome.plans.items():
+            found[name] = self._report(plan, now_ms)
+        for name, reason in outcome.troubles.items():
+            found[name] = self._not_seen(name, reason)
+        for name, listing in self._groups.items():
+            if (
+                listing.type not in SYNCED_TYPES
+                and task_of(name, self._assignment.task_count) in self._assignment.active
+            ):
+                found[name] = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
+        self._send(found)
+        reports = [row for each in found.values() for row in each.partitions]
+        counts = {judgement: sum(row.verdict == judgement for row in reports) for judgement in Judgement}
+        reasons: dict[str, int] = {}
+        for row in reports:
+            if row.reason:
+                reasons[row.reason] = reasons.get(row.reason, 0) + 1
+        self._summary = Summary(
+            groups=len(found),
+            exact=counts[Judgement.EXACT],
+            bounded=counts[Judgement.BOUNDED],
+            pending=counts[Judgement.PENDING],
+            reasons=reasons,
+            last_success_ms=now_ms,
+            last_round_seconds=time.monotonic() - began,
+            rounds=self._summary.rounds + 1,
+            lookups=self._summary.lookups + outcome.lookups,
+            writes=self._summary.writes + outcome.writes,
+            clusters_seen=frozenset({"source", "target"}),
+            errors=sorted(set(outcome.errors))[:20],
+        )
+        self._publisher.summary(self._summary)
+
+    def _report(self, plan: GroupPlan, now_ms: int) -> GroupReport:
+        options = self._options
+        state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
+        return report(
+            plan,
+            connector=self._name,
+            source=options.source_alias,
+            target=options.target_alias,
+            task=task_of(plan.group, self._assignment.task_count),
+            state=state,
+            synced_at_ms=now_ms,
+        )
+
+    def _not_seen(self, name: str, reason: Reason) -> GroupReport:
+        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5)."""
+        last = self._reported.get(name)
+        if last is None:
+            last = self._report(GroupPlan(name, ()), 0).model_copy(
+                update={"ready": False, "synced_at_ms": None}
+            )
+        return last.model_copy(update={"reason": reason.value})
+
+    def _send(self, found: dict[str, GroupReport]) -> None:
+        changed: dict[str, GroupReport | None] = {
+            name: each for name, each in found.items() if each != self._reported.get(name)
+        }
+        changed |= {name: None for name in self._reported if name not in found}
+        self._reported = found
+        if changed:
+            self._publisher.groups(changed)
+
+    def _failed(self, side: Side, error: KafkaFailure | TimeoutError) -> None:
+        """The round as a whole: said in the log when it begins, shown in health when it lasts."""
+        if not isinstance(error, KafkaFailure):
+            error = KafkaFailure(KafkaFault.TIMEOUT, "the round did not end within its time")
+        if not self._failures:
+            log.warning("round failed, trying again: %s", error, extra={"connector": self._name})
+        self._failures.append(error)
+        del self._failures[:-100]
+        reason = reason_of(side, error)
+        self._send({name: self._not_seen(name, reason) for name in self._reported or self._groups})
+        refused = [each.fault is KafkaFault.CREDENTIALS for each in self._failures[-_PERMANENT_AFTER:]]
+        self._summary = replace(
+            self._summary,
+            errors=[str(error)] if len(self._failures) >= _LASTING else self._summary.errors,
+            failure=str(error) if len(refused) == _PERMANENT_AFTER and all(refused) else None,
+        )
+        self._publisher.summary(self._summary)

@@ -1,0 +1,109 @@
+"""Driving translations: gathers what they need, asks both clusters at once, hands the answers back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.translation.lookups import Need, Window
+from bridge.translation.model import Reason, Side, TopicPartition, Verdict
+from connectors.ports import Cluster
+
+K = TypeVar("K", bound=Hashable)
+
+AT_ONCE = 2000
+"""Translations under way at a time: enough to fill the fetches of many partitions, few enough to bound memory."""
+
+_REASONS = {
+    (Side.SOURCE, KafkaFault.NOT_AUTHORIZED): Reason.SOURCE_NOT_AUTHORIZED,
+    (Side.TARGET, KafkaFault.NOT_AUTHORIZED): Reason.TARGET_NOT_AUTHORIZED,
+    (Side.SOURCE, KafkaFault.UNKNOWN_TOPIC): Reason.SOURCE_TOPIC_MISSING,
+    (Side.TARGET, KafkaFault.UNKNOWN_TOPIC): Reason.TARGET_TOPIC_MISSING,
+    (Side.SOURCE, KafkaFault.OUT_OF_RANGE): Reason.NOT_LOOKED_AT_YET,
+    (Side.TARGET, KafkaFault.OUT_OF_RANGE): Reason.NOT_LOOKED_AT_YET,
+}
+
+
+class Job(NamedTuple):
+    """One translation: where it reads on either side, and its steps."""
+
+    source: TopicPartition
+    target: TopicPartition
+    steps: Generator[Need, Window | int | None, Verdict]
+
+
+def reason_of(side: Side, failure: KafkaFailure) -> Reason:
+    """Why a partition is pending when a cluster refused or did not answer."""
+    fallback = Reason.SOURCE_UNREACHABLE if side is Side.SOURCE else Reason.TARGET_UNREACHABLE
+    return _REASONS.get((side, failure.fault), fallback)
+
+
+async def translate_all(
+    jobs: Mapping[K, Job], source: Cluster, target: Cluster, *, source_committed_only: bool
+) -> dict[K, Verdict]:
+    """Verdicts by the jobs' keys. Trouble with a partition is its verdict; nothing is raised for it."""
+    verdicts: dict[K, Verdict] = {}
+    keys = list(jobs)
+    for at in range(0, len(keys), AT_ONCE):
+        part = {key: jobs[key] for key in keys[at : at + AT_ONCE]}
+        verdicts |= await _translate(part, {Side.SOURCE: source, Side.TARGET: target}, source_committed_only)
+    return verdicts
+
+
+async def _translate(
+    jobs: dict[K, Job], clusters: Mapping[Side, Cluster], source_committed_only: bool
+) -> dict[K, Verdict]:
+    verdicts: dict[K, Verdict] = {}
+    waiting: dict[K, Need] = {}
+    _advance(jobs, ((key, None) for key in list(jobs)), waiting, verdicts)
+    while waiting:
+        wanted: dict[Side, dict[TopicPartition, list[Need]]] = {Side.SOURCE: {}, Side.TARGET: {}}
+        for key, need in waiting.items():
+            wanted[need.side].setdefault(_place(jobs[key], need.side), []).append(need)
+        found = await _ask(clusters, wanted, source_committed_only)
+        answers = []
+        for key, need in list(waiting.items()):
+            answer = found[need.side][_place(jobs[key], need.side)][need]
+            del waiting[key]
+            if isinstance(answer, KafkaFailure):
+                verdicts[key] = Verdict.pending(reason_of(need.side, answer), said=str(answer))
+                jobs[key].steps.close()
+            else:
+                answers.append((key, answer))
+        _advance(jobs, answers, waiting, verdicts)
+    return verdicts
+
+
+async def _ask(
+    clusters: Mapping[Side, Cluster],
+    wanted: Mapping[Side, Mapping[TopicPartition, Sequence[Need]]],
+    source_committed_only: bool,
+) -> dict[Side, Mapping[TopicPartition, Mapping[Need, Window | int | KafkaFailure | None]]]:
+    sides = [side for side in Side if wanted[side]]
+    # On the target only committed data is a copy; on the source, what the mirror is known to copy.
+    found = await asyncio.gather(
+        *(
+            clusters[side].answer(wanted[side], committed_only=side is Side.TARGET or source_committed_only)
+            for side in sides
+        )
+    )
+    return dict(zip(sides, found, strict=True))
+
+
+def _place(job: Job, side: Side) -> TopicPartition:
+    return job.source if side is Side.SOURCE else job.target
+
+
+def _advance(
+    jobs: Mapping[K, Job],
+    answers: Iterable[tuple[K, Window | int | None]],
+    waiting: dict[K, Need],
+    verdicts: dict[K, Verdict],
+) -> None:
+    for key, answer in answers:
+        try:
+            waiting[key] = jobs[key].steps.send(answer)
+        except StopIteration as stop:
+            verdicts[key] = stop.value

@@ -1,0 +1,91 @@
+"""What one connector remembers between rounds: verdicts and partition memories, as long as what they rest on holds.
+
+Keyed by topic id, partition, offset and leader epoch (design 5.4): an exact verdict whose ids, epochs and offset have
+not moved costs no look-up. Nothing here is needed to be right: after a restart it is found again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bridge.translation.memory import PartitionMemory
+from bridge.translation.model import Bounds, Judgement, TopicPartition, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What verdicts on a pair of partitions depend on; when it changes all of them are dropped."""
+
+    source_id: str
+    source_epoch: int
+    target_id: str
+    target_epoch: int
+
+
+@dataclass(slots=True)
+class _Pair:
+    identity: Identity
+    memory: PartitionMemory = field(default_factory=PartitionMemory)
+    verdicts: dict[int, tuple[Verdict, int]] = field(default_factory=dict)
+    """Exact verdicts by source offset, with the target's end then."""
+
+
+class Verdicts:
+    """By pair of partitions."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[tuple[TopicPartition, TopicPartition], _Pair] = {}
+
+    def memory(self, source: TopicPartition, target: TopicPartition, identity: Identity) -> PartitionMemory:
+        return self._pair(source, target, identity).memory
+
+    def recall(
+        self,
+        source: TopicPartition,
+        target: TopicPartition,
+        identity: Identity,
+        offset: int,
+        bounds: tuple[Bounds, Bounds],
+    ) -> Verdict | None:
+        """The exact verdict on `offset`, if it still holds. `bounds`: of source and target now."""
+        found = self._pair(source, target, identity).verdicts.get(offset)
+        if found is None:
+            return None
+        verdict, end = found
+        source_now, target_now = bounds
+        assert verdict.offset is not None
+        if not source_now.start <= offset <= source_now.end:
+            return None
+        if not target_now.start <= verdict.offset <= target_now.end:
+            return None
+        if "next_copy" not in verdict.detail and end != target_now.end:
+            return None  # it was exact because nothing had come yet; something has
+        return verdict
+
+    def remember(
+        self,
+        source: TopicPartition,
+        target: TopicPartition,
+        identity: Identity,
+        offset: int,
+        verdict: Verdict,
+        target_end: int,
+    ) -> None:
+        pair = self._pair(source, target, identity)
+        if verdict.judgement is Judgement.EXACT:
+            pair.verdicts[offset] = (verdict, target_end)
+
+    def keep(self, source: TopicPartition, target: TopicPartition, offsets: set[int]) -> None:
+        """Forgets the verdicts of a pair on offsets that no group is committed at any more."""
+        pair = self._pairs.get((source, target))
+        if pair is not None and len(pair.verdicts) > len(offsets):
+            pair.verdicts = {offset: found for offset, found in pair.verdicts.items() if offset in offsets}
+
+    def keep_pairs(self, pairs: set[tuple[TopicPartition, TopicPartition]]) -> None:
+        self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in pairs}
+
+    def _pair(self, source: TopicPartition, target: TopicPartition, identity: Identity) -> _Pair:
+        pair = self._pairs.get((source, target))
+        if pair is None or pair.identity != identity:
+            pair = self._pairs[source, target] = _Pair(identity)
+        return pair
