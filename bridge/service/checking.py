@@ -3,18 +3,17 @@ come back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from bridge.errors import ConfigRejected, ErrorCode, NotFound
 from bridge.protocol.messages import PluginInfo, ValidateResponse
 from bridge.service.context import CheckContext
+from bridge.service.desired import Config
 from bridge.service.pool import BoundedPool
 from connectors.base import Kind
 from connectors.configdef import Type, ValidatedConfig
 from connectors.validated import describe
 
-Config = Mapping[str, str | None]
 LEAST_SECRET = 4
 """Shorter values are not searched for in error texts: `a` would hide every a."""
 

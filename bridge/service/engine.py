@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
+from bridge.service.desired import Desired
 from bridge.service.frames import (
     Frame,
     frame,
@@ -22,7 +23,6 @@ from bridge.service.frames import (
     unpack_summary,
 )
 from bridge.service.snapshots import Snapshots
-from bridge.service.tasks import Desired
 
 log = logging.getLogger(__name__)
 

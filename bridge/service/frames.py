@@ -25,7 +25,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from bridge.protocol.messages import GroupReport
-from bridge.service.tasks import Desired
+from bridge.service.desired import Desired
 from connectors.base import Assignment, Summary
 
 HEAD = struct.Struct(">IB")

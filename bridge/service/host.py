@@ -9,8 +9,8 @@ import logging
 
 from bridge.errors import ConfigRejected
 from bridge.service.context import RoundsContext
+from bridge.service.desired import Desired
 from bridge.service.frames import InstanceNote
-from bridge.service.tasks import Desired
 from bridge.service.uplink import PipePublisher, Uplink
 from connectors.base import Instance, Summary
 

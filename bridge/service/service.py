@@ -19,12 +19,13 @@ from bridge.protocol.messages import (
     StartTask,
 )
 from bridge.service.checking import Checker
+from bridge.service.desired import Config, Desired
 from bridge.service.engine import Engine
 from bridge.service.holds import Holds
 from bridge.service.outbox import Outbox
 from bridge.service.pool import BoundedPool
 from bridge.service.snapshots import Snapshots
-from bridge.service.tasks import Config, Connector, Desired, TaskTable, comparable
+from bridge.service.tasks import Connector, TaskTable, comparable
 
 log = logging.getLogger(__name__)
 

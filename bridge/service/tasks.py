@@ -12,10 +12,11 @@ Laws (tests/unit/test_service_tasks.py holds them for any order of arrival):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, Overloaded
+from bridge.service.desired import Config, Desired
 from connectors.base import Assignment
 
 LEASE_KEY = "bridge.task.lease.ms"
@@ -31,8 +32,6 @@ MOST_CONNECTORS = 1_000
 
 PER_TASK_KEYS = frozenset({"task.class", "bridge.task.index", "bridge.task.count", "bridge.session"})
 """Keys that the shim adds per task or per start: they never make two configurations differ."""
-
-Config = Mapping[str, str | None]
 
 
 @dataclass(slots=True)
@@ -67,17 +66,6 @@ class Connector:
         return frozenset(
             task.index for task in self.tasks.values() if task.active and task.index < self.task_count
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Desired:
-    """What the rounds process is to host for one connector."""
-
-    name: str
-    kind: str
-    config: Config
-    generation: int
-    assignment: Assignment
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from bridge.errors import ConfigError, ConfigRejected
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.checking import Checker
 from bridge.service.context import CheckContext, RoundsContext
+from bridge.service.desired import Desired
 from bridge.service.engine import EngineState
 from bridge.service.holds import Holds
 from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
 from bridge.service.snapshots import Snapshots
-from bridge.service.tasks import Desired, TaskTable
+from bridge.service.tasks import TaskTable
 from connectors.base import Assignment, Instance, Publisher, Summary
 from connectors.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
 from connectors.ports import Clusters

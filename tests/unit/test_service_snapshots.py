@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.protocol.messages import GroupReport, Record
+from bridge.service.desired import Desired
 from bridge.service.frames import (
     Frame,
     InstanceNote,
@@ -31,7 +32,6 @@ from bridge.service.frames import (
 )
 from bridge.service.outbox import MOST_RECORDS, Outbox
 from bridge.service.snapshots import Snapshots
-from bridge.service.tasks import Desired
 from connectors.base import Assignment, Summary
 from tests.unit.service_fakes import partition, report
 
