@@ -1,19 +1,19 @@
-"""What librdkafka's admin client does for a round: states of groups asked now, commits, topic configs."""
+"""What librdkafka's admin client does for a round: states of groups asked now, and topic configs.
+
+Not commits: it sends the metadata of an offset with a NUL byte at its end, and that would not be a copy.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as LibTopicPartition
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from bridge.errors import KafkaFailure
-from bridge.kafka.errors import of_exception, of_librdkafka
-from bridge.translation.model import Committed, GroupState, TopicPartition
+from bridge.translation.model import GroupState
 
 _GROUPS_A_CALL = 200
 
@@ -36,29 +36,6 @@ class Admin:
                 states[group] = _state(found)
         return states
 
-    async def alter(
-        self, group: str, offsets: Mapping[TopicPartition, Committed]
-    ) -> dict[TopicPartition, KafkaFailure | None]:
-        doing = f"commit offsets of group {group}"
-        wanted = [
-            LibTopicPartition(
-                part.topic, part.partition, to.offset, metadata=to.metadata, leader_epoch=_epoch(to)
-            )
-            for part, to in offsets.items()
-        ]
-        try:
-            request = ConsumerGroupTopicPartitions(group, wanted)
-            futures = self._client.alter_consumer_group_offsets([request], request_timeout=self._timeout)
-            done = await asyncio.wrap_future(futures[group])
-        except KafkaException as error:
-            return dict.fromkeys(offsets, of_exception(error, doing))
-        results: dict[TopicPartition, KafkaFailure | None] = {}
-        for part in done.topic_partitions:
-            results[TopicPartition(part.topic, part.partition)] = (
-                of_librdkafka(part.error, doing) if part.error else None
-            )
-        return results
-
     async def log_append_time(self, topics: Sequence[str]) -> dict[str, bool]:
         """Whether a topic's broker overwrites timestamps; a topic whose configs can't be read counts as not."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
@@ -72,10 +49,6 @@ class Admin:
             and configs["message.timestamp.type"].value == "LogAppendTime"
             for resource, configs in zip(futures, found, strict=True)
         }
-
-
-def _epoch(to: Committed) -> int | None:
-    return None if to.leader_epoch < 0 else to.leader_epoch
 
 
 def _state(found: object) -> GroupState:

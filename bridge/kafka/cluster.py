@@ -165,4 +165,23 @@ class KafkaCluster:
     async def alter(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> dict[TopicPartition, KafkaFailure | None]:
-        return await self._admin.alter(group, offsets)
+        try:
+            codes = await self._commit(group, offsets)
+            if any(code in _COORDINATOR_MOVED for code in codes.values()):
+                self._link.forget_coordinators([group])
+                codes = await self._commit(group, offsets)
+        except KafkaFailure as error:
+            return dict.fromkeys(offsets, error)
+        return {part: of_code(codes.get(part, -1), f"commit offsets of group {group}") for part in offsets}
+
+    async def _commit(
+        self, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> dict[TopicPartition, int]:
+        nodes, errors = await self._link.coordinators([group])
+        if errors:
+            return dict.fromkeys(offsets, errors[group])
+        (node,) = nodes
+        call = requests.commit_offsets(group, offsets)
+        return requests.read_committed_offsets(
+            await self._link.send(node, call, f"commit offsets of group {group}")
+        )

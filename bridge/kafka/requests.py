@@ -1,4 +1,4 @@
-"""Six requests of a round: Metadata, ListOffsets, Fetch, ListGroups, FindCoordinator, OffsetFetch; encoding only."""
+"""The requests of a round, encoding only: Metadata, ListOffsets, Fetch, groups and their offsets."""
 
 from __future__ import annotations
 
@@ -281,3 +281,40 @@ def read_fetched_offsets(answer: Reader) -> dict[str, tuple[int, dict[TopicParti
         found[group] = (answer.int16(), offsets)
         answer.tags()
     return found
+
+
+def commit_offsets(group: str, offsets: Mapping[TopicPartition, Committed]) -> Call:
+    """OffsetCommit v6 to v7 as an admin: no generation, no member; the broker refuses it for a group with members."""
+    topics: dict[str, list[tuple[int, Committed]]] = {}
+    for (topic, partition), committed in offsets.items():
+        topics.setdefault(topic, []).append((partition, committed))
+
+    def write(writer: Writer, version: int) -> None:
+        writer.string(group)
+        writer.int32(-1)
+        writer.string("")
+        if version >= 7:
+            writer.string(None)
+        writer.array(len(topics))
+        for topic, partitions in topics.items():
+            writer.string(topic)
+            writer.array(len(partitions))
+            for partition, committed in partitions:
+                writer.int32(partition)
+                writer.int64(committed.offset)
+                writer.int32(committed.leader_epoch)
+                writer.string(committed.metadata)
+
+    return Call(8, range(6, 8), 8, write)
+
+
+def read_committed_offsets(answer: Reader) -> dict[TopicPartition, int]:
+    """The error code of each partition."""
+    answer.skip(4)
+    codes = {}
+    for _ in answer.array():
+        topic = answer.string()
+        for _ in answer.array():
+            partition = TopicPartition(topic, answer.int32())
+            codes[partition] = answer.int16()
+    return codes

@@ -192,8 +192,12 @@ class GroupOffsetInstance:
         return last.model_copy(update={"reason": reason.value})
 
     def _send(self, found: dict[str, GroupReport]) -> None:
+        for name, each in found.items():
+            last = self._reported.get(name)
+            if last is not None and last == each.model_copy(update={"synced_at_ms": last.synced_at_ms}):
+                found[name] = last  # nothing but the time is new: not worth a message
         changed: dict[str, GroupReport | None] = {
-            name: each for name, each in found.items() if each != self._reported.get(name)
+            name: each for name, each in found.items() if each is not self._reported.get(name)
         }
         changed |= {name: None for name in self._reported if name not in found}
         self._reported = found

@@ -23,10 +23,16 @@ def commit(bootstrap: str, group: str, offsets: Offsets, *, metadata: str | None
         for (topic, number), offset in offsets.items()
     ]
     client, request = admin(bootstrap), [ConsumerGroupTopicPartitions(group, partitions)]
-    for future in client.alter_consumer_group_offsets(request).values():
-        for partition in future.result(WAIT).topic_partitions:
-            if partition.error is not None:
-                raise KafkaException(partition.error)
+
+    def done() -> bool:
+        for future in client.alter_consumer_group_offsets(request).values():
+            for partition in future.result(WAIT).topic_partitions:
+                if partition.error is not None:
+                    raise KafkaException(partition.error)
+        return True
+
+    # The first commit of a cluster may meet a coordinator that is still loading.
+    eventually(done, WAIT, what=f"offsets of {group} are committed")
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
