@@ -33,6 +33,7 @@ class Hosted:
         self._wished = asyncio.Event()
         self._name = desired.name
         self._restarts = 0
+        self._last_error = ""
 
     def want(self, desired: Desired | None) -> None:
         if desired != self._desired:
@@ -51,18 +52,24 @@ class Hosted:
             if loop.time() - began > STEADY_SECONDS:
                 backoff = FIRST_BACKOFF
             self._restarts += 1
-            log.error(
-                "instance broke and is made anew in %.0f s: %s",
-                backoff,
-                error,
-                exc_info=error if not isinstance(error, ConfigRejected) else None,
-                extra={"connector": self._name},
-            )
+            self._tell(error, backoff)
             self._uplink.note(
                 InstanceNote(self._name, desired.generation, _words(error), backoff, self._restarts)
             )
             await self._pause(desired, backoff)
             backoff = min(backoff * 2, MOST_BACKOFF)
+
+    def _tell(self, error: Exception, backoff: float) -> None:
+        """The traceback once; while the same goes on, one line."""
+        same = _words(error) == self._last_error
+        self._last_error = _words(error)
+        log.error(
+            "instance broke and is made anew in %.0f s: %s",
+            backoff,
+            _words(error),
+            exc_info=None if same or isinstance(error, ConfigRejected) else error,
+            extra={"connector": self._name},
+        )
 
     async def _one_life(self, desired: Desired) -> Exception | None:
         """From making an instance to closing it; an error, or None when another one is wished."""

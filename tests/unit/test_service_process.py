@@ -213,6 +213,7 @@ def test_a_broken_instance_is_shown_and_made_anew_with_backoff(tmp_path: Path) -
         assert at.health()["status"] == "degraded"
         at.eventually(lambda: "broke 2 time(s)" in str(at.status()["errors"]))
         assert at.status("d")["state"] == "running"
+        assert at.text().count("Traceback") == 1
         at.start(at=2, mode="ok")  # a configuration that works
         at.eventually(lambda: at.status()["state"] == "running")
         assert "broke" not in str(at.status()["errors"])
