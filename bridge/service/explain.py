@@ -28,10 +28,10 @@ def _group(report: GroupReport) -> Iterator[str]:
     )
     state = f"On {report.target} the group is {report.target_state}"
     if report.synced_at_ms is None:
-        yield f"{state}; nothing was written for it yet."
+        yield f"{state}; it was not synced yet."
     else:
         when = datetime.fromtimestamp(report.synced_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-        yield f"{state}; written last at {when}."
+        yield f"{state}; it reads like this since {when}."
     if report.reason is not None:
         yield f"The whole group waits: {report.reason}."
     for partition in report.partitions:
