@@ -244,7 +244,8 @@ class PartitionReport(Message):
 
 
 class GroupReport(Message):
-    """GET /v1/groups/{group}. `ready`: every partition is exact or bounded and stands on the target."""
+    """GET /v1/groups/{group}. `ready`: every partition is exact or bounded and stands on the target. `synced_at_ms`:
+    since when the report reads like this; that it still holds is the connector's `last_success_ms`."""
 
     group: str
     connector: str
