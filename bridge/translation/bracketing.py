@@ -14,19 +14,22 @@ Sans-I/O: `bracket` yields needs and is sent their answers; the verdict is its r
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-from bridge.translation import twins
+from bridge.translation import aligned, rank, twins
 from bridge.translation.copies import Copies
-from bridge.translation.lookups import Need, Window
 from bridge.translation.memory import Anchor, PartitionMemory
 from bridge.translation.model import Evidence, Flag, Judgement, Reason, RecordView, Side, Verdict
-from bridge.translation.stretch import Budget, CapReached, Caps, LogBounds, Stretch, open_at, same
+from bridge.translation.stretch import Budget, CapReached, Caps, Log, LogBounds, Steps, Stretch, same
+
+_FOLLOWING = 3
+"""Records after an unprocessed one that must match, where a twin of it may have expired."""
+
+_CHECKED = 256
+"""Target records in which the first unprocessed one is looked for; past them the bound is what the target holds."""
 
 
 def bracket(
     offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory, caps: Caps | None = None
-) -> Generator[Need, Window | int | None, Verdict]:
+) -> Steps[Verdict]:
     """Translates one committed offset. `source.end` and `target.end` are the ends of what may be read on each side.
 
     Returns a verdict `exact` or `bounded` with evidence `verified`, or `pending` with offset_beyond_end or
@@ -53,7 +56,11 @@ def _flags(offset: int, source: LogBounds, *, ahead: bool = False) -> tuple[Flag
 
 
 def _verdict(
-    answer: int, bound: int, flags: tuple[Flag, ...], epoch: int = -1, detail: dict[str, str | int | None] | None = None
+    answer: int,
+    bound: int,
+    flags: tuple[Flag, ...],
+    epoch: int = -1,
+    detail: dict[str, str | int | None] | None = None,
 ) -> Verdict:
     judgement = Judgement.BOUNDED if bound else Judgement.EXACT
     return Verdict(judgement, answer, bound, Evidence.VERIFIED, None, flags, epoch, detail or {})
@@ -67,29 +74,52 @@ class _Bracket:
     ) -> None:
         self.offset, self.source, self.target, self.memory = offset, source, target, memory
         self.budget = Budget(caps)
-        self.copies = Copies(source, target, memory, self.budget)
+        self._source = Log(Side.SOURCE, source, self.budget, memory)
+        self.copies = Copies(self._source, Log(Side.TARGET, target, self.budget, memory), memory, self.budget)
 
-    def run(self) -> Generator[Need, Window | int | None, Verdict]:
+    def run(self) -> Steps[Verdict]:
+        near: Stretch | None = None
         try:
+            if not self.memory.low_sought:
+                self._source.learns = True
+                with self.budget.part():
+                    yield from self.copies.seek_low()
+                self.memory.low_sought = True
             near = yield from self._near()
+            plain = yield from aligned.place_of(self.offset, near, self.copies, self.memory)
+            if plain is not None:
+                return self._of_plain(*plain)
+            self._source.learns = True
+            self.memory.observe(near.records)
             found = yield from self.copies.of_last_before(self.offset, near)
         except CapReached:
             found = self.memory.below(self.offset)
             if found is None:
                 return Verdict.pending(Reason.COPY_NOT_FOUND, capped="search_bytes")
-            near = yield from self._near(free=True)
+            if near is None:
+                self.budget.left = self.budget.read_bytes
+                near = yield from self._source.open(
+                    max(self.source.start, min(self.offset, self.source.end) - 1)
+                )
         if found is None and not self._nothing_before(near):
             return Verdict.pending(Reason.COPY_NOT_FOUND)
         answer = max(self.target.start, found.downstream + 1 if found else 0)
         return (yield from self._judge(answer, found, near))
 
-    def _near(self, *, free: bool = False) -> Generator[Need, Window | int | None, Stretch]:
-        if free:
-            self.budget.left = self.budget.read_bytes
-        at = max(self.source.start, min(self.offset - 1, self.source.end - 1))
-        near = yield from open_at(Side.SOURCE, at, self.source, self.budget)
-        self.memory.observe(near.records)
+    def _near(self) -> Steps[Stretch]:
+        """The source around the offset: what is needed to compare, and the record before the offset if there is one
+        right there."""
+        at = max(self.source.start, min(self.offset, self.source.end) - aligned.AROUND)
+        near = yield from self._source.open(at)
+        while near.end < self.offset and not near.at_end:
+            yield from near.forward()
         return near
+
+    def _of_plain(self, place: int, here: Stretch) -> Verdict:
+        detail: dict[str, str | int | None] = {"pred_offset": self.offset - 1, "pred_copy": place - 1}
+        if place < self.target.end:
+            detail |= {"next_offset": self.offset, "next_copy": place}
+        return _verdict(place, 0, (), here.epoch, detail)
 
     def _nothing_before(self, near: Stretch) -> bool:
         """Whether no record before the offset can stand on the target: the source has none, or the mirror began at
@@ -99,9 +129,7 @@ class _Bracket:
             return True
         return near.at_start and near.index(self.offset) == 0
 
-    def _judge(
-        self, answer: int, found: Anchor | None, near: Stretch
-    ) -> Generator[Need, Window | int | None, Verdict]:
+    def _judge(self, answer: int, found: Anchor | None, near: Stretch) -> Steps[Verdict]:
         """The verdict on `answer`: exact when the first data record there is a copy of one at or after the offset."""
         flags = _flags(self.offset, self.source)
         detail: dict[str, str | int | None] = {}
@@ -109,108 +137,69 @@ class _Bracket:
             detail |= {"pred_offset": found.upstream, "pred_copy": found.downstream}
         after = found.upstream + 1 if found else self.source.start
         unknown = max(0, self.offset - after)
+        loose = self.target.end - answer + unknown
+        epoch = -1
         try:
             here = yield from self.copies.open_target(answer)
+            epoch = here.epoch
             first = yield from here.first_from(answer)
-        except CapReached:
-            return _verdict(answer, self.target.end - answer + unknown, flags, detail=detail)
-        try:
             if first is None:
                 last = yield from near.last_before(self.offset)
                 to_come = 0 if last is None or last.offset < after else unknown
-                return _verdict(answer, to_come, _flags(self.offset, self.source, ahead=to_come > 0), detail=detail)
+                return _verdict(
+                    answer, to_come, _flags(self.offset, self.source, ahead=to_come > 0), detail=detail
+                )
             original = yield from self._unprocessed(first, found, near, here)
             if original is not None:
-                place = yield from self._lowest_place(original, first, found)
-                detail |= {"next_offset": original.offset, "next_copy": place}
-                bound = 0 if place >= answer else first.offset - place
-                return _verdict(min(answer, place), bound, flags, here.epoch, detail)
-            ranked = yield from self._by_rank(found, near, here)
+                detail |= {"next_offset": original.offset, "next_copy": first.offset}
+                return _verdict(answer, 0, flags, epoch, detail)
+            ranked = yield from rank.place_of(self.offset, found, near, here, self.memory)
             if ranked is not None:
-                return _verdict(ranked, 0, flags, here.epoch, detail | {"by": "rank"})
+                return _verdict(ranked, 0, flags, epoch, detail | {"by": "rank"})
             upper = yield from self._first_unprocessed(answer, found, near, here)
         except CapReached:
             upper = None
         if upper is None:
-            return _verdict(answer, self.target.end - answer + unknown, flags, here.epoch, detail)
+            return _verdict(answer, loose, flags, epoch, detail)
         bound = here.index(upper) - here.index(answer)
-        return _verdict(answer, bound, flags, here.epoch, detail | {"next_copy": upper})
+        return _verdict(answer, bound, flags, epoch, detail | {"next_copy": upper})
 
     def _unprocessed(
         self, copy: RecordView, found: Anchor | None, near: Stretch, here: Stretch
-    ) -> Generator[Need, Window | int | None, RecordView | None]:
+    ) -> Steps[RecordView | None]:
         """The record at or after the offset that `copy` is of; None where it could be of another: of one before the
         offset, or (a second copy follows) of a twin that the source has compacted away."""
         original = yield from twins.first_at_or_after(near, self.offset, copy, self.memory)
-        if original is None or (yield from twins.last_before(near, self.offset, copy, self.memory)) is not None:
+        if (
+            original is None
+            or (yield from twins.last_before(near, self.offset, copy, self.memory)) is not None
+        ):
             return None
         if (yield from twins.first_at_or_after(here, copy.offset + 1, copy, self.memory)) is not None:
             return None
-        if found is None and self.source.start > 0:
-            # The source begins here: a twin may have expired. The record after must match the record after.
-            follows = yield from near.first_from(original.offset + 1)
-            copied = yield from here.first_from(copy.offset + 1)
-            if follows is None or copied is None or not same(follows, copied):
-                return None
-        return original
-
-    def _lowest_place(
-        self, original: RecordView, copy: RecordView, found: Anchor | None
-    ) -> Generator[Need, Window | int | None, int]:
-        """Where the copy of an unprocessed record first stands. In a plain log that is where it was found; elsewhere
-        the mirror may have copied twice and the target's cleaner have taken the first copy of p, but not this one."""
-        low = self.memory.low
-        if found is None or (low is not None and found.delta == low.delta):
-            return copy.offset
-        lowest = yield from self.copies.lowest(original, copy.offset, by_time_alone=True)
-        return lowest.downstream if lowest else copy.offset
-
-    def _by_rank(
-        self, found: Anchor | None, near: Stretch, here: Stretch
-    ) -> Generator[Need, Window | int | None, int | None]:
-        """Identical twins on either side of the offset, told apart by rank: only between two verified neighbours with
-        the very same records between them on both sides, so that both stretches are provably whole."""
-        if found is None or not near.start <= found.upstream + 1 <= near.end:
-            return None
-        originals, copies = near.index(found.upstream + 1), here.index(found.downstream + 1)
-        rank: int | None = None
-        while True:
-            if originals >= len(near.records) or copies >= len(here.records):
-                short = near if originals >= len(near.records) else here
-                if short.at_end:
+        if (found.upstream + 1 if found else 0) < self.source.start:
+            # The source begins in between: a twin may have expired. The records after must match the records after.
+            follows, copied = original, copy
+            for _ in range(_FOLLOWING):
+                after = yield from near.first_from(follows.offset + 1)
+                after_copy = yield from here.first_from(copied.offset + 1)
+                if after is None or after_copy is None or not same(after, after_copy):
                     return None
-                yield from short.forward()
-                continue
-            original, copy = near.records[originals], here.records[copies]
-            if not same(original, copy):
-                return None
-            if original.offset >= self.offset:
-                rank = copy.offset if rank is None else rank
-                if (yield from self._closes(original, copy, near, here)):
-                    return rank
-            originals += 1
-            copies += 1
-
-    def _closes(
-        self, original: RecordView, copy: RecordView, near: Stretch, here: Stretch
-    ) -> Generator[Need, Window | int | None, bool]:
-        """Whether this pair occurs once on either side, so that the stretch ends there for sure."""
-        before = yield from twins.last_before(near, original.offset, original, self.memory)
-        after = yield from twins.first_at_or_after(near, original.offset + 1, original, self.memory)
-        again = yield from twins.first_at_or_after(here, copy.offset + 1, copy, self.memory)
-        return before is None and after is None and again is None
+                follows, copied = after, after_copy
+        return original
 
     def _first_unprocessed(
         self, answer: int, found: Anchor | None, near: Stretch, here: Stretch
-    ) -> Generator[Need, Window | int | None, int | None]:
+    ) -> Steps[int | None]:
         """The first place at or after `answer` that is known to hold a copy of a record at or after the offset."""
         checked = here.index(answer)
-        while True:
-            while checked < len(here.records):
-                record = here.records[checked]
-                if (yield from self._unprocessed(record, found, near, here)) is not None:
-                    return record.offset
-                checked += 1
-            if here.at_end:
-                return None
-            yield from here.forward()
+        for _ in range(_CHECKED):
+            while checked >= len(here.records):
+                if here.at_end:
+                    return None
+                yield from here.forward()
+            record = here.records[checked]
+            if (yield from self._unprocessed(record, found, near, here)) is not None:
+                return record.offset
+            checked += 1
+        return None

@@ -11,11 +11,17 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import TypeVar
 
 from bridge.translation.lookups import FindTime, Need, Read, Window
+from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import RecordView, Side
 
 _offset = attrgetter("offset")
+
+T = TypeVar("T")
+Steps = Generator[Need, Window | int | None, T]
+"""Steps of a translation: yields needs, is sent their answers, returns a T."""
 
 
 class CapReached(Exception):
@@ -75,11 +81,51 @@ def same(one: RecordView, other: RecordView) -> bool:
     )
 
 
-class Stretch:
-    """A contiguous known part of one side's log; grows in both directions."""
+class Log:
+    """One side's log as one translation reads it."""
 
-    def __init__(self, side: Side, bounds: LogBounds, budget: Budget, window: Window) -> None:
-        self.side, self.bounds, self._budget = side, bounds, budget
+    def __init__(self, side: Side, bounds: LogBounds, budget: Budget, memory: PartitionMemory) -> None:
+        self.side, self.bounds = side, bounds
+        self._budget, self._memory = budget, memory
+        self.learns = False
+        """Whether the disorder of what is read is learned: what a plain log can do without."""
+
+    def read(self, offset: int) -> Steps[Window]:
+        """What stands from `offset` on, cut to the log's bounds. Raises CapReached when the budget is spent."""
+        window = yield Read(self.side, offset, self._budget.take())
+        if not isinstance(window, Window):
+            raise TypeError(f"a Read is answered by a Window, not by {window!r}")
+        start, end = max(window.start, self.bounds.start), min(window.end, self.bounds.end)
+        if (start, end) != (window.start, window.end):
+            window = Window(start, end, [r for r in window.records if start <= r.offset < end], window.epoch)
+        if len(window.records) != end - start:
+            self._memory.gapless = False
+        if self.learns:
+            self._memory.observe(window.records)
+        return window
+
+    def first_at_time(self, timestamp: int) -> Steps[int | None]:
+        """ListOffsets by timestamp: nothing of that time stands below the answer. A negative timestamp is never sent
+        (-1 means latest there, -2 earliest); about those nothing is known but the log's start."""
+        if timestamp < 0:
+            return self.bounds.start
+        found = yield FindTime(self.side, timestamp)
+        if isinstance(found, Window):
+            raise TypeError("a FindTime is answered by an offset or None, not by a Window")
+        return None if found is None or found >= self.bounds.end else max(found, self.bounds.start)
+
+    def open(self, offset: int) -> Steps[Stretch]:
+        """A stretch that covers `offset`, or ends at it where that is the log's end. An empty log is not read."""
+        if self.bounds.start >= self.bounds.end:
+            return Stretch(self, Window(self.bounds.end, self.bounds.end, ()))
+        return Stretch(self, (yield from self.read(min(offset, self.bounds.end - 1))))
+
+
+class Stretch:
+    """A contiguous known part of a log; grows in both directions."""
+
+    def __init__(self, log: Log, window: Window) -> None:
+        self.log, self.bounds = log, log.bounds
         self.start, self.end = window.start, window.end
         self.records: list[RecordView] = list(window.records)
         self.epoch = window.epoch
@@ -105,24 +151,24 @@ class Stretch:
     def covers(self, offset: int) -> bool:
         return self.start <= offset < self.end
 
-    def forward(self) -> Generator[Need, Window | int | None, None]:
+    def forward(self) -> Steps[None]:
         """Reads on from the end; nothing to do at the end of the log."""
         if self.at_end:
             return
-        window = yield from read(self.side, self.end, self._budget)
+        window = yield from self.log.read(self.end)
         self.records += [record for record in window.records if record.offset >= self.end]
         # A broker that answers with nothing below the bound has nothing there: control records or a compacted tail.
         self.end = max(window.end, self.end + 1)
 
-    def backward(self) -> Generator[Need, Window | int | None, None]:
+    def backward(self) -> Steps[None]:
         """Reads what lies before the start: one batch, or more where compaction has left nothing."""
         step = 1
         while not self.at_start:
             at = max(self.bounds.start, self.start - step)
-            window = yield from read(self.side, at, self._budget)
+            window = yield from self.log.read(at)
             records, end = [r for r in window.records if r.offset < self.start], window.end
             while end < self.start:
-                more = yield from read(self.side, end, self._budget)
+                more = yield from self.log.read(end)
                 records += [r for r in more.records if end <= r.offset < self.start]
                 end = max(more.end, end + 1)
             self.records[:0] = records
@@ -131,7 +177,7 @@ class Stretch:
                 return
             step *= 4
 
-    def first_from(self, offset: int) -> Generator[Need, Window | int | None, RecordView | None]:
+    def first_from(self, offset: int) -> Steps[RecordView | None]:
         """The first data record at or after `offset` (which the stretch covers or ends at), None at the log's end."""
         while True:
             index = self.index(offset)
@@ -141,7 +187,7 @@ class Stretch:
                 return None
             yield from self.forward()
 
-    def last_before(self, offset: int) -> Generator[Need, Window | int | None, RecordView | None]:
+    def last_before(self, offset: int) -> Steps[RecordView | None]:
         """The last data record before `offset`, None when the log has none."""
         while True:
             index = self.index(offset)
@@ -150,27 +196,3 @@ class Stretch:
             if self.at_start:
                 return None
             yield from self.backward()
-
-
-def read(side: Side, offset: int, budget: Budget) -> Generator[Need, Window | int | None, Window]:
-    window = yield Read(side, offset, budget.take())
-    if not isinstance(window, Window):
-        raise TypeError(f"a Read is answered by a Window, not by {window!r}")
-    return window
-
-
-def find_time(side: Side, timestamp: int) -> Generator[Need, Window | int | None, int | None]:
-    """ListOffsets by timestamp. A negative one is never sent: -1 means latest there, -2 earliest (design 5.2)."""
-    if timestamp < 0:
-        return None
-    found = yield FindTime(side, timestamp)
-    if isinstance(found, Window):
-        raise TypeError("a FindTime is answered by an offset or None, not by a Window")
-    return found
-
-
-def open_at(
-    side: Side, offset: int, bounds: LogBounds, budget: Budget
-) -> Generator[Need, Window | int | None, Stretch]:
-    window = yield from read(side, offset, budget)
-    return Stretch(side, bounds, budget, window)

@@ -1,36 +1,51 @@
-"""Whether a record's content stands elsewhere in the source, and where a content stands in a log.
+"""Whether a record's content stands elsewhere in a log, and where.
 
 A copy is recognised by its content, so a record that recurs proves nothing of which of the two a copy is of. The
-search ends where timestamps have passed the record's by more than the largest disorder seen in that partition for a
-whole block of records; that identical records are never farther apart is the one assumption of design 5.2. A record
-without a timestamp (-1) or with a negative one says nothing about where its like may be: the search goes to the end.
+search ends where timestamps have passed the record's by more than twice the largest disorder seen in that partition,
+for a whole block of different records; that identical records are never farther apart is an assumption. A record with
+a negative timestamp says nothing about where its like may be: the search goes to the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-from bridge.translation.lookups import Need, Window
-from bridge.translation.memory import BLOCK, PartitionMemory
+from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import RecordView
-from bridge.translation.stretch import Stretch, same
+from bridge.translation.stretch import Steps, Stretch, same
 
-Steps = Generator[Need, "Window | int | None", "RecordView | None"]
+BLOCK = 8
+"""Records in a row that settle a question which one or two, stamped 2030 say, must not."""
+
+
+class _Passed:
+    """Counts different records in a row that lie beyond the time of the one searched for."""
+
+    def __init__(self, wanted: RecordView, memory: PartitionMemory) -> None:
+        self._wanted, self._memory = wanted, memory
+        self._count = 0
+        self._last: RecordView | None = None
+
+    def settles(self, record: RecordView, gap: int) -> bool:
+        """`gap`: ms by which the record lies beyond the wanted one in the direction of the search."""
+        if gap <= 2 * self._memory.disorder:
+            self._count = 0
+        elif self._last is None or not same(record, self._last):
+            self._count += 1
+        self._last = record
+        return self._count >= BLOCK and self._wanted.timestamp >= 0
 
 
 def first_at_or_after(
     stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory
-) -> Generator[Need, Window | int | None, RecordView | None]:
+) -> Steps[RecordView | None]:
     """The first record at or after `offset` with the content of `wanted`; None when timestamps have passed it."""
-    passed, limit = 0, wanted.timestamp + memory.disorder
+    passed = _Passed(wanted, memory)
     index = stretch.index(offset)
     while True:
         while index < len(stretch.records):
             record = stretch.records[index]
             if same(record, wanted):
                 return record
-            passed = passed + 1 if record.timestamp > limit else 0
-            if passed >= BLOCK and wanted.timestamp >= 0:
+            if passed.settles(record, record.timestamp - wanted.timestamp):
                 return None
             index += 1
         if stretch.at_end:
@@ -40,9 +55,9 @@ def first_at_or_after(
 
 def last_before(
     stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory
-) -> Generator[Need, Window | int | None, RecordView | None]:
+) -> Steps[RecordView | None]:
     """The last record before `offset` with the content of `wanted`; None when timestamps lie before it for good."""
-    passed, limit = 0, wanted.timestamp - memory.disorder
+    passed = _Passed(wanted, memory)
     edge = offset
     while True:
         index = stretch.index(edge) - 1
@@ -50,8 +65,7 @@ def last_before(
             record = stretch.records[index]
             if same(record, wanted):
                 return record
-            passed = passed + 1 if record.timestamp < limit else 0
-            if passed >= BLOCK and wanted.timestamp >= 0:
+            if passed.settles(record, wanted.timestamp - record.timestamp):
                 return None
             edge = record.offset
             index -= 1

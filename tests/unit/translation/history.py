@@ -7,7 +7,10 @@ broker: whole batches, from the one that holds the offset asked for, at least on
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 from bridge.translation.lookups import FindTime, Need, Read, Window
 from bridge.translation.model import Side
@@ -44,8 +47,7 @@ class Kind:
     identical_burst: bool = False
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A record in a log; `origin` on the target: the source offset it is a copy of."""
 
     offset: int
@@ -59,35 +61,57 @@ class Row:
     batch: int = 0
 
 
-@dataclass
 class Log:
-    rows: list[Row] = field(default_factory=list)
-    start: int = 0
-    end: int = 0
-    batches: int = 0
+    """One side's log as its broker holds it now. Views of it are kept until it changes."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.start = self.end = self.batches = 0
+        self.cleaned = 0
+        """The cleaner and retention have been at work below."""
+        self._data: dict[bool, list[Row]] = {}
+        self._batches: list[list[Row]] | None = None
 
     def append(self, rows: list[Row]) -> None:
         self.batches += 1
         for row in rows:
-            self.rows.append(replace(row, offset=self.end, batch=self.batches))
+            self.rows.append(row._replace(offset=self.end, batch=self.batches))
             self.end += 1
+        self._changed()
 
     def retain_from(self, start: int) -> None:
         self.start = max(self.start, min(start, self.end))
+        self.cleaned = max(self.cleaned, self.start)
         self.rows = [row for row in self.rows if row.offset >= self.start]
+        self._changed()
 
     def compact(self, clean_end: int) -> None:
         """Drops every keyed record below `clean_end` that has a later one with its key below it."""
         clean_end = min(clean_end, self.end - ACTIVE)
+        self.cleaned = max(self.cleaned, clean_end)
         newest = {row.key: row.offset for row in self.rows if row.offset < clean_end and not row.control}
         self.rows = [
             row
             for row in self.rows
             if row.offset >= clean_end or row.control or row.key is None or newest[row.key] == row.offset
         ]
+        self._changed()
+
+    def _changed(self) -> None:
+        self._data, self._batches = {}, None
 
     def data(self, committed_only: bool) -> list[Row]:
-        return [row for row in self.rows if not row.control and not (committed_only and row.aborted)]
+        if committed_only not in self._data:
+            self._data[committed_only] = [
+                row for row in self.rows if not row.control and not (committed_only and row.aborted)
+            ]
+        return self._data[committed_only]
+
+    def batched(self) -> list[list[Row]]:
+        """The rows batch by batch; a batch that compaction has emptied is gone."""
+        if self._batches is None:
+            self._batches = [list(rows) for _, rows in groupby(self.rows, key=lambda row: row.batch)]
+        return self._batches
 
     def bounds(self) -> LogBounds:
         return LogBounds(self.start, self.end)
@@ -103,8 +127,12 @@ class History:
         self.position = 0
         self.reached = 0
         """The furthest position of the mirror ever: that it may go back and copy again nobody can foresee."""
-        self.copying_again_from = 0
-        """Where on the target the mirror began to copy again, as long as it has not come as far as before."""
+        self.began = 0
+        self.places: dict[int, int] = {}
+        """Where on the target each source offset was copied last, up to when the mirror last was at its furthest."""
+        self.copied_again: dict[int, int] = {}
+        self.whole_from: int | None = None
+        """While the mirror copies again: the place from where on the target holds what it copied there before."""
         self.clock = 1_000
         self.serial = 0
         self.reads = 0
@@ -112,7 +140,7 @@ class History:
         if kind.latest and self.random.random() < 0.8:
             for _ in range(self.random.randint(1, 6)):
                 self.produce()
-            self.position = self.reached = self.source.end
+            self.began = self.position = self.reached = self.source.end
         for _ in range(self.random.randint(4, 22)):
             self.step()
         if not kind.lag:
@@ -126,40 +154,55 @@ class History:
         if chance < 0.75:
             self.mirror(self.random.randint(1, 12))
         if kind.duplicates and self.random.random() < 0.2:
-            if self.position >= self.reached:
-                self.copying_again_from = self.target.end
-            self.position = max(self.source.start, self.position - self.random.randint(1, 10))
+            self.restart(self.position - self.random.randint(1, 10))
         if kind.foreign and self.random.random() < 0.25:
             self.serial += 1
             self.target.append([Row(0, self.clock, b"f", b"foreign-%d" % self.serial)])
         if kind.source_retention and self.random.random() < 0.12:
             self.source.retain_from(self.source.start + self.random.randint(1, 15))
         if kind.target_retention and self.random.random() < 0.12:
-            self.target.retain_from(self.target.start + self.random.randint(1, 15))
+            self.target.retain_from(self.cleanable(self.target.start + self.random.randint(1, 15)))
         if kind.source_compaction and self.random.random() < 0.2:
             # Of identical twins with one key the cleaner keeps the last. Where it runs ahead of the mirror, what the
             # mirror copied before is not to be told from what is left: the one case that nothing in the logs shows.
             ahead = self.position if kind.twins or kind.identical_burst else self.source.end
             self.source.compact(self.random.randint(self.source.start, max(self.source.start, ahead)))
         if kind.target_compaction and self.random.random() < 0.2:
-            # The cleaner leaves the active segment alone, and what a mirror copies again after a restart is in it.
-            clean = self.copying_again_from if self.position < self.reached else self.target.end
-            self.target.compact(self.random.randint(self.target.start, max(self.target.start, clean)))
+            self.target.compact(self.cleanable(self.random.randint(self.target.start, self.target.end)))
+
+    def restart(self, position: int) -> None:
+        """The mirror goes back to a position it has committed: by seconds, while cleaner and retention stay away from
+        the active segment, by hours. So what is copied again still stands where it was copied before, and will
+        stand there until the mirror has come as far as it was."""
+        position = max(self.source.start, self.began, position)
+        while position < self.position:
+            whole_from = min((place for origin, place in self.places.items() if origin >= position), default=None)
+            if whole_from is None or whole_from >= self.target.cleaned:
+                break
+            position += 1
+        else:
+            return
+        self.position = position
+        if whole_from is not None:
+            self.whole_from = min(whole_from, self.target.end if self.whole_from is None else self.whole_from)
+
+    def cleanable(self, end: int) -> int:
+        return end if self.whole_from is None else min(end, self.whole_from)
 
     def produce(self) -> None:
         kind = self.kind
         rows = [self.record() for _ in range(self.random.randint(1, 6))]
         if kind.twins and self.random.random() < 0.5:
             recent = (self.source.data(False)[-4:] + rows)[-6:]
-            rows.insert(self.random.randint(0, min(2, len(rows))), replace(self.random.choice(recent), offset=0))
+            rows.insert(self.random.randint(0, min(2, len(rows))), self.random.choice(recent)._replace(offset=0))
         if kind.identical_burst and self.random.random() < 0.3:
             rows += [rows[-1]] * self.random.randint(1, 5)
         aborted = kind.aborts and self.random.random() < 0.3
         if kind.transactions or aborted:
-            self.source.append([replace(row, aborted=aborted) for row in rows])
+            self.source.append([row._replace(aborted=aborted) for row in rows])
             self.source.append([Row(0, self.clock, None, None, control=True)])
         else:
-            self.source.append([replace(row, aborted=False) for row in rows])
+            self.source.append([row._replace(aborted=False) for row in rows])
 
     def record(self) -> Row:
         kind = self.kind
@@ -190,7 +233,7 @@ class History:
             self.position = row.offset + 1
             if row.control or (row.aborted and self.kind.mirror_committed):
                 continue
-            copied.append(replace(row, origin=row.offset, aborted=False))
+            copied.append(row._replace(origin=row.offset, aborted=False))
         else:
             self.position = max(self.position, self.source.end)
         self.reached = max(self.reached, self.position)
@@ -199,12 +242,21 @@ class History:
             part, copied = copied[:size], copied[size:]
             if self.kind.target_transactions:
                 if self.random.random() < 0.2:
-                    self.target.append([replace(row, aborted=True) for row in part])
+                    self.target.append([row._replace(aborted=True) for row in part])
                     self.target.append([Row(0, self.clock, None, None, control=True)])
-                self.target.append(part)
+                self.place(part)
                 self.target.append([Row(0, self.clock, None, None, control=True)])
             else:
-                self.target.append(part)
+                self.place(part)
+        if self.position >= self.reached:
+            self.places |= self.copied_again
+            self.copied_again, self.whole_from = {}, None
+
+    def place(self, rows: list[Row]) -> None:
+        for place, row in enumerate(rows, self.target.end):
+            assert row.origin is not None
+            self.copied_again[row.origin] = place
+        self.target.append(rows)
 
     # -- what translation asks --------------------------------------------------------------------------------------
 
@@ -225,15 +277,11 @@ class History:
     def read(self, log: Log, need: Read, committed_only: bool) -> Window:
         assert log.start <= need.offset <= log.end, f"out of range: {need} in [{log.start}, {log.end}]"
         self.reads += 1
-        batches: dict[int, list[Row]] = {}
-        for row in log.rows:
-            batches.setdefault(row.batch, []).append(row)
+        batches = log.batched()
         rows: list[Row] = []
         size = 0
         cut = log.end
-        for batch in batches.values():
-            if batch[-1].offset < need.offset:
-                continue
+        for batch in batches[bisect_left(batches, need.offset, key=lambda batch: batch[-1].offset) :]:
             if rows and size + len(batch) * RECORD_BYTES > need.max_bytes:
                 cut = batch[0].offset
                 break

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 
 import pytest
-from history import History, Kind, Row
+from tests.unit.translation.history import History, Kind, Row
 
 from bridge.translation.bracketing import bracket
 from bridge.translation.memory import PartitionMemory
