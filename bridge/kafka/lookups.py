@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -25,6 +26,8 @@ Answer = Window | int | None | KafkaFailure
 _LANES = 4
 _PARTITIONS_A_FETCH = 64
 _MOST_BATCH_BYTES = 64 * 1024 * 1024
+_KEPT_BYTES = 4 * 1024 * 1024
+"""Of what was fetched, how much is kept for later needs; decoded it takes about eight times as much."""
 
 
 class _Known:
@@ -40,12 +43,20 @@ class _Known:
         self._starts.insert(at, found.start)
         self._windows.insert(at, found)
 
+    def drop(self, found: Window) -> None:
+        at = self._windows.index(found)
+        del self._starts[at], self._windows[at]
+
     def covering(self, offset: int) -> Window | None:
         at = bisect_right(self._starts, offset)
         for found in self._windows[max(0, at - 2) : at][::-1]:
-            if found.start <= offset < found.end or (offset == found.end == found.start):
+            if _covers(found, offset):
                 return found
         return None
+
+
+def _covers(found: Window, offset: int) -> bool:
+    return found.start <= offset < found.end or offset == found.start == found.end
 
 
 class Lookups:
@@ -55,10 +66,23 @@ class Lookups:
         self._link, self._committed_only = link, committed_only
         self._known: dict[TopicPartition, _Known] = {}
         self._batch_bytes: dict[TopicPartition, int] = {}
+        self._kept: deque[tuple[TopicPartition, Window, int]] = deque()
+        self._kept_bytes = 0
         self.fetches = 0
 
     def forget(self) -> None:
         self._known.clear()
+        self._kept.clear()
+        self._kept_bytes = 0
+
+    def _keep(self, partition: TopicPartition, found: Window, size: int) -> None:
+        self._known[partition].add(found)
+        self._kept.append((partition, found, size))
+        self._kept_bytes += size
+        while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
+            oldest, dropped, its_size = self._kept.popleft()
+            self._known[oldest].drop(dropped)
+            self._kept_bytes -= its_size
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]]
@@ -162,22 +186,28 @@ class Lookups:
                     KafkaFault.OTHER, place, "No answer"
                 )
                 continue
-            self._take(partition, read, got, alone)
+            found = self._take(partition, read, got, alone)
+            if found is not None:
+                # Answered at once: among large batches it may be dropped again before the lane's next turn.
+                while lane[partition] and _covers(found, lane[partition][0].offset):
+                    answers[partition][lane[partition].pop(0)] = found
 
-    def _take(self, partition: TopicPartition, read: Read, got: Fetched, alone: set[Read]) -> None:
+    def _take(self, partition: TopicPartition, read: Read, got: Fetched, alone: set[Read]) -> Window | None:
+        """The window that was fetched; None when the read has to be tried again, alone or with more bytes."""
         end = got.last_stable if self._committed_only else got.high_watermark
         if not got.records and read.offset < end and read not in alone:
             # Nothing, or a first batch larger than was asked for: only the first partition of a request gets that one.
             alone.add(read)
-            return
+            return None
         found = window(got.records, read.offset, end, got.aborted)
         if found is None:
             self._batch_bytes[partition] = min(_MOST_BATCH_BYTES, max(len(got.records), read.max_bytes) * 2)
             alone.add(read)
-            return
+            return None
         if read in alone:
             self._batch_bytes[partition] = max(self._batch_bytes.get(partition, 0), len(got.records))
-        self._known[partition].add(found)
+        self._keep(partition, found, len(got.records))
+        return found
 
     # -- times ------------------------------------------------------------------------------------------------------
 

@@ -168,8 +168,8 @@ class Rounds:
         source, target = (LogBounds(each.start, each.end) for each in bounds)
         if self._options.verify:
             memory = self._verdicts.memory(*pair, identity)
-            return Job(*pair, bracket(offset, source, target, memory))
-        return Job(*pair, by_timestamp(offset, source, target))
+            return Job(*pair, offset, bracket(offset, source, target, memory))
+        return Job(*pair, offset, by_timestamp(offset, source, target))
 
     async def _identities(
         self, pairs: Sequence[Pair], found: dict[Place, Verdict], offsets: Mapping[Pair, set[int]]

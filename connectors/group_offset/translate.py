@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -13,8 +13,9 @@ from connectors.ports import Cluster
 
 K = TypeVar("K", bound=Hashable)
 
-AT_ONCE = 2000
-"""Translations under way at a time: enough to fill the fetches of many partitions, few enough to bound memory."""
+AT_ONCE = 500
+"""Translations under way at a time: enough to fill the fetches of many partitions, few enough to bound memory (each
+holds two decoded batches or so)."""
 
 _REASONS = {
     (Side.SOURCE, KafkaFault.NOT_AUTHORIZED): Reason.SOURCE_NOT_AUTHORIZED,
@@ -27,10 +28,11 @@ _REASONS = {
 
 
 class Job(NamedTuple):
-    """One translation: where it reads on either side, and its steps."""
+    """One translation: where it reads on either side, its offset, and its steps."""
 
     source: TopicPartition
     target: TopicPartition
+    offset: int
     steps: Generator[Need, Window | int | None, Verdict]
 
 
@@ -45,11 +47,23 @@ async def translate_all(
 ) -> dict[K, Verdict]:
     """Verdicts by the jobs' keys. Trouble with a partition is its verdict; nothing is raised for it."""
     verdicts: dict[K, Verdict] = {}
-    keys = list(jobs)
-    for at in range(0, len(keys), AT_ONCE):
-        part = {key: jobs[key] for key in keys[at : at + AT_ONCE]}
-        verdicts |= await _translate(part, {Side.SOURCE: source, Side.TARGET: target}, source_committed_only)
+    clusters = {Side.SOURCE: source, Side.TARGET: target}
+    for part in _portions(jobs):
+        verdicts |= await _translate(part, clusters, source_committed_only)
     return verdicts
+
+
+def _portions(jobs: Mapping[K, Job]) -> Iterator[dict[K, Job]]:
+    """First one of each partition, which finds the partition's low anchor for the others; then the rest, neighbours
+    together, so that they share fetches."""
+    first = {(job.source, job.target): key for key, job in jobs.items()}
+    yield {key: jobs[key] for key in first.values()}
+    taken = set(first.values())
+    rest = sorted(
+        (key for key in jobs if key not in taken), key=lambda key: (jobs[key].source, jobs[key].offset)
+    )
+    for at in range(0, len(rest), AT_ONCE):
+        yield {key: jobs[key] for key in rest[at : at + AT_ONCE]}
 
 
 async def _translate(

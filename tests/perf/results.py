@@ -9,7 +9,9 @@ from pathlib import Path
 FOLDER = Path(".local/bench")
 
 
-def write(name: str, *, ours: float, other: float, unit: str, better: str, rows: Sequence[Mapping[str, object]]) -> None:
+def write(
+    name: str, *, ours: float, other: float, unit: str, better: str, rows: Sequence[Mapping[str, object]]
+) -> None:
     """Writes NAME.json. `better` is `more` or `less`: which way the figures count; `ratio` above 1 is ours ahead."""
     ratio = ours / other if better == "more" else other / ours
     figures = {"name": name, "unit": unit, "better": better, "ours": ours, "other": other, "ratio": ratio}

@@ -33,12 +33,19 @@ def fill(bootstrap: str, topic: str, before: int = 0) -> None:
     """The same records on either side; `before` others first, so that offsets differ as in a mirror."""
     create_topic(bootstrap, topic, partitions=PARTITIONS)
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "batch.size": 16384, "linger.ms": 200, "queue.buffering.max.messages": 2_000_000}
+        {
+            "bootstrap.servers": bootstrap,
+            "batch.size": 16384,
+            "linger.ms": 200,
+            "queue.buffering.max.messages": 2_000_000,
+        }
     )
     for partition in range(PARTITIONS):
         for number in range(-before, RECORDS):
             value = b"%06d-%09d" % (partition, number) + b"x" * 96
-            producer.produce(topic, value, b"%08d" % number, partition, timestamp=1_700_000_000_000 + number // 20)
+            producer.produce(
+                topic, value, b"%08d" % number, partition, timestamp=1_700_000_000_000 + number // 20
+            )
         producer.poll(0)
     assert producer.flush(120) == 0
 
@@ -64,13 +71,14 @@ def the_seeds_way(bootstrap: str, topic: str, offsets: list[tuple[int, int]]) ->
     while by_partition:
         waiting = {partition: wanted.pop() for partition, wanted in by_partition.items()}
         by_partition = {partition: wanted for partition, wanted in by_partition.items() if wanted}
-        consumer.assign([LibTopicPartition(topic, partition, offset) for partition, offset in waiting.items()])
+        consumer.assign(
+            [LibTopicPartition(topic, partition, offset) for partition, offset in waiting.items()]
+        )
         while waiting:
             for message in consumer.consume(len(waiting), 1.0):
                 assert message.error() is None, message.error()
                 if waiting.get(message.partition()) == message.offset():
                     del waiting[message.partition()]
-                    consumer.pause([LibTopicPartition(topic, message.partition())])
     seconds = time.perf_counter() - began
     consumer.close()
     return len(offsets) / seconds
@@ -83,7 +91,9 @@ async def ours(bootstrap: str, topic: str, offsets: list[tuple[int, int]]) -> fl
     read_bytes = Caps().read_bytes
     needs: dict[TopicPartition, list[Need]] = {}
     for partition, offset in offsets:
-        needs.setdefault(TopicPartition(topic, partition), []).append(Read(Side.SOURCE, offset - 1, read_bytes))
+        needs.setdefault(TopicPartition(topic, partition), []).append(
+            Read(Side.SOURCE, offset - 1, read_bytes)
+        )
     began = time.perf_counter()
     found = await cluster.answer(needs, committed_only=False)
     seconds = time.perf_counter() - began
@@ -106,7 +116,7 @@ async def translations(source: str, target: str, topic: str, offsets: list[tuple
     jobs = {}
     for partition, offset in offsets:
         place = TopicPartition(topic, partition)
-        jobs[partition, offset] = Job(place, place, bracket(offset, *ends, memories[partition]))
+        jobs[partition, offset] = Job(place, place, offset, bracket(offset, *ends, memories[partition]))
     began = time.perf_counter()
     verdicts = await translate_all(jobs, a, b, source_committed_only=False)
     seconds = time.perf_counter() - began
