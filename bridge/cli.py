@@ -59,6 +59,25 @@ def serve(
 
 
 @app.command()
+def demo(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave it running and print the addresses to look at.")
+    ] = False,
+    directory: Annotated[Path, typer.Option(help="Where logs, data and report.json go.")] = Path(
+        ".local/demo"
+    ),
+    records: Annotated[int, typer.Option(min=2_000, help="Records to produce on A.")] = 230_000,
+) -> None:
+    """Fail consumer groups over between two real clusters and show how exactly they resume.
+
+    Exit status 1 when a group re-reads or skips a record on B.
+    """
+    from bridge.demo.run import run_demo
+
+    raise typer.Exit(run_demo(directory, records=records, keep=keep))
+
+
+@app.command()
 def version() -> None:
     """Print the version and that of the HTTP contract."""
     typer.echo(f"mirror-bridge {VERSION} (protocol {PROTOCOL})")

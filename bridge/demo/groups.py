@@ -1,0 +1,87 @@
+"""Consumer groups at the head, the tail, the middle and in every kind of hole. Pure: offsets from the shape of logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bridge.demo.data import ORDERS, PAYMENTS, PLACES, PROFILES, TICKS
+from bridge.demo.logs import Place
+
+Groups = dict[str, dict[Place, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A source partition as far as a choice of offsets needs it."""
+
+    offsets: Sequence[int]
+    """Of its data records, aborted ones included: stock mirrors them too."""
+    end: int
+    aborted: Sequence[int] = ()
+
+    def at(self, share: float) -> int:
+        """The offset of the record at a share of the log."""
+        return self.offsets[int(share * (len(self.offsets) - 1))]
+
+    def behind(self, lag: int) -> int:
+        """So that `lag` records are unread, or all of a shorter log."""
+        return self.end if lag == 0 else self.offsets[-min(lag, len(self.offsets))]
+
+    def holes(self) -> list[tuple[int, int]]:
+        """Offsets that no record has, as [first, next record), in order; markers at the very end included."""
+        bounds = [-1, *self.offsets, self.end]
+        return [(low + 1, high) for low, high in pairwise(bounds) if high > low + 1]
+
+    def widest_hole(self) -> tuple[int, int]:
+        return max(self.holes(), key=lambda hole: hole[1] - hole[0])
+
+
+def choose(shapes: Mapping[Place, Shape], burst: int) -> Groups:
+    """Every group has an offset in each partition of its topics, so that its consumer can subscribe to them."""
+
+    def each(topic: str, *offsets: int) -> dict[Place, int]:
+        places = [place for place in PLACES if place[0] == topic]
+        return dict(zip(places, offsets, strict=True))
+
+    order = [shapes[ORDERS, number] for number in range(4)]
+    paid = [shapes[PAYMENTS, number] for number in range(2)]
+    known = [shapes[PROFILES, number] for number in range(2)]
+    tick = shapes[TICKS, 0]
+    holes = [shape.widest_hole() for shape in known]
+    markers = [shape.holes() for shape in paid]
+    return {
+        # At the head, and just behind it.
+        "analytics": each(
+            ORDERS, *(shape.offsets[lead] for shape, lead in zip(order, (0, 1, 25, 500), strict=True))
+        ),
+        # In the middle, inside bursts of one millisecond.
+        "shipping": each(
+            ORDERS, *(shape.at(share) for shape, share in zip(order, (0.2, 0.4, 0.6, 0.8), strict=True))
+        ),
+        # At the tail: caught up, one behind, and a little more.
+        "billing": each(
+            ORDERS, *(shape.behind(lag) for shape, lag in zip(order, (0, 1, 30, 400), strict=True))
+        )
+        | each(PAYMENTS, *(shape.behind(0) for shape in paid)),
+        # Plain records between markers.
+        "ledger": each(PAYMENTS, paid[0].at(0.3), paid[1].at(0.7)),
+        # On control markers: one inside the log, and the last one, behind which there is nothing.
+        "settlement": each(PAYMENTS, markers[0][len(markers[0]) // 2][0], markers[1][-1][0]),
+        # Inside aborted transactions.
+        "audit": each(PAYMENTS, paid[0].aborted[0], paid[1].aborted[len(paid[1].aborted) // 2]),
+        # In compaction holes: the middle of the widest one, and the missing start of the log.
+        "crm": each(PROFILES, sum(holes[0]) // 2, 0),
+        # At the record right after the widest hole, and caught up.
+        "search": each(PROFILES, holes[0][1], known[1].behind(0)),
+        # Inside, at the start and at the end of the millisecond with all those ticks, and at the head.
+        "charts": each(TICKS, tick.offsets[burst + burst // 2]),
+        "candles": each(TICKS, tick.offsets[burst]),
+        "alerts": each(TICKS, tick.offsets[2 * burst - 1]),
+        "replay": each(TICKS, tick.offsets[0]),
+        # All topics at once, lagging by different amounts.
+        "warehouse": {
+            place: shapes[place].behind(137 * (3 * number + 1)) for number, place in enumerate(PLACES)
+        },
+    }

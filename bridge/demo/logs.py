@@ -1,0 +1,152 @@
+"""Partitions read whole, and single records: the demo's own view of both clusters."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from bridge.demo.errors import DemoFailed
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+READ_SECONDS = 60.0
+_AT_ONCE = 10_000
+
+
+class Content(NamedTuple):
+    """What a copy has in common with its original."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Entry(NamedTuple):
+    """A record of a log: its offset, and a digest of its content (450,000 contents would fill half a GB)."""
+
+    offset: int
+    digest: bytes
+
+
+@dataclass(slots=True)
+class Log:
+    """The data records of a partition, without control records, and the offset that a reader ends at."""
+
+    entries: list[Entry] = field(default_factory=list)
+    end: int = 0
+
+    @property
+    def offsets(self) -> list[int]:
+        return [entry.offset for entry in self.entries]
+
+
+def content(message: Message) -> Content:
+    _, timestamp = message.timestamp()
+    given = message.headers() or []
+    # Never a dict when it was read; the type allows what `produce` takes.
+    headers = tuple(
+        (name, as_bytes(value)) for name, value in (given if isinstance(given, list) else given.items())
+    )
+    return Content(as_bytes(message.key()), as_bytes(message.value()), timestamp, headers)
+
+
+def as_bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def digest(of: Content) -> bytes:
+    """`repr` of nested tuples of bytes, text and numbers tells any two of them apart."""
+    return hashlib.blake2b(repr(tuple(of)).encode(), digest_size=16).digest()
+
+
+def read_logs(bootstrap: str, places: Iterable[Place], *, committed_only: bool) -> dict[Place, Log]:
+    """Every data record that the partitions hold now."""
+    wanted = list(places)
+    logs = {place: Log() for place in wanted}
+    left = set(wanted)
+    deadline = time.monotonic() + READ_SECONDS
+    with reader(bootstrap, committed_only=committed_only) as consumer:
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in wanted])
+        while left:
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{bootstrap} could not be read to its end within {READ_SECONDS:g} s")
+            for message in consumer.consume(_AT_ONCE, 0.2):
+                place = place_of(message)
+                if ended(message):
+                    logs[place].end = offset_of(message)
+                    left.discard(place)
+                elif place in left:
+                    logs[place].entries.append(Entry(offset_of(message), digest(content(message))))
+    return logs
+
+
+def first_from(consumer: Consumer, place: Place, offset: int) -> tuple[int, Content] | None:
+    """The first data record at or after the offset; None at the end of the log."""
+    consumer.assign([TopicPartition(*place, offset)])
+    try:
+        while True:
+            message = consumer.poll(READ_SECONDS)
+            if message is None:
+                raise DemoFailed(f"{place[0]}-{place[1]} could not be read at {offset}")
+            if place_of(message) == place and not ended(message):
+                return offset_of(message), content(message)
+            if ended(message):
+                return None
+    finally:
+        consumer.unassign()
+
+
+def client_settings(bootstrap: str) -> dict[str, str | int | float | bool]:
+    """What every client of the demo has; their own log lines would run through the progress display."""
+    return {"bootstrap.servers": bootstrap, "log_level": 0}
+
+
+@contextmanager
+def reader(bootstrap: str, *, committed_only: bool) -> Iterator[Consumer]:
+    """A consumer that reads what it is told to, commits nothing and leaves no group behind."""
+    settings = {
+        **client_settings(bootstrap),
+        "group.id": "mirror-bridge-demo-reader",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        # A fetch that waits at the end of one partition would hold up the look-up in the next.
+        "fetch.wait.max.ms": 10,
+        "fetch.queue.backoff.ms": 1,
+        "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+    }
+    consumer = Consumer(settings)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def ended(message: Message) -> bool:
+    """Whether it says that the partition's end was reached; any other error is raised."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    raise KafkaException(error)
+
+
+def place_of(message: Message) -> Place:
+    topic, partition = message.topic(), message.partition()
+    if topic is None or partition is None:
+        raise KafkaException(message.error() or KafkaError(KafkaError._FAIL))
+    return topic, partition
+
+
+def offset_of(message: Message) -> int:
+    offset = message.offset()
+    return -1 if offset is None else offset

@@ -1,0 +1,70 @@
+"""The three connectors of the demo: stock's mirror, stock's checkpoints, and ours, as an operator PUTs them."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+from bridge.demo.data import TOPICS
+from bridge.local import Cluster
+
+MIRROR, CHECKPOINTS = "stock-mirror", "stock-checkpoints"
+INTERVAL_SECONDS = "2"
+_STOCK = "org.apache.kafka.connect.mirror."
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+Config = dict[str, str]
+
+
+def mirror(source: Cluster, target: Cluster) -> Config:
+    """Stock MirrorSourceConnector over all topics; what is not about a single replica or a shorter wait is default."""
+    return _stock("MirrorSourceConnector", source, target) | {
+        "topics": ",".join(TOPICS),
+        "offset-syncs.topic.replication.factor": "1",
+        "heartbeats.replication.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+    }
+
+
+def checkpoints(source: Cluster, target: Cluster) -> Config:
+    """Stock MirrorCheckpointConnector, asked every second. It does not write the groups: ours does, and its answer is
+    in its checkpoints topic all the same."""
+    return _stock("MirrorCheckpointConnector", source, target) | {
+        "groups": ".*",
+        "sync.group.offsets.enabled": "false",
+        "emit.checkpoints.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "consumer.poll.timeout.ms": "200",
+        "checkpoints.topic.replication.factor": "1",
+    }
+
+
+def ours(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
+    """Name and configuration of connectors/group_offset/connector.json, with this stack's addresses."""
+    shipped = json.loads(files("connectors.group_offset").joinpath("connector.json").read_text("utf-8"))
+    addresses = {
+        "source.cluster.alias": source.name,
+        "target.cluster.alias": target.name,
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.bootstrap.servers": target.bootstrap,
+        "bridge.url": service,
+        "sync.group.offsets.interval.seconds": INTERVAL_SECONDS,
+        "refresh.groups.interval.seconds": INTERVAL_SECONDS,
+    }
+    return str(shipped["name"]), {**shipped["config"], **addresses}
+
+
+def _stock(kind: str, source: Cluster, target: Cluster) -> Config:
+    return {
+        "connector.class": _STOCK + kind,
+        "tasks.max": "1",
+        "key.converter": _BYTES,
+        "value.converter": _BYTES,
+        # Connect's own default writes headers of bytes as Base64 text: then no copy is like its original.
+        "header.converter": _BYTES,
+        "source.cluster.alias": source.name,
+        "target.cluster.alias": target.name,
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.bootstrap.servers": target.bootstrap,
+        "replication.factor": "1",
+    }

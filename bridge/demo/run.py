@@ -1,0 +1,94 @@
+"""The demo from start to end, and how it ends when it can't go on: with one line and the place of the logs."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from bridge.demo.errors import DemoFailed
+from bridge.demo.scene import play
+from bridge.demo.show import closing, console, table
+from bridge.local import LocalStack
+
+PASSED, FAILED, INTERRUPTED = 0, 1, 130
+LOG = "demo.log"
+
+
+def run_demo(directory: Path, *, records: int, keep: bool) -> int:
+    """The exit status: 0 only if nothing was re-read or skipped and every first record was the right one."""
+    shown = console()
+    directory = directory.absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _alone(directory):
+            return _run(directory, records, keep, shown)
+    except KeyboardInterrupt:
+        shown.print("Stopped. Everything that was started has ended.")
+        return INTERRUPTED
+    except Exception as error:
+        return _excuse(error, directory, shown)
+
+
+def _run(directory: Path, records: int, keep: bool, shown: Console) -> int:
+    started = time.monotonic()
+    with LocalStack(directory) as stack:
+        played = play(stack, records, started, shown)
+        path = played.report.write(directory)
+        shown.print(table(played.report))
+        shown.print(closing(played.report, played.records))
+        shown.print(f"Written to {path}; logs are beside it.")
+        if keep:
+            _keep(stack, shown)
+    return PASSED if played.report.passed else FAILED
+
+
+def _keep(stack: LocalStack, shown: Console) -> None:
+    """Until Ctrl-C, or until one of the processes dies."""
+    service, worker = stack.service().url, stack.worker().url
+    shown.print("\nAll of it goes on running until Ctrl-C:")
+    for what, where in (
+        ("service health", f"{service}/health"),
+        ("groups", f"{service}/v1/groups"),
+        ("why, of one group", f"{service}/v1/groups/audit/explain"),
+        ("Connect REST", f"{worker}/connectors?expand=status"),
+        ("broker A", stack.source.bootstrap),
+        ("broker B", stack.target.bootstrap),
+    ):
+        shown.print(f"  {what:<18} {where}", soft_wrap=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(0.5)
+            for process in stack.watched:
+                if process.died():
+                    raise DemoFailed(process.obituary())
+    shown.print("Stopping.")
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """A second demo in the directory would take the data from under the first one's brokers."""
+    with (directory / "demo.lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise DemoFailed(
+                f"another demo runs in {directory}: stop it, or choose another --directory"
+            ) from error
+        yield
+
+
+def _excuse(error: Exception, directory: Path, shown: Console) -> int:
+    """The first line of what went wrong; all of it is in the log."""
+    first = (str(error).splitlines() or [""])[0] or type(error).__name__
+    where = ""
+    with contextlib.suppress(OSError):
+        (directory / LOG).write_text("".join(traceback.format_exception(error)), "utf-8")
+        where = f" (all of it in {directory / LOG}, logs of the processes beside it)"
+    shown.print(f"mirror-bridge demo: {first}{where}", style="red", markup=False, soft_wrap=True)
+    return FAILED

@@ -1,0 +1,121 @@
+"""What a person sees: progress while it runs, then the table and the sentence that sums it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from bridge.demo.report import Report, Row
+
+_PLAIN_WIDTH = 150
+Advance = Callable[[int, int], None]
+"""Called with what is done and what there is to do."""
+
+
+def console() -> Console:
+    """As wide as the table wants where there is no terminal to say otherwise."""
+    shown = Console(highlight=False)
+    return shown if shown.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+
+
+class Steps:
+    """One line a step; a terminal sees it move, a log sees it when it is done."""
+
+    def __init__(self, shown: Console) -> None:
+        self._console = shown
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[Advance]:
+        columns = (
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console) as progress:
+            task = progress.add_task(f"{what:<72}", total=1)
+
+            def advance(done: int, total: int) -> None:
+                progress.update(task, completed=done, total=total)
+
+            yield advance
+            if not progress.finished:
+                last = progress.tasks[0]
+                progress.update(task, completed=last.total or 1)
+
+
+def table(report: Report) -> Table:
+    shown = Table(title="Where each group resumes on B", title_justify="left")
+    for name in ("group", "partition"):
+        shown.add_column(name, no_wrap=True)
+    for name in (
+        "committed",
+        "exact",
+        "timestamp",
+        "stock",
+        "ours",
+        "re-read by timestamp",
+        "by stock",
+        "by ours",
+    ):
+        shown.add_column(name, justify="right")
+    shown.add_column("evidence")
+    shown.add_column("first record")
+    resumed = {(each.group, each.place): each.matches for each in report.failover}
+    group = None
+    for row in report.rows:
+        if group is not None and row.group != group:
+            shown.add_section()
+        matches = resumed.get((row.group, (row.topic, row.partition)))
+        shown.add_row("" if row.group == group else row.group, *_cells(row, matches))
+        group = row.group
+    return shown
+
+
+def closing(report: Report, records: int) -> str:
+    """The sums of all rows in a sentence or two."""
+    resumed = sum(each.matches for each in report.failover)
+    parts = []
+    for way, name in (("timestamp", "the plain timestamp rule"), ("stock", "stock's checkpoints")):
+        none = report.unanswered(way)
+        without = f" and leave {none} without an offset" if none else ""
+        parts.append(f"{name} would re-read {report.total(way):,}{without}")
+    groups = len({row.group for row in report.rows})
+    missing = report.unanswered("ours")
+    said = (
+        f"{groups} groups on {len(report.rows)} partitions of {records:,} records: "
+        f"ours re-reads {report.total('ours'):,}{f' and leaves {missing} without an offset' if missing else ''}; "
+        f"{'; '.join(parts)}. {resumed} of {len(report.failover)} consumers' first records were the right ones. "
+        f"{report.seconds:.0f} s."
+    )
+    return said if report.passed else f"FAILED. {said}"
+
+
+def _cells(row: Row, matches: bool | None) -> list[str]:
+    good = row.reread_ours == 0
+    offsets = [row.committed, row.exact, row.timestamp, row.stock, row.ours]
+    counts = [row.reread_timestamp, row.reread_stock]
+    return [
+        f"{row.topic}-{row.partition}",
+        *(_number(each) for each in offsets),
+        *(_number(each) for each in counts),
+        f"[{'green' if good else 'red'}]{_number(row.reread_ours)}[/]",
+        f"{row.evidence or '–'}{'' if row.verdict == 'exact' else f' ({row.verdict})'}",
+        {True: "[green]matches[/]", False: "[red]differs[/]", None: "–"}[matches],
+    ]
+
+
+def _number(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
