@@ -54,16 +54,17 @@ async def translate_all(
 
 
 def _portions(jobs: Mapping[K, Job]) -> Iterator[dict[K, Job]]:
-    """First one of each partition, which finds the partition's low anchor for the others; then the rest, neighbours
-    together, so that they share fetches."""
-    first = {(job.source, job.target): key for key, job in jobs.items()}
-    yield {key: jobs[key] for key in first.values()}
-    taken = set(first.values())
-    rest = sorted(
-        (key for key in jobs if key not in taken), key=lambda key: (jobs[key].source, jobs[key].offset)
-    )
-    for at in range(0, len(rest), AT_ONCE):
-        yield {key: jobs[key] for key in rest[at : at + AT_ONCE]}
+    """First one of each partition, which finds the partition's low anchor for the others; then the rest: a few of each
+    partition at a time (a fetch has one place for each), neighbours together (they share fetches)."""
+    rows: dict[tuple[TopicPartition, TopicPartition], list[K]] = {}
+    for key, job in jobs.items():
+        rows.setdefault((job.source, job.target), []).append(key)
+    yield {row[0]: jobs[row[0]] for row in rows.values()}
+    rest = [sorted(row[1:], key=lambda key: jobs[key].offset) for row in rows.values()]
+    while rest := [row for row in rest if row]:
+        few = max(1, AT_ONCE // len(rest))
+        yield {key: jobs[key] for row in rest[:AT_ONCE] for key in row[:few]}
+        rest = [row[few:] if at < AT_ONCE else row for at, row in enumerate(rest)]
 
 
 async def _translate(

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as LibTopicPartition
 
 from bridge.kafka.clusters import KafkaClusters
 from bridge.local import Cluster
+from bridge.service.rounds import collect_seldom
 from bridge.translation.bracketing import bracket
 from bridge.translation.lookups import Need, Read, Window
 from bridge.translation.memory import PartitionMemory
@@ -129,6 +130,7 @@ async def translations(source: str, target: str, topic: str, offsets: list[tuple
 
 
 def test_lookups(source: Cluster, target: Cluster) -> None:
+    collect_seldom()
     topic = unique("lookups")
     fill(source.bootstrap, topic)
     fill(target.bootstrap, topic, before=100)
