@@ -38,7 +38,8 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """`read_bytes`: what one read asks for; a batch of the producers' default size fits. `search_bytes`: what one translation may read in all, both sides."""
+    """`read_bytes`: what one read asks for; a batch of the producers' default size fits in. `search_bytes`: what one
+    translation may read in all, both sides."""
 
     read_bytes: int = 20 * 1024
     search_bytes: int = 8 * 1024 * 1024
