@@ -1,0 +1,108 @@
+import java.nio.ByteBuffer;
+import java.util.HexFormat;
+import java.util.List;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.*;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Message;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+
+/** Prints messages as Kafka's own generated classes encode them: name, version, hex. Output: kafka_messages.txt. */
+public class KafkaMessages {
+    static final Uuid ID = new Uuid(0x1122334455667788L, 0x99aabbccddeeff00L);
+
+    static void print(String name, int version, Message message) {
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBuffer buffer = ByteBuffer.allocate(message.size(cache, (short) version));
+        message.write(new ByteBufferAccessor(buffer), cache, (short) version);
+        System.out.println(name + " " + version + " " + HexFormat.of().formatHex(buffer.array()));
+    }
+
+    public static void main(String[] args) {
+        for (int version = 9; version <= 12; version++) {
+            MetadataRequestData request = new MetadataRequestData().setAllowAutoTopicCreation(false);
+            request.setTopics(List.of(
+                new MetadataRequestData.MetadataRequestTopic().setName("orders"),
+                new MetadataRequestData.MetadataRequestTopic().setName("größe")));
+            print("metadata", version, request);
+            MetadataResponseData answer = new MetadataResponseData().setThrottleTimeMs(1).setClusterId("c").setControllerId(1);
+            answer.brokers().add(new MetadataResponseData.MetadataResponseBroker().setNodeId(1).setHost("h").setPort(9).setRack("r"));
+            answer.brokers().add(new MetadataResponseData.MetadataResponseBroker().setNodeId(2).setHost("i").setPort(9));
+            MetadataResponseData.MetadataResponseTopic topic = new MetadataResponseData.MetadataResponseTopic().setName("orders");
+            if (version >= 10) topic.setTopicId(ID);
+            topic.setPartitions(List.of(
+                new MetadataResponseData.MetadataResponsePartition().setPartitionIndex(0).setLeaderId(1).setLeaderEpoch(5)
+                    .setReplicaNodes(List.of(1, 2)).setIsrNodes(List.of(1)).setOfflineReplicas(List.of(2)),
+                new MetadataResponseData.MetadataResponsePartition().setErrorCode((short) 5).setPartitionIndex(1).setLeaderId(-1)));
+            answer.topics().add(topic);
+            answer.topics().add(new MetadataResponseData.MetadataResponseTopic().setName("gone").setErrorCode((short) 3));
+            print("metadata-answer", version, answer);
+        }
+        for (int version = 4; version <= 5; version++) {
+            ListOffsetsRequestData request = new ListOffsetsRequestData().setReplicaId(-1).setIsolationLevel((byte) 1);
+            request.setTopics(List.of(new ListOffsetsRequestData.ListOffsetsTopic().setName("orders").setPartitions(List.of(
+                new ListOffsetsRequestData.ListOffsetsPartition().setPartitionIndex(0).setTimestamp(-1),
+                new ListOffsetsRequestData.ListOffsetsPartition().setPartitionIndex(3).setTimestamp(1700000000000L)))));
+            print("list-offsets", version, request);
+            print("list-offsets-answer", version, new ListOffsetsResponseData().setThrottleTimeMs(1).setTopics(List.of(
+                new ListOffsetsResponseData.ListOffsetsTopicResponse().setName("orders").setPartitions(List.of(
+                    new ListOffsetsResponseData.ListOffsetsPartitionResponse().setPartitionIndex(0).setTimestamp(7).setOffset(42).setLeaderEpoch(5),
+                    new ListOffsetsResponseData.ListOffsetsPartitionResponse().setPartitionIndex(3).setErrorCode((short) 6))))));
+        }
+        for (int version : new int[] {11, 12, 13}) {
+            FetchRequestData.FetchTopic topic = new FetchRequestData.FetchTopic().setPartitions(List.of(
+                new FetchRequestData.FetchPartition().setPartition(0).setFetchOffset(77).setPartitionMaxBytes(4096),
+                new FetchRequestData.FetchPartition().setPartition(2).setFetchOffset(5000000000L).setPartitionMaxBytes(9)));
+            if (version >= 13) topic.setTopicId(ID); else topic.setTopic("orders");
+            print("fetch", version, new FetchRequestData().setReplicaId(-1).setMaxWaitMs(0).setMinBytes(1).setMaxBytes(64 << 20)
+                .setIsolationLevel((byte) 1).setSessionId(0).setSessionEpoch(-1).setTopics(List.of(topic)));
+            FetchResponseData.FetchableTopicResponse found = new FetchResponseData.FetchableTopicResponse();
+            if (version >= 13) found.setTopicId(ID); else found.setTopic("orders");
+            found.setPartitions(List.of(
+                new FetchResponseData.PartitionData().setPartitionIndex(0).setHighWatermark(100).setLastStableOffset(90).setLogStartOffset(3)
+                    .setAbortedTransactions(List.of(
+                        new FetchResponseData.AbortedTransaction().setProducerId(4000).setFirstOffset(80)))
+                    .setRecords(org.apache.kafka.common.record.internal.MemoryRecords.readableRecords(ByteBuffer.wrap(new byte[] {1, 2, 3}))),
+                new FetchResponseData.PartitionData().setPartitionIndex(2).setErrorCode((short) 1).setHighWatermark(-1)
+                    .setAbortedTransactions(null).setRecords(null)));
+            print("fetch-answer", version, new FetchResponseData().setThrottleTimeMs(1).setResponses(List.of(found)));
+        }
+        for (int version = 4; version <= 5; version++) {
+            print("list-groups", version, new ListGroupsRequestData());
+            ListGroupsResponseData.ListedGroup one = new ListGroupsResponseData.ListedGroup().setGroupId("g").setProtocolType("consumer").setGroupState("PreparingRebalance");
+            ListGroupsResponseData.ListedGroup two = new ListGroupsResponseData.ListedGroup().setGroupId("größe").setProtocolType("").setGroupState("Empty");
+            if (version >= 5) { one.setGroupType("Classic"); two.setGroupType("Share"); }
+            print("list-groups-answer", version, new ListGroupsResponseData().setThrottleTimeMs(1).setErrorCode((short) 0).setGroups(List.of(one, two)));
+        }
+        print("find-coordinators", 4, new FindCoordinatorRequestData().setKeyType((byte) 0).setCoordinatorKeys(List.of("g", "größe")));
+        print("find-coordinators-answer", 4, new FindCoordinatorResponseData().setThrottleTimeMs(1).setCoordinators(List.of(
+            new FindCoordinatorResponseData.Coordinator().setKey("g").setNodeId(3).setHost("h").setPort(9),
+            new FindCoordinatorResponseData.Coordinator().setKey("größe").setNodeId(-1).setErrorCode((short) 15).setErrorMessage("away"))));
+        print("fetch-offsets", 8, new OffsetFetchRequestData().setRequireStable(false).setGroups(List.of(
+            new OffsetFetchRequestData.OffsetFetchRequestGroup().setGroupId("g").setTopics(null),
+            new OffsetFetchRequestData.OffsetFetchRequestGroup().setGroupId("größe").setTopics(null))));
+        print("fetch-offsets-answer", 8, new OffsetFetchResponseData().setThrottleTimeMs(1).setGroups(List.of(
+            new OffsetFetchResponseData.OffsetFetchResponseGroup().setGroupId("g").setTopics(List.of(
+                new OffsetFetchResponseData.OffsetFetchResponseTopics().setName("orders").setPartitions(List.of(
+                    new OffsetFetchResponseData.OffsetFetchResponsePartitions().setPartitionIndex(0).setCommittedOffset(42).setCommittedLeaderEpoch(5).setMetadata("möchte"),
+                    new OffsetFetchResponseData.OffsetFetchResponsePartitions().setPartitionIndex(1).setCommittedOffset(-1),
+                    new OffsetFetchResponseData.OffsetFetchResponsePartitions().setPartitionIndex(2).setCommittedOffset(7).setErrorCode((short) 29),
+                    new OffsetFetchResponseData.OffsetFetchResponsePartitions().setPartitionIndex(3).setCommittedOffset(0).setMetadata(null))))),
+            new OffsetFetchResponseData.OffsetFetchResponseGroup().setGroupId("größe").setErrorCode((short) 30))));
+        for (int version = 6; version <= 7; version++) {
+            print("commit-offsets", version, new OffsetCommitRequestData().setGroupId("g").setGenerationIdOrMemberEpoch(-1).setMemberId("").setTopics(List.of(
+                new OffsetCommitRequestData.OffsetCommitRequestTopic().setName("orders").setPartitions(List.of(
+                    new OffsetCommitRequestData.OffsetCommitRequestPartition().setPartitionIndex(0).setCommittedOffset(42).setCommittedLeaderEpoch(5).setCommittedMetadata("möchte"),
+                    new OffsetCommitRequestData.OffsetCommitRequestPartition().setPartitionIndex(1).setCommittedOffset(7).setCommittedLeaderEpoch(-1).setCommittedMetadata(""))))));
+            print("commit-offsets-answer", version, new OffsetCommitResponseData().setThrottleTimeMs(1).setTopics(List.of(
+                new OffsetCommitResponseData.OffsetCommitResponseTopic().setName("orders").setPartitions(List.of(
+                    new OffsetCommitResponseData.OffsetCommitResponsePartition().setPartitionIndex(0),
+                    new OffsetCommitResponseData.OffsetCommitResponsePartition().setPartitionIndex(1).setErrorCode((short) 25))))));
+        }
+        RequestHeaderData header = new RequestHeaderData().setRequestApiKey((short) 3).setRequestApiVersion((short) 12).setCorrelationId(99).setClientId("bridge");
+        print("header", 1, header);
+        print("header", 2, header);
+        print("answer-header", 0, new ResponseHeaderData().setCorrelationId(99));
+        print("answer-header", 1, new ResponseHeaderData().setCorrelationId(99));
+    }
+}

@@ -1,0 +1,190 @@
+"""Requests and answers against bytes of Kafka's own message classes (tests/golden), and the parts of the encoding."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import requests
+from bridge.kafka.requests import FetchPart, ListedOffset, PartitionMeta
+from bridge.kafka.wire import Call, Reader, Writer
+from bridge.translation.model import Committed, GroupListing, GroupState, TopicPartition
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "kafka_messages.txt"
+MESSAGES = {
+    (name, int(version)): bytes.fromhex(data)
+    for name, version, data in (line.split(" ") for line in GOLDEN.read_text().splitlines())
+}
+ID = "11223344-5566-7788-99aa-bbccddeeff00"
+ORDERS = [TopicPartition("orders", number) for number in range(4)]
+
+
+def encoded(call: Call, version: int) -> bytes:
+    return call.prepare({call.API_KEY: (0, version)}).encode()
+
+
+def answer(name: str, version: int, *, flexible: bool) -> Reader:
+    return Reader(MESSAGES[name, version], flexible=flexible)
+
+
+def read_whole(reader: Reader) -> bool:
+    return reader.at == len(reader.data)
+
+
+@pytest.mark.parametrize("version", [9, 10, 11, 12])
+def test_metadata(version: int) -> None:
+    assert encoded(requests.metadata(["orders", "größe"]), version) == MESSAGES["metadata", version]
+    found = requests.read_metadata(answer("metadata-answer", version, flexible=True), version)
+    topic = found["orders"]
+    assert topic.topic_id == (ID if version >= 10 else "")
+    assert topic.partitions == {0: PartitionMeta(0, 1, 5), 1: PartitionMeta(5, -1, -1)}
+    assert (topic.error, found["gone"].error, found["gone"].partitions) == (0, 3, {})
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_list_offsets(version: int) -> None:
+    call = requests.list_offsets({ORDERS[0]: -1, ORDERS[3]: 1700000000000}, committed_only=True)
+    assert encoded(call, version) == MESSAGES["list-offsets", version]
+    reader = answer("list-offsets-answer", version, flexible=False)
+    assert requests.read_listed_offsets(reader) == {
+        ORDERS[0]: ListedOffset(0, 42, 5),
+        ORDERS[3]: ListedOffset(6, -1, -1),
+    }
+    assert read_whole(reader)
+
+
+@pytest.mark.parametrize("version", [11, 12, 13])
+def test_fetch(version: int) -> None:
+    parts = {ORDERS[0]: FetchPart(ID, 77, 4096), ORDERS[2]: FetchPart(ID, 5_000_000_000, 9)}
+    call = requests.fetch(parts, committed_only=True)
+    assert encoded(call, version) == MESSAGES["fetch", version]
+    reader = answer("fetch-answer", version, flexible=call.flexible)
+    found = requests.read_fetched(reader, version, {ID: "orders"})
+    assert found[ORDERS[0]] == requests.Fetched(0, 100, 90, 3, [(4000, 80)], b"\1\2\3")
+    assert (found[ORDERS[2]].error, found[ORDERS[2]].records) == (1, b"")
+
+
+def test_a_fetch_without_topic_ids_stays_by_name() -> None:
+    call = requests.fetch({ORDERS[0]: FetchPart("", 0, 1)}, committed_only=False)
+    assert call.prepare({1: (4, 17)}).API_VERSION == 11
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_list_groups(version: int) -> None:
+    assert encoded(requests.list_groups(), version) == MESSAGES["list-groups", version]
+    reader = answer("list-groups-answer", version, flexible=True)
+    assert requests.read_groups(reader, version) == (
+        0,
+        [
+            GroupListing("g", GroupState.PREPARING_REBALANCE, "classic", "consumer"),
+            GroupListing("größe", GroupState.EMPTY, "share" if version >= 5 else "classic", ""),
+        ],
+    )
+
+
+def test_group_states_of_the_wire_and_of_the_future() -> None:
+    assert [requests.group_state(name) for name in ("Stable", "CompletingRebalance", "Dead", "Odd", "")] == [
+        GroupState.STABLE,
+        GroupState.COMPLETING_REBALANCE,
+        GroupState.DEAD,
+        GroupState.UNKNOWN,
+        GroupState.UNKNOWN,
+    ]
+
+
+def test_find_coordinators() -> None:
+    assert encoded(requests.find_coordinators(["g", "größe"]), 4) == MESSAGES["find-coordinators", 4]
+    reader = answer("find-coordinators-answer", 4, flexible=True)
+    assert requests.read_coordinators(reader) == {"g": (0, 3), "größe": (15, -1)}
+
+
+def test_fetch_offsets() -> None:
+    assert encoded(requests.fetch_offsets(["g", "größe"]), 8) == MESSAGES["fetch-offsets", 8]
+    reader = answer("fetch-offsets-answer", 8, flexible=True)
+    assert requests.read_fetched_offsets(reader) == {
+        "g": (0, {ORDERS[0]: Committed(42, "möchte", 5), ORDERS[3]: Committed(0, "", -1)}),
+        "größe": (30, {}),
+    }
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_commit_offsets(version: int) -> None:
+    offsets = {ORDERS[0]: Committed(42, "möchte", 5), ORDERS[1]: Committed(7)}
+    assert encoded(requests.commit_offsets("g", offsets), version) == MESSAGES["commit-offsets", version]
+    reader = answer("commit-offsets-answer", version, flexible=False)
+    assert requests.read_committed_offsets(reader) == {ORDERS[0]: 0, ORDERS[1]: 25}
+    assert read_whole(reader)
+
+
+@pytest.mark.parametrize(("flexible_from", "header"), [(13, 1), (9, 2)])
+def test_headers(flexible_from: int, header: int) -> None:
+    call = Call(3, range(9, 13), flexible_from, lambda _writer, _version: None).prepare({3: (0, 12)})
+    assert call.build_request_header(99, "bridge").encode() == MESSAGES["header", header]
+    buffer = BytesIO(MESSAGES["answer-header", header - 1] + b"rest")
+    assert call.parse_response_header(buffer).correlation_id == 99
+    assert buffer.read() == b"rest"
+    assert call.decode(BytesIO(b"data")).flexible is (header == 2)
+
+
+@pytest.mark.parametrize(("offered", "chosen"), [((0, 99), 12), ((10, 11), 11), ((0, 9), 9), ((12, 12), 12)])
+def test_the_highest_version_that_both_speak(offered: tuple[int, int], chosen: int) -> None:
+    assert chosen == requests.metadata([]).prepare({3: offered}).API_VERSION
+
+
+@pytest.mark.parametrize("offered", [{3: (0, 8)}, {3: (13, 20)}, {}])
+def test_a_broker_without_a_common_version_is_named(offered: dict[int, tuple[int, int]]) -> None:
+    with pytest.raises(KafkaFailure, match="API 3; 9 to 12 would do") as caught:
+        requests.metadata([]).prepare(offered)
+    assert (caught.value.fault, caught.value.retriable) == (KafkaFault.UNSUPPORTED, False)
+
+
+fields = st.one_of(
+    st.tuples(st.just("int8"), st.integers(-(2**7), 2**7 - 1)),
+    st.tuples(st.just("int16"), st.integers(-(2**15), 2**15 - 1)),
+    st.tuples(st.just("int32"), st.integers(-(2**31), 2**31 - 1)),
+    st.tuples(st.just("int64"), st.integers(-(2**63), 2**63 - 1)),
+    st.tuples(st.just("varint"), st.integers(0, 2**32 - 1)),
+    st.tuples(st.just("string"), st.text(max_size=300)),
+    st.tuples(st.just("uuid"), st.uuids().map(str)),
+)
+
+
+@given(st.booleans(), st.lists(fields))
+def test_what_is_written_is_read(flexible: bool, values: list[tuple[str, object]]) -> None:
+    writer = Writer(flexible=flexible)
+    for kind, value in values:
+        getattr(writer, kind)(value)
+        writer.tags()
+    reader = Reader(writer.encode(), flexible=flexible)
+    for kind, value in values:
+        if kind == "int8":
+            reader.skip(1)
+        else:
+            assert getattr(reader, kind)() == value
+        reader.tags()
+    assert read_whole(reader)
+
+
+@pytest.mark.parametrize("flexible", [False, True])
+def test_null_and_empty_are_told_apart_when_written(flexible: bool) -> None:
+    def written(value: str | None) -> bytes:
+        writer = Writer(flexible=flexible)
+        writer.string(value)
+        return writer.encode()
+
+    assert (written(None), written("")) == ((b"\0", b"\1") if flexible else (b"\xff\xff", b"\0\0"))
+    for length in (None, 0):
+        writer = Writer(flexible=flexible)
+        writer.array(length)
+        assert len(Reader(writer.encode(), flexible=flexible).array()) == 0
+
+
+def test_tagged_fields_that_we_do_not_know_are_stepped_over() -> None:
+    reader = Reader(b"\x02" + b"\x00\x03abc" + b"\x05\x01z" + b"\x00\x09", flexible=True)
+    reader.tags()
+    assert reader.int16() == 9
