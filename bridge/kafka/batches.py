@@ -15,6 +15,8 @@ from bridge.translation.lookups import Window
 from bridge.translation.model import RecordView
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_PREFIX = struct.Struct(">qiib")
+"""What every format begins with: offset, length, epoch (a checksum before 0.11) and magic."""
 _LOG_OVERHEAD = 12
 _CONTROL, _TRANSACTIONAL = 0x20, 0x10
 _ABORT = b"\0\0\0\0"
@@ -47,17 +49,17 @@ class _Legacy:
 def headers(data: bytes) -> Iterator[Batch]:
     """The complete batches in `data`; a fetch may end in the middle of one."""
     at = 0
-    while at + _HEADER.size <= len(data):
-        base, length, epoch, magic, _, attributes, last_delta, _, _, producer, _, _, _ = _HEADER.unpack_from(
-            data, at
-        )
+    while at + _PREFIX.size <= len(data):
+        base, length, epoch, magic = _PREFIX.unpack_from(data, at)
         size = length + _LOG_OVERHEAD
         if at + size > len(data):
             return
         if magic < 2:
-            # Before 0.11: the offset is that of the (last inner) message, and there is no epoch.
+            # Before 0.11: the offset is that of the (last inner) message, and there is no epoch. One message may be
+            # smaller than a header of today.
             yield Batch(base, base + 1, -1, magic, 0, -1, at, size)
         else:
+            _, _, _, _, _, attributes, last_delta, _, _, producer, _, _, _ = _HEADER.unpack_from(data, at)
             yield Batch(base, base + last_delta + 1, epoch, magic, attributes, producer, at, size)
         at += size
 
