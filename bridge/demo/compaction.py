@@ -20,11 +20,11 @@ _CALM = {"segment.ms": None, "min.cleanable.dirty.ratio": "1", "delete.retention
 """No log is dirtier than 1, so that ratio is never reached. The target takes it over with the topic."""
 
 
-def compact(client: AdminClient, bootstrap: str, topic: str, partitions: int) -> None:
+def compact(client: AdminClient, bootstrap: str, topic: str, partitions: int, touch_ms: int) -> None:
     """Until the cleaner has removed more than half of every partition, and has come to rest.
 
     Only closed segments are compacted, and one closes when a record comes `segment.ms` after its first: that is
-    what the touches are for.
+    what the touches are for, stamped from `touch_ms` on.
     """
     places = [(topic, number) for number in range(partitions)]
     before = {place: len(log.entries) for place, log in _read(bootstrap, places).items()}
@@ -34,10 +34,10 @@ def compact(client: AdminClient, bootstrap: str, topic: str, partitions: int) ->
     def compacted() -> bool:
         nonlocal rounds
         rounds += 1
-        now = int(time.time() * 1000)
+        stamp = touch_ms + 2 * rounds
         with producing(bootstrap) as sink:
             value = b'{"touched":%d}' % rounds
-            send(sink, topic, [Outgoing(number, b"profile-touched", value, now) for _, number in places])
+            send(sink, topic, [Outgoing(number, b"profile-touched", value, stamp) for _, number in places])
         return all(len(log.entries) < before[place] // 2 for place, log in _read(bootstrap, places).items())
 
     eventually(compacted, _COMPACT_SECONDS, what=f"{topic} is compacted")

@@ -29,6 +29,8 @@ _BURST = 50
 _TRANSACTION = 500
 _ABORT_EVERY = 4
 _TRANSACTION_SECONDS = 60.0
+_PAUSE_MS = 60_000
+"""Between older and newer profiles: the compaction stamps a few records of its own in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +74,18 @@ def payments(first: int, count: int) -> Iterator[Outgoing]:
         yield Outgoing(number % TOPICS[PAYMENTS], b"account-%d" % (number % 1009), value, START_MS + number)
 
 
-def profiles(first: int, count: int, keys: int) -> Iterator[Outgoing]:
+def profiles(first: int, count: int, keys: int, start_ms: int = START_MS) -> Iterator[Outgoing]:
     """Updates in no order of their keys, so that compaction leaves holes of every width."""
     for number in range(first, first + count):
         key = zlib.crc32(b"%d" % number) % keys
         value = b'{"profile":%d,"revision":%d}' % (key, number)
-        yield Outgoing(key % TOPICS[PROFILES], b"profile-%d" % key, value, START_MS + number)
+        yield Outgoing(key % TOPICS[PROFILES], b"profile-%d" % key, value, start_ms + number)
 
 
 def ticks(burst: int) -> Iterator[Outgoing]:
     """A third one by one, a third in one ms, a third one by one."""
     for number in range(3 * burst):
-        time = min(number, burst) if number < 2 * burst else number - burst
+        time = min(number, burst) if number < 2 * burst else number - burst + 1
         yield Outgoing(0, b"EURUSD", b'{"tick":%d}' % number, START_MS + time)
 
 
@@ -97,8 +99,8 @@ def produce_all(bootstrap: str, amounts: Amounts) -> Produced:
     keys = max(1, amounts.profiles // 6)
     with producing(bootstrap, compression_type="zstd") as sink:
         send(sink, PROFILES, profiles(0, older, keys))
-        compact(client, bootstrap, PROFILES, TOPICS[PROFILES])
-        send(sink, PROFILES, profiles(older, amounts.profiles - older, keys))
+        compact(client, bootstrap, PROFILES, TOPICS[PROFILES], START_MS + older)
+        send(sink, PROFILES, profiles(older, amounts.profiles - older, keys, START_MS + _PAUSE_MS))
         send(sink, ORDERS, orders(amounts.orders))
         send(sink, TICKS, ticks(amounts.burst))
     _transactions(bootstrap, amounts.payments, produced)

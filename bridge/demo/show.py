@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -57,22 +58,15 @@ class Steps:
 
 
 def table(report: Report) -> Table:
-    shown = Table(title="Where each group resumes on B", title_justify="left")
+    shown = Table(title="Where each group resumes on B", title_justify="left", box=SIMPLE_HEAD)
     for name in ("group", "partition"):
         shown.add_column(name, no_wrap=True)
-    for name in (
-        "committed",
-        "exact",
-        "timestamp",
-        "stock",
-        "ours",
-        "re-read by timestamp",
-        "by stock",
-        "by ours",
-    ):
+    for name in ("committed\non A", "exact\non B", "by\ntimestamp", "by\nstock", "by\nours"):
         shown.add_column(name, justify="right")
+    for name in ("timestamp", "stock", "ours"):
+        shown.add_column(f"re-read\n{name}", justify="right")
     shown.add_column("evidence")
-    shown.add_column("first record")
+    shown.add_column("first\nrecord")
     resumed = {(each.group, each.place): each.matches for each in report.failover}
     group = None
     for row in report.rows:
