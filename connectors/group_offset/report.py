@@ -1,10 +1,17 @@
-"""A plan that has been carried out, as operators read it."""
+"""Plans that have been carried out, as operators read them: one report a group, and the sums of a round."""
 
 from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
 
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.translation.model import Judgement, Reason
 from bridge.translation.plan import GroupPlan, Row
+from connectors.base import Summary
+from connectors.group_offset.round import Outcome
 
 _ORDER = (Judgement.EXACT, Judgement.BOUNDED, Judgement.PENDING)
 
@@ -63,3 +70,61 @@ def _row(row: Row) -> PartitionReport:
         flags=[flag.value for flag in verdict.flags],
         detail=verdict.detail,
     )
+
+
+def fingerprint(plan: GroupPlan) -> int:
+    """Equal for plans that read the same."""
+    rows = (
+        (row.source, row.committed.offset, row.standing, v.judgement, v.offset, v.bound, v.reason, v.flags)
+        for row in plan.rows
+        for v in (row.verdict,)
+    )
+    return hash((plan.reason, *rows))
+
+
+def pack(found: GroupReport) -> bytes:
+    return zlib.compress(found.model_dump_json().encode(), 1)
+
+
+def unpack(packed: bytes) -> GroupReport:
+    return GroupReport.model_validate_json(zlib.decompress(packed))
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the portions of a round add up to."""
+
+    seen: set[str] = field(default_factory=set)
+    judgements: Counter[Judgement] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    errors: set[str] = field(default_factory=set)
+    lookups: int = 0
+    writes: int = 0
+
+    def count(self, plan: GroupPlan) -> None:
+        self.seen.add(plan.group)
+        for row in plan.rows:
+            self.judgements[row.verdict.judgement] += 1
+            if row.verdict.reason:
+                self.reasons[row.verdict.reason.value] += 1
+
+    def add(self, outcome: Outcome) -> None:
+        self.errors.update(outcome.errors)
+        self.lookups += outcome.lookups
+        self.writes += outcome.writes
+
+    def summary(self, before: Summary, seconds: float) -> Summary:
+        return Summary(
+            groups=len(self.seen),
+            exact=self.judgements[Judgement.EXACT],
+            bounded=self.judgements[Judgement.BOUNDED],
+            pending=self.judgements[Judgement.PENDING],
+            reasons=dict(self.reasons),
+            last_success_ms=int(time.time() * 1000),
+            last_round_seconds=seconds,
+            rounds=before.rounds + 1,
+            lookups=before.lookups + self.lookups,
+            writes=before.writes + self.writes,
+            clusters_seen=frozenset({"source", "target"}),
+            errors=sorted(self.errors)[:20],
+        )

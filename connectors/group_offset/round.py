@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.translation.bracketing import bracket
@@ -30,7 +31,7 @@ from bridge.translation.plan import GroupPlan, TargetGroup, Translated, Written,
 from bridge.translation.stretch import LogBounds
 from bridge.translation.timestamps import by_timestamp
 from connectors.group_offset.options import GroupOffsetOptions, Rewind
-from connectors.group_offset.translate import Job, reason_of, translate_all
+from connectors.group_offset.translate import ClusterAway, Job, reason_of, translate_all
 from connectors.group_offset.verdicts import Identity, Verdicts
 from connectors.ports import Cluster
 
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 
 _APPLY_AT_ONCE = 200
 """Groups whose state is asked together before their commits: few enough that the answer is fresh."""
+
+T = TypeVar("T")
+T = TypeVar("T")
 
 Pair = tuple[TopicPartition, TopicPartition]
 Place = tuple[Pair, int]
@@ -54,6 +58,14 @@ class Outcome:
     writes: int = 0
 
 
+class ClusterAway(Exception):
+    """A cluster as a whole did not answer; which one, and how it failed."""
+
+    def __init__(self, side: Side, failure: KafkaFailure) -> None:
+        super().__init__(str(failure))
+        self.side, self.failure = side, failure
+
+
 class Rounds:
     """The rounds of one connector, and what it remembers between them."""
 
@@ -61,31 +73,52 @@ class Rounds:
         self._options, self._source, self._target = options, source, target
         self._verdicts = Verdicts()
         self._written: dict[str, dict[TopicPartition, Written]] = {}
+        self._pairs: dict[TopicPartition, Pair] = {}
+        self._seen: dict[Pair, set[int]] = {}
+        self._states: Mapping[str, GroupListing] | None = None
+
+    def end(self) -> None:
+        """Ends a round: lets go of what it read, and of what it remembered of offsets that no group is at any more."""
+        self._verdicts.keep(self._seen)
+        self._seen, self._states = {}, None
+        self._source.forget_windows()
+        self._target.forget_windows()
+
+    async def ask(self, side: Side, work: Coroutine[Any, Any, T]) -> T:
+        """What a cluster answers, within admin.timeout.ms: one that hangs must not stop the rounds for ever."""
+        try:
+            return await asyncio.wait_for(work, self._options.admin_timeout_ms / 1000)
+        except TimeoutError:
+            failure = KafkaFailure(KafkaFault.TIMEOUT, "no answer within admin.timeout.ms")
+            raise ClusterAway(side, failure) from None
+        except KafkaFailure as failed:
+            raise ClusterAway(side, failed) from None
+
+    def forget_group(self, group: str) -> None:
+        self._written.pop(group, None)
 
     async def run(self, groups: Sequence[str]) -> Outcome:
-        """Raises KafkaFailure when a cluster as a whole does not answer."""
+        """A portion of a round: some of the groups. Raises ClusterAway."""
         outcome = Outcome()
+        if self._states is None:
+            self._states = await self.ask(Side.TARGET, self._target.list_groups())
         committed = await self._committed(groups, outcome)
         verdicts = await self._judged(committed, outcome)
-        offsets, states = await asyncio.gather(
-            self._target.committed(list(committed)), self._target.list_groups()
-        )
+        offsets = await self.ask(Side.TARGET, self._target.committed(list(committed)))
         for group, positions in committed.items():
             there = offsets[group]
             if isinstance(there, KafkaFailure):
                 self._trouble(outcome, group, Side.TARGET, there)
                 continue
             translated = [
-                Translated(place, self._remote(place), position, verdicts[self._pair(place), position.offset])
+                Translated(*pair, position, verdicts[pair, position.offset])
                 for place, position in positions.items()
+                if (pair := self._pair(place))
             ]
-            listing = states.get(group, GroupListing(group, GroupState.NOT_FOUND, "classic"))
+            listing = self._states.get(group, GroupListing(group, GroupState.NOT_FOUND, "classic"))
             target = TargetGroup(listing.state, listing.type, there)
             outcome.plans[group] = self._plan(group, translated, target)
         await self._apply(outcome)
-        self._written = {group: self._written[group] for group in committed if group in self._written}
-        self._source.forget_windows()
-        self._target.forget_windows()
         return outcome
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -96,7 +129,7 @@ class Rounds:
         """Committed offsets of topics that the filter lets through; groups without any are left out, as stock does."""
         found = {}
         chosen: dict[str, bool] = {}
-        for group, offsets in (await self._source.committed(groups)).items():
+        for group, offsets in (await self.ask(Side.SOURCE, self._source.committed(groups))).items():
             if isinstance(offsets, KafkaFailure):
                 self._trouble(outcome, group, Side.SOURCE, offsets)
                 continue
@@ -116,12 +149,13 @@ class Rounds:
             and not is_cycle(options.policy, topic, options.target_alias)
         )
 
-    def _remote(self, place: TopicPartition) -> TopicPartition:
-        topic = self._options.policy.format_remote_topic(self._options.source_alias, place.topic)
-        return TopicPartition(topic, place.partition)
-
     def _pair(self, place: TopicPartition) -> Pair:
-        return place, self._remote(place)
+        """The partition and its remote one; the same objects each time, for there are many groups to a partition."""
+        pair = self._pairs.get(place)
+        if pair is None:
+            topic = self._options.policy.format_remote_topic(self._options.source_alias, place.topic)
+            pair = self._pairs[place] = (place, TopicPartition(topic, place.partition))
+        return pair
 
     # -- judging --------------------------------------------------------------------------------------------------
 
@@ -159,9 +193,8 @@ class Rounds:
                 log.debug("%s-%d offset %d is not synced: %s", *pair[0], offset, verdict.reason)
             found[pair, offset] = verdict
             self._verdicts.remember(*pair, identity, offset, verdict, ends[pair])
-        for pair, kept in offsets.items():
-            self._verdicts.keep(*pair, kept)
-        self._verdicts.keep_pairs(set(offsets))
+        for pair, some in offsets.items():
+            self._seen.setdefault(pair, set()).update(some)
         return found
 
     def _job(self, pair: Pair, identity: Identity, offset: int, bounds: tuple[Bounds, Bounds]) -> Job:
@@ -181,8 +214,8 @@ class Rounds:
             found.update({(pair, offset): Verdict.pending(reason, said=said) for offset in offsets[pair]})
 
         source_topics, target_topics = await asyncio.gather(
-            self._source.topics(sorted({pair[0].topic for pair in pairs})),
-            self._target.topics(sorted({pair[1].topic for pair in pairs})),
+            self.ask(Side.SOURCE, self._source.topics(sorted({pair[0].topic for pair in pairs}))),
+            self.ask(Side.TARGET, self._target.topics(sorted({pair[1].topic for pair in pairs}))),
         )
         there: dict[Pair, tuple[TopicInfo, TopicInfo]] = {}
         for pair in pairs:
@@ -199,9 +232,15 @@ class Rounds:
                     infos.append(info)
             if len(infos) == 2:
                 there[pair] = (infos[0], infos[1])
+        committed_only = self._options.source_committed_only
         source_bounds, target_bounds = await asyncio.gather(
-            self._source.bounds([p[0] for p in there], committed_only=self._options.source_committed_only),
-            self._target.bounds([p[1] for p in there], committed_only=True),
+            _whole(
+                Side.SOURCE,
+                self._source.bounds(
+                    [p[0] for p in there], committed_only=self._options.source_committed_only
+                ),
+            ),
+            _whole(Side.TARGET, self._target.bounds([p[1] for p in there], committed_only=True)),
         )
         ready: dict[Pair, tuple[Identity, tuple[Bounds, Bounds], bool]] = {}
         for pair, (source, target) in there.items():
@@ -226,12 +265,12 @@ class Rounds:
         due = [group for group, plan in outcome.plans.items() if plan.writes]
         for at in range(0, len(due), _APPLY_AT_ONCE):
             part = due[at : at + _APPLY_AT_ONCE]
-            states = await self._target.group_states(part)
+            states = await self.ask(Side.TARGET, self._target.group_states(part))
             await asyncio.gather(*(self._commit(group, states[group], outcome) for group in part))
 
     async def _commit(self, group: str, state: GroupState, outcome: Outcome) -> None:
         plan = outcome.plans[group]
-        if state not in (GroupState.EMPTY, GroupState.NOT_FOUND):
+        if state not in (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND):
             translated = [Translated(row.source, row.target, row.committed, row.verdict) for row in plan.rows]
             offsets = {r.target: Committed(r.standing) for r in plan.rows if r.standing is not None}
             outcome.plans[group] = self._plan(group, translated, TargetGroup(state, "classic", offsets))
@@ -258,3 +297,11 @@ class Rounds:
     def _trouble(self, outcome: Outcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.troubles[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
+
+
+async def _whole(side: Side, call: Awaitable[T]) -> T:
+    """The answer of a call that only fails when the cluster as a whole does not answer; then said of which."""
+    try:
+        return await call
+    except KafkaFailure as failure:
+        raise ClusterAway(side, failure) from failure

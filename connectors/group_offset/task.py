@@ -15,13 +15,13 @@ from dataclasses import replace
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
-from bridge.translation.model import GroupListing, Judgement, Reason, Side
+from bridge.translation.model import GroupListing, Reason, Side
 from bridge.translation.plan import SYNCED_TYPES, GroupPlan
 from connectors.base import Assignment, Publisher, Summary
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_offset.report import report
+from connectors.group_offset.report import Tally, fingerprint, pack, report, unpack
 from connectors.group_offset.round import Outcome, Rounds
-from connectors.group_offset.translate import reason_of
+from connectors.group_offset.translate import ClusterAway, reason_of
 from connectors.ports import Cluster, Clusters
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ _SOON, _SOON_AT_MOST = 0.5, 5.0
 _PERMANENT_AFTER = 3
 """Rounds that credentials must be refused in a row before that counts as permanent: one may be a rotation under way."""
 _LASTING = 2
+_PORTION = 1000
+"""Groups that are looked at together: bounds what a round holds in memory, and how old a state is when we commit."""
 
 
 class GroupOffsetInstance:
@@ -52,7 +54,8 @@ class GroupOffsetInstance:
         self._changed = asyncio.Event()
         self._groups: dict[str, GroupListing] = {}
         self._refreshed: float | None = None
-        self._reported: dict[str, GroupReport] = {}
+        self._reported: dict[str, tuple[int | None, bytes]] = {}
+        """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
         self._summary = Summary()
         self._failures: list[KafkaFailure] = []
 
@@ -85,20 +88,19 @@ class GroupOffsetInstance:
             return
 
     async def _round(self, began: float) -> None:
-        side = Side.SOURCE
+        tally = Tally()
         try:
-            async with asyncio.timeout(
-                max(self._options.admin_timeout_ms / 1000, self._options.sync_interval)
-            ):
-                await self._refresh()
-                mine = self._mine()
-                side = Side.TARGET
-                outcome = await self._rounds.run(mine)
-        except (KafkaFailure, TimeoutError) as error:
-            self._failed(side, error)
+            await self._refresh()
+            mine = self._mine()
+            for at in range(0, len(mine), _PORTION):
+                self._publish(await self._rounds.run(mine[at : at + _PORTION]), tally)
+        except ClusterAway as away:
+            self._failed(away)
             return
+        finally:
+            self._rounds.end()
         self._failures.clear()
-        self._publish(mine, outcome, began)
+        self._finish(tally, began)
 
     # -- groups ---------------------------------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class GroupOffsetInstance:
             and now - self._refreshed >= self._options.refresh_groups_interval
         ):
             return
-        listed = await self._source.list_groups()
+        listed = await self._rounds.ask(Side.SOURCE, self._source.list_groups())
         chosen = {name: found for name, found in listed.items() if self._chosen(found)}
         if self._refreshed is not None and chosen.keys() != self._groups.keys():
             log.info("groups: %d", len(chosen), extra={"connector": self._name})
@@ -133,43 +135,44 @@ class GroupOffsetInstance:
 
     # -- reports --------------------------------------------------------------------------------------------------
 
-    def _publish(self, mine: list[str], outcome: Outcome, began: float) -> None:
+    def _publish(self, outcome: Outcome, tally: Tally) -> None:
+        """The reports of a portion that differ from the last ones."""
         now_ms = int(time.time() * 1000)
-        found: dict[str, GroupReport] = {}
+        changed: dict[str, GroupReport | None] = {}
         for name, plan in outcome.plans.items():
-            found[name] = self._report(plan, now_ms)
+            tally.count(plan)
+            mark = fingerprint(plan)
+            if self._reported.get(name, (None,))[0] != mark:
+                changed[name] = found = self._report(plan, now_ms)
+                self._reported[name] = (mark, pack(found))
         for name, reason in outcome.troubles.items():
-            found[name] = self._not_seen(name, reason)
+            tally.seen.add(name)
+            changed[name] = self._not_seen(name, reason)
+        tally.add(outcome)
+        if changed:
+            self._publisher.groups(changed)
+
+    def _finish(self, tally: Tally, began: float) -> None:
+        """The end of a round: groups that went, groups of types that are not synced, and the sums."""
+        changed: dict[str, GroupReport | None] = {}
         for name, listing in self._groups.items():
-            if (
-                listing.type not in SYNCED_TYPES
-                and task_of(name, self._assignment.task_count) in self._assignment.active
-            ):
-                found[name] = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
-        self._send(found)
-        reports = [row for each in found.values() for row in each.partitions]
-        counts = {judgement: sum(row.verdict == judgement for row in reports) for judgement in Judgement}
-        reasons: dict[str, int] = {}
-        for row in reports:
-            if row.reason:
-                reasons[row.reason] = reasons.get(row.reason, 0) + 1
-        self._summary = Summary(
-            groups=len(found),
-            exact=counts[Judgement.EXACT],
-            bounded=counts[Judgement.BOUNDED],
-            pending=counts[Judgement.PENDING],
-            reasons=reasons,
-            last_success_ms=now_ms,
-            last_round_seconds=time.monotonic() - began,
-            rounds=self._summary.rounds + 1,
-            lookups=self._summary.lookups + outcome.lookups,
-            writes=self._summary.writes + outcome.writes,
-            clusters_seen=frozenset({"source", "target"}),
-            errors=sorted(set(outcome.errors))[:20],
-        )
+            if listing.type not in SYNCED_TYPES and self._task(name) in self._assignment.active:
+                tally.seen.add(name)
+                if name not in self._reported:
+                    changed[name] = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
+        for name in [name for name in self._reported if name not in tally.seen]:
+            del self._reported[name]
+            self._rounds.forget_group(name)
+            changed[name] = None
+        if changed:
+            self._publisher.groups(changed)
+        self._summary = tally.summary(self._summary, time.monotonic() - began)
         self._publisher.summary(self._summary)
 
-    def _report(self, plan: GroupPlan, now_ms: int) -> GroupReport:
+    def _task(self, name: str) -> int:
+        return task_of(name, self._assignment.task_count)
+
+    def _report(self, plan: GroupPlan, now_ms: int | None) -> GroupReport:
         options = self._options
         state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
         return report(
@@ -177,47 +180,33 @@ class GroupOffsetInstance:
             connector=self._name,
             source=options.source_alias,
             target=options.target_alias,
-            task=task_of(plan.group, self._assignment.task_count),
+            task=self._task(plan.group),
             state=state,
             synced_at_ms=now_ms,
         )
 
     def _not_seen(self, name: str, reason: Reason) -> GroupReport:
         """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5)."""
-        last = self._reported.get(name)
-        if last is None:
-            last = self._report(GroupPlan(name, ()), 0).model_copy(
-                update={"ready": False, "synced_at_ms": None}
-            )
-        return last.model_copy(update={"reason": reason.value})
+        _, packed = self._reported.get(name, (None, None))
+        last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
+        found = last.model_copy(update={"reason": reason.value})
+        self._reported[name] = (None, pack(found))
+        return found
 
-    def _send(self, found: dict[str, GroupReport]) -> None:
-        for name, each in found.items():
-            last = self._reported.get(name)
-            if last is not None and last == each.model_copy(update={"synced_at_ms": last.synced_at_ms}):
-                found[name] = last  # nothing but the time is new: not worth a message
-        changed: dict[str, GroupReport | None] = {
-            name: each for name, each in found.items() if each is not self._reported.get(name)
-        }
-        changed |= {name: None for name in self._reported if name not in found}
-        self._reported = found
-        if changed:
-            self._publisher.groups(changed)
-
-    def _failed(self, side: Side, error: KafkaFailure | TimeoutError) -> None:
+    def _failed(self, away: ClusterAway) -> None:
         """The round as a whole: said in the log when it begins, shown in health when it lasts."""
-        if not isinstance(error, KafkaFailure):
-            error = KafkaFailure(KafkaFault.TIMEOUT, "the round did not end within its time")
+        said = f"{away.side.value} cluster: {away.failure}"
         if not self._failures:
-            log.warning("round failed, trying again: %s", error, extra={"connector": self._name})
-        self._failures.append(error)
+            log.warning("round failed, trying again; %s", said, extra={"connector": self._name})
+            reason = reason_of(away.side, away.failure)
+            mine = [name for name in self._groups if self._task(name) in self._assignment.active]
+            self._publisher.groups({name: self._not_seen(name, reason) for name in {*self._reported, *mine}})
+        self._failures.append(away.failure)
         del self._failures[:-100]
-        reason = reason_of(side, error)
-        self._send({name: self._not_seen(name, reason) for name in self._reported or self._groups})
         refused = [each.fault is KafkaFault.CREDENTIALS for each in self._failures[-_PERMANENT_AFTER:]]
         self._summary = replace(
             self._summary,
-            errors=[str(error)] if len(self._failures) >= _LASTING else self._summary.errors,
-            failure=str(error) if len(refused) == _PERMANENT_AFTER and all(refused) else None,
+            errors=[said] if len(self._failures) >= _LASTING else self._summary.errors,
+            failure=said if len(refused) == _PERMANENT_AFTER and all(refused) else None,
         )
         self._publisher.summary(self._summary)

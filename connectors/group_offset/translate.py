@@ -27,6 +27,14 @@ _REASONS = {
 }
 
 
+class ClusterAway(Exception):
+    """A cluster as a whole did not answer: the round ends, and is tried again soon."""
+
+    def __init__(self, side: Side, failure: KafkaFailure) -> None:
+        super().__init__(str(failure))
+        self.side, self.failure = side, failure
+
+
 class Job(NamedTuple):
     """One translation: where it reads on either side, its offset, and its steps."""
 

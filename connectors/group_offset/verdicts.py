@@ -6,6 +6,7 @@ not moved costs no look-up. Nothing here is needed to be right: after a restart 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bridge.translation.memory import PartitionMemory
@@ -75,14 +76,14 @@ class Verdicts:
         if verdict.judgement is Judgement.EXACT:
             pair.verdicts[offset] = (verdict, target_end)
 
-    def keep(self, source: TopicPartition, target: TopicPartition, offsets: set[int]) -> None:
-        """Forgets the verdicts of a pair on offsets that no group is committed at any more."""
-        pair = self._pairs.get((source, target))
-        if pair is not None and len(pair.verdicts) > len(offsets):
-            pair.verdicts = {offset: found for offset, found in pair.verdicts.items() if offset in offsets}
-
-    def keep_pairs(self, pairs: set[tuple[TopicPartition, TopicPartition]]) -> None:
-        self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in pairs}
+    def keep(self, seen: Mapping[tuple[TopicPartition, TopicPartition], set[int]]) -> None:
+        """Forgets the pairs that are not in `seen`, and the verdicts on offsets that no group is committed at."""
+        self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in seen}
+        for pair, kept in self._pairs.items():
+            if len(kept.verdicts) > len(seen[pair]):
+                kept.verdicts = {
+                    offset: found for offset, found in kept.verdicts.items() if offset in seen[pair]
+                }
 
     def _pair(self, source: TopicPartition, target: TopicPartition, identity: Identity) -> _Pair:
         pair = self._pairs.get((source, target))
