@@ -15,8 +15,8 @@ Sans-I/O: `bracket` yields needs and is sent their answers; the verdict is its r
 from __future__ import annotations
 
 from bridge.translation import aligned, rank, twins
-from bridge.translation.copies import Copies
-from bridge.translation.memory import Anchor, PartitionMemory
+from bridge.translation.copies import Copies, Found
+from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import Evidence, Flag, Judgement, Reason, RecordView, Side, Verdict
 from bridge.translation.stretch import Budget, CapReached, Caps, Log, LogBounds, Steps, Stretch, same
 
@@ -93,7 +93,7 @@ class _Bracket:
             self.memory.observe(near.records)
             found = yield from self.copies.of_last_before(self.offset, near)
         except CapReached:
-            found = self.memory.below(self.offset)
+            found = self.copies.floor(self.offset)
             if found is None:
                 return Verdict.pending(Reason.COPY_NOT_FOUND, capped="search_bytes")
             if near is None:
@@ -103,7 +103,7 @@ class _Bracket:
                 )
         if found is None and not self._nothing_before(near):
             return Verdict.pending(Reason.COPY_NOT_FOUND)
-        answer = max(self.target.start, found.downstream + 1 if found else 0)
+        answer = max(self.target.start, found.anchor.downstream + 1 if found else 0)
         return (yield from self._judge(answer, found, near))
 
     def _near(self) -> Steps[Stretch]:
@@ -129,13 +129,13 @@ class _Bracket:
             return True
         return near.at_start and near.index(self.offset) == 0
 
-    def _judge(self, answer: int, found: Anchor | None, near: Stretch) -> Steps[Verdict]:
+    def _judge(self, answer: int, found: Found | None, near: Stretch) -> Steps[Verdict]:
         """The verdict on `answer`: exact when the first data record there is a copy of one at or after the offset."""
         flags = _flags(self.offset, self.source)
         detail: dict[str, str | int | None] = {}
         if found:
-            detail |= {"pred_offset": found.upstream, "pred_copy": found.downstream}
-        after = found.upstream + 1 if found else self.source.start
+            detail |= {"pred_offset": found.anchor.upstream, "pred_copy": found.anchor.downstream}
+        after = found.after if found else self.source.start
         unknown = max(0, self.offset - after)
         loose = self.target.end - answer + unknown
         epoch = -1
@@ -153,7 +153,9 @@ class _Bracket:
             if original is not None:
                 detail |= {"next_offset": original.offset, "next_copy": first.offset}
                 return _verdict(answer, 0, flags, epoch, detail)
-            ranked = yield from rank.place_of(self.offset, found, near, here, self.memory)
+            ranked = yield from rank.place_of(
+                self.offset, found.anchor if found else None, near, here, self.memory
+            )
             if ranked is not None:
                 return _verdict(ranked, 0, flags, epoch, detail | {"by": "rank"})
             upper = yield from self._first_unprocessed(answer, found, near, here)
@@ -165,31 +167,46 @@ class _Bracket:
         return _verdict(answer, bound, flags, epoch, detail | {"next_copy": upper})
 
     def _unprocessed(
-        self, copy: RecordView, found: Anchor | None, near: Stretch, here: Stretch
+        self, copy: RecordView, found: Found | None, near: Stretch, here: Stretch
     ) -> Steps[RecordView | None]:
         """The record at or after the offset that `copy` is of; None where it could be of another: of one before the
         offset, or (a second copy follows) of a twin that the source has compacted away."""
         original = yield from twins.first_at_or_after(near, self.offset, copy, self.memory)
-        if (
-            original is None
-            or (yield from twins.last_before(near, self.offset, copy, self.memory)) is not None
-        ):
+        if original is None:
+            return None
+        earlier = yield from twins.earlier(near, self.offset, copy, self.memory)
+        if earlier is twins.Earlier.YES:
             return None
         if (yield from twins.first_at_or_after(here, copy.offset + 1, copy, self.memory)) is not None:
             return None
-        if (found.upstream + 1 if found else 0) < self.source.start:
-            # The source begins in between: a twin may have expired. The records after must match the records after.
-            follows, copied = original, copy
-            for _ in range(_FOLLOWING):
-                after = yield from near.first_from(follows.offset + 1)
-                after_copy = yield from here.first_from(copied.offset + 1)
-                if after is None or after_copy is None or not same(after, after_copy):
-                    return None
-                follows, copied = after, after_copy
-        return original
+        first = yield from near.first_from(self.offset)
+        sure = original is first
+        if sure and earlier is twins.Earlier.EXPIRED:
+            # A twin of it may have expired; not so when the record before it stands before it on the target too.
+            before = yield from near.last_before(self.offset)
+            sure = (
+                found is not None
+                and before is not None
+                and before.offset == found.anchor.upstream
+                and here.index(found.anchor.downstream + 1) == here.index(copy.offset)
+            )
+        if not sure:
+            sure = yield from self._followed(original, copy, near, here)
+        return original if sure else None
+
+    def _followed(self, original: RecordView, copy: RecordView, near: Stretch, here: Stretch) -> Steps[bool]:
+        """Whether the records after `copy` are those after `original`: so it is its copy, and not that of a twin that
+        has expired or was compacted away before this one was copied."""
+        for _ in range(_FOLLOWING):
+            after = yield from near.first_from(original.offset + 1)
+            after_copy = yield from here.first_from(copy.offset + 1)
+            if after is None or after_copy is None or not same(after, after_copy):
+                return False
+            original, copy = after, after_copy
+        return True
 
     def _first_unprocessed(
-        self, answer: int, found: Anchor | None, near: Stretch, here: Stretch
+        self, answer: int, found: Found | None, near: Stretch, here: Stretch
     ) -> Steps[int | None]:
         """The first place at or after `answer` that is known to hold a copy of a record at or after the offset."""
         checked = here.index(answer)

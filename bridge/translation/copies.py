@@ -7,10 +7,22 @@ from there, unless both logs are plain around it (`bridge.translation.aligned`).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from bridge.translation import twins
 from bridge.translation.memory import Anchor, PartitionMemory
 from bridge.translation.model import RecordView
 from bridge.translation.stretch import Budget, Log, Steps, Stretch, same
+from bridge.translation.twins import Earlier
+
+
+class Found(NamedTuple):
+    """A record before the offset and its lowest copy. From `after` on it is not known what the mirror has copied:
+    right after the record, or (a twin of it may have expired, and the copy be of that one) from further back."""
+
+    anchor: Anchor
+    after: int
+
 
 _SEARCHED = 4
 """Candidates that may cost a timestamp search each; older ones are looked for by guesses only."""
@@ -38,24 +50,22 @@ class Copies:
         self._known.append(stretch)
         return stretch
 
-    def of_last_before(self, offset: int, near: Stretch) -> Steps[Anchor | None]:
+    def of_last_before(self, offset: int, near: Stretch) -> Steps[Found | None]:
         """The copy of the last usable record before `offset`; None when no record before it has one. `near` is the
         source around the offset."""
-        floor = self.memory.below(offset)
-        low = self.memory.low
-        lowest = max(self.source.start, floor.upstream + 1 if floor else 0, low.upstream if low else 0)
+        floor, low = self.floor(offset), self.memory.low
+        lowest = max(self.source.start, floor.after if floor else 0, low.upstream if low else 0)
         stretch, edge = near, offset
         for tried in range(_TRIED):
             candidate = yield from stretch.last_before(edge)
-            if candidate is None or candidate.offset < lowest:
+            # The first is tried in any case: what stood lower when the anchors were found may be gone.
+            if candidate is None or (tried and candidate.offset < lowest):
                 break
-            anchor = yield from self._usable_copy(
-                candidate, offset, near, stretch, searched=tried < _SEARCHED
-            )
-            if anchor is None and tried == 0:
-                anchor = yield from self._head(offset, near)
-            if anchor is not None:
-                return anchor if floor is None or anchor.upstream > floor.upstream else floor
+            found = yield from self._usable_copy(candidate, offset, near, stretch, searched=tried < _SEARCHED)
+            if found is None and tried == 0:
+                found = yield from self._head(offset, near)
+            if found is not None:
+                return found if floor is None or found.anchor.downstream > floor.anchor.downstream else floor
             # The copy is compacted away, or was never made: step back.
             edge = candidate.offset
             if tried >= _SINGLE_STEPS:
@@ -64,25 +74,37 @@ class Copies:
                     stretch = yield from self._source.open(edge - 1)
         return floor
 
+    def floor(self, offset: int) -> Found | None:
+        """What memory alone knows."""
+        anchor = self.memory.below(offset)
+        return Found(anchor, anchor.upstream + 1) if anchor else None
+
     def _usable_copy(
         self, record: RecordView, offset: int, near: Stretch, home: Stretch, *, searched: bool
-    ) -> Steps[Anchor | None]:
+    ) -> Steps[Found | None]:
         """The copy of `record`, provided its content does not recur at or after `offset` (a match could be of that
         one, and lie too high) nor stand before it (a match could be of that one, and the bound be too small)."""
-        unique = False
+        earlier = Earlier.YES
         with self.budget.part():
-            later = yield from twins.first_at_or_after(near, offset, record, self.memory)
-            if later is None:
-                unique = (yield from twins.last_before(home, record.offset, record, self.memory)) is None
-        if not unique:
+            if (yield from twins.first_at_or_after(near, offset, record, self.memory)) is None:
+                earlier = yield from twins.earlier(home, record.offset, record, self.memory)
+        if earlier is Earlier.YES:
             return None
         anchor = yield from self._copy_of(record, searched=searched)
-        if anchor is not None and home is near:
+        if anchor is None:
+            return None
+        if earlier is Earlier.EXPIRED:
+            return self._unsure(anchor, offset)
+        if home is near:
             with self.budget.part():
                 again = yield from twins.first_at_or_after(near, record.offset + 1, record, self.memory)
                 if again is None:
                     self.memory.add(anchor)  # never recurs: good for every offset above it
-        return anchor
+        return Found(anchor, record.offset + 1)
+
+    def _unsure(self, anchor: Anchor, offset: int) -> Found:
+        floor = self.memory.below(offset)
+        return Found(anchor, max(self.source.start, floor.upstream + 1 if floor else 0))
 
     def _copy_of(self, record: RecordView, *, searched: bool) -> Steps[Anchor | None]:
         for delta in self.memory.deltas(record.offset):
@@ -123,7 +145,7 @@ class Copies:
                 place = yield from _first_until(stretch, start, known, record)
         return None if place is None else Anchor(record.offset, place)
 
-    def _head(self, offset: int, near: Stretch) -> Steps[Anchor | None]:
+    def _head(self, offset: int, near: Stretch) -> Steps[Found | None]:
         """The newest record on the target, when it is a copy of one before `offset`: the mirror has not come further
         (the group is ahead of it), so no older candidate need be tried."""
         tail = yield from self.open_target(self.target.end - 1)
@@ -135,7 +157,8 @@ class Copies:
             return None
         if (yield from twins.first_at_or_after(near, offset, original, self.memory)) is not None:
             return None
-        return (yield from self.lowest(original, last.offset))
+        anchor = yield from self.lowest(original, last.offset)
+        return None if anchor is None else self._unsure(anchor, offset)
 
     def _original_of(self, copy: RecordView) -> Steps[RecordView | None]:
         """The first record of the source with the content of `copy`: at a guess, or by time."""
@@ -145,8 +168,8 @@ class Copies:
                 stretch = yield from self._source.open(guess)
                 original = stretch.at(guess)
                 if original is not None and same(original, copy):
-                    earlier = yield from twins.last_before(stretch, guess, copy, self.memory)
-                    return original if earlier is None else None
+                    earlier = yield from twins.earlier(stretch, guess, copy, self.memory)
+                    return None if earlier is Earlier.YES else original
         first = (yield from self._source.first_at_time(copy.timestamp)) if copy.timestamp >= 0 else None
         if first is None:
             return None

@@ -8,6 +8,8 @@ a negative timestamp says nothing about where its like may be: the search goes t
 
 from __future__ import annotations
 
+from enum import Enum
+
 from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import RecordView
 from bridge.translation.stretch import Steps, Stretch, same
@@ -53,10 +55,17 @@ def first_at_or_after(
         yield from stretch.forward()
 
 
-def last_before(
-    stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory
-) -> Steps[RecordView | None]:
-    """The last record before `offset` with the content of `wanted`; None when timestamps lie before it for good."""
+class Earlier(Enum):
+    """Whether a record's content stands earlier in a log."""
+
+    NO = "no"
+    YES = "yes"
+    EXPIRED = "expired"
+    """Not in what is left, but the log's start came before timestamps had settled it."""
+
+
+def earlier(stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory) -> Steps[Earlier]:
+    """Whether the content of `wanted` stands before `offset`; NO when timestamps lie before it for good."""
     passed = _Passed(wanted, memory)
     edge = offset
     while True:
@@ -64,11 +73,11 @@ def last_before(
         while index >= 0:
             record = stretch.records[index]
             if same(record, wanted):
-                return record
+                return Earlier.YES
             if passed.settles(record, wanted.timestamp - record.timestamp):
-                return None
+                return Earlier.NO
             edge = record.offset
             index -= 1
         if stretch.at_start:
-            return None
+            return Earlier.EXPIRED if stretch.bounds.start else Earlier.NO
         yield from stretch.backward()
