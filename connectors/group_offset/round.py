@@ -41,7 +41,6 @@ _APPLY_AT_ONCE = 200
 """Groups whose state is asked together before their commits: few enough that the answer is fresh."""
 
 T = TypeVar("T")
-T = TypeVar("T")
 
 Pair = tuple[TopicPartition, TopicPartition]
 Place = tuple[Pair, int]
@@ -56,14 +55,6 @@ class Outcome:
     errors: list[str] = field(default_factory=list)
     lookups: int = 0
     writes: int = 0
-
-
-class ClusterAway(Exception):
-    """A cluster as a whole did not answer; which one, and how it failed."""
-
-    def __init__(self, side: Side, failure: KafkaFailure) -> None:
-        super().__init__(str(failure))
-        self.side, self.failure = side, failure
 
 
 class Rounds:
@@ -234,13 +225,8 @@ class Rounds:
                 there[pair] = (infos[0], infos[1])
         committed_only = self._options.source_committed_only
         source_bounds, target_bounds = await asyncio.gather(
-            _whole(
-                Side.SOURCE,
-                self._source.bounds(
-                    [p[0] for p in there], committed_only=self._options.source_committed_only
-                ),
-            ),
-            _whole(Side.TARGET, self._target.bounds([p[1] for p in there], committed_only=True)),
+            self.ask(Side.SOURCE, self._source.bounds([p[0] for p in there], committed_only=committed_only)),
+            self.ask(Side.TARGET, self._target.bounds([p[1] for p in there], committed_only=True)),
         )
         ready: dict[Pair, tuple[Identity, tuple[Bounds, Bounds], bool]] = {}
         for pair, (source, target) in there.items():
@@ -297,11 +283,3 @@ class Rounds:
     def _trouble(self, outcome: Outcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.troubles[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
-
-
-async def _whole(side: Side, call: Awaitable[T]) -> T:
-    """The answer of a call that only fails when the cluster as a whole does not answer; then said of which."""
-    try:
-        return await call
-    except KafkaFailure as failure:
-        raise ClusterAway(side, failure) from failure
