@@ -215,12 +215,13 @@ class Rounds:
                 info = topics[place.topic]
                 if isinstance(info, KafkaFailure):
                     reject(pair, reason_of(side, info), str(info))
-                elif place.partition >= info.partitions:
+                    break  # what the source lacks is the cause of what the target lacks
+                if place.partition >= info.partitions:
                     missing = side is Side.TARGET
                     reason = Reason.TARGET_PARTITION_MISSING if missing else Reason.SOURCE_TOPIC_MISSING
                     reject(pair, reason, f"{place.topic} has {info.partitions} partitions")
-                else:
-                    infos.append(info)
+                    break
+                infos.append(info)
             if len(infos) == 2:
                 there[pair] = (infos[0], infos[1])
         committed_only = self._options.source_committed_only
