@@ -95,9 +95,10 @@ def test_offsets_and_pairs_that_nobody_stands_at_are_forgotten() -> None:
     kept = remembering(BRACKETED)
     kept.remember(*PAIR, IDENTITY, 60, exact(50, next_copy=50), 90)
     kept.remember(*OTHER, IDENTITY, 50, BRACKETED, 90)
-    kept.keep(*PAIR, {60})
+    kept.keep({PAIR: {60}, OTHER: {50}})
     assert kept.recall(*PAIR, IDENTITY, 50, HERE) is None
     assert kept.recall(*PAIR, IDENTITY, 60, HERE) is not None
-    kept.keep_pairs({PAIR})
+    assert kept.recall(*OTHER, IDENTITY, 50, HERE) is not None
+    kept.keep({PAIR: {60}})
     assert kept.recall(*OTHER, IDENTITY, 50, HERE) is None
     assert kept.recall(*PAIR, IDENTITY, 60, HERE) is not None
