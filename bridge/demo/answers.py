@@ -13,7 +13,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from bridge.demo.cluster import WAIT, admin, committed
 from bridge.demo.groups import Groups
 from bridge.demo.logs import Place, as_bytes, ended, first_from, reader
-from bridge.protocol.messages import GroupReports, PartitionReport
+from bridge.protocol.messages import ConnectorStatus, GroupReports, PartitionReport
 
 Answers = dict[tuple[str, Place], int]
 """Target offsets by group and source partition; no entry where there is no answer."""
@@ -72,6 +72,15 @@ def verdicts(service: str, connector: str, group: str) -> Mapping[Place, Partiti
     reports = GroupReports.model_validate_json(response.raise_for_status().content).reports
     mine = [report for report in reports if report.connector == connector]
     return {(row.topic, row.partition): row for report in mine for row in report.partitions}
+
+
+def complaints(service: str, connector: str) -> list[str]:
+    """What the service says is wrong with the connector as a whole."""
+    response = httpx.get(f"{service}/v1/connectors/{connector}/status", timeout=WAIT)
+    if response.is_error:
+        return [f"the service answers {response.status_code} when asked for {connector}"]
+    status = ConnectorStatus.model_validate_json(response.content)
+    return [*status.errors, *([status.failure] if status.failure else [])]
 
 
 def decode_checkpoint(key: bytes, value: bytes) -> tuple[str, Place, int]:

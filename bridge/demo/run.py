@@ -11,9 +11,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bridge.demo.answers import complaints
 from bridge.demo.errors import DemoFailed
 from bridge.demo.scene import play
-from bridge.demo.show import closing, console, table
+from bridge.demo.show import closing, console, table, troubles
 from bridge.local import LocalStack
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
@@ -41,6 +42,10 @@ def _run(directory: Path, records: int, keep: bool, shown: Console) -> int:
         played = play(stack, records, started, shown)
         path = played.report.write(directory)
         shown.print(table(played.report))
+        if not played.report.passed:
+            said = troubles(played.report, played.verdicts)
+            for line in [*said, *complaints(stack.service().url, played.connector)]:
+                shown.print(line, markup=False, soft_wrap=True)
         shown.print(closing(played.report, played.records))
         shown.print(f"Written to {path}; logs are beside it.")
         if keep:

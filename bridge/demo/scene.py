@@ -16,7 +16,7 @@ from bridge.demo.expected import Alignment, align
 from bridge.demo.failover import fail_over
 from bridge.demo.groups import Groups, Shape, choose
 from bridge.demo.logs import Log, Place, read_logs, reader
-from bridge.demo.report import Judged, Report, make_rows
+from bridge.demo.report import Judged, Report, Verdicts, make_rows
 from bridge.demo.show import Advance, Steps
 from bridge.local import ConnectWorker, LocalStack, WaitTimedOut, eventually
 from bridge.protocol.messages import PartitionReport
@@ -31,6 +31,8 @@ _CHECKPOINTS_AT_REST = 4.0
 class Played(NamedTuple):
     report: Report
     records: int
+    verdicts: Verdicts
+    connector: str
 
 
 class Truth(NamedTuple):
@@ -73,7 +75,7 @@ def play(stack: LocalStack, records: int, started: float, shown: Console) -> Pla
     with steps.step("Failing over: every group's consumer starts on B"):
         resumed = fail_over(stack.source.bootstrap, stack.target.bootstrap, stack.source.name, groups)
     rows = make_rows(groups, truth.alignments, truth.target, judged)
-    return Played(Report(rows, resumed, time.monotonic() - started), produced.records)
+    return Played(Report(rows, resumed, time.monotonic() - started), produced.records, judged.verdicts, name)
 
 
 def shapes(source: Mapping[Place, Log], produced: Produced) -> dict[Place, Shape]:

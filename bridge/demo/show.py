@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from bridge.demo.report import Report, Row
+from bridge.demo.report import Report, Row, Verdicts
 
 _PLAIN_WIDTH = 150
 Advance = Callable[[int, int], None]
@@ -97,16 +97,30 @@ def closing(report: Report, records: int) -> str:
     return said if report.passed else f"FAILED. {said}"
 
 
+def troubles(report: Report, verdicts: Verdicts) -> list[str]:
+    """One line for each row that is not as it should be, in the service's own words."""
+    lines = []
+    for row in (row for row in report.rows if row.reread_ours != 0):
+        place = (row.topic, row.partition)
+        verdict = verdicts.get((row.group, place))
+        known = verdict.model_dump_json(exclude_none=True) if verdict else "not known to the service"
+        lines.append(
+            f"{row.group} {row.topic}-{row.partition}: {_number(row.ours)} for {row.exact:,}: {known}"
+        )
+    return lines
+
+
 def _cells(row: Row, matches: bool | None) -> list[str]:
     good = row.reread_ours == 0
     offsets = [row.committed, row.exact, row.timestamp, row.stock, row.ours]
+    judgement = row.verdict or "unknown"
     counts = [row.reread_timestamp, row.reread_stock]
     return [
         f"{row.topic}-{row.partition}",
         *(_number(each) for each in offsets),
         *(_number(each) for each in counts),
         f"[{'green' if good else 'red'}]{_number(row.reread_ours)}[/]",
-        f"{row.evidence or '–'}{'' if row.verdict == 'exact' else f' ({row.verdict})'}",
+        row.evidence or "–" if row.verdict == "exact" else f"{row.evidence or '–'} ({judgement})",
         {True: "[green]matches[/]", False: "[red]differs[/]", None: "–"}[matches],
     ]
 
