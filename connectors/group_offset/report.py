@@ -42,7 +42,7 @@ def report(
         task=task,
         ready=ready,
         verdict=max(judgements, key=_ORDER.index, default=Judgement.PENDING).value,
-        bound=sum(known) if len(known) == len(bounds) else None,
+        bound=sum(known) if known and len(known) == len(bounds) else None,
         target_state=state,
         synced_at_ms=synced_at_ms,
         reason=reason.value if reason else None,

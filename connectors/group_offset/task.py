@@ -158,8 +158,10 @@ class GroupOffsetInstance:
         for name, listing in self._groups.items():
             if listing.type not in SYNCED_TYPES and self._task(name) in self._assignment.active:
                 tally.seen.add(name)
-                if name not in self._reported:
-                    changed[name] = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
+                mark = hash(Reason.GROUP_TYPE_UNSUPPORTED)
+                if self._reported.get(name, (None,))[0] != mark:
+                    changed[name] = found = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
+                    self._reported[name] = (mark, pack(found))
         for name in [name for name in self._reported if name not in tally.seen]:
             del self._reported[name]
             self._rounds.forget_group(name)

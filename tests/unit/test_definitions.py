@@ -9,11 +9,14 @@ import pytest
 
 from connectors.export import (
     MARKDOWN,
+    README,
+    README_MARKS,
     SHIM_RESOURCES,
     definition_json,
     definition_text,
     export_definitions,
     keys_markdown,
+    with_keys,
 )
 from connectors.registry import KINDS
 
@@ -28,6 +31,12 @@ def test_the_shims_definition_has_not_drifted(kind: str) -> None:
 
 def test_the_table_of_keys_has_not_drifted() -> None:
     assert (ROOT / MARKDOWN).read_text(encoding="utf-8") == keys_markdown(), "run: mirror-bridge definitions"
+
+
+def test_the_readmes_keys_have_not_drifted() -> None:
+    text = (ROOT / README).read_text(encoding="utf-8")
+    assert all(mark in text for mark in README_MARKS)
+    assert text == with_keys(text), "run: mirror-bridge definitions"
 
 
 @pytest.mark.parametrize("kind", KINDS)
