@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import requests
+from bridge.kafka import group_requests, requests
 from bridge.kafka.admin import Admin
 from bridge.kafka.client_config import ClientSettings
 from bridge.kafka.errors import failure, of_code
@@ -21,6 +21,8 @@ _TOPICS_A_CALL = 500
 _CONFIGS_FOR = 600.0
 """Seconds for which a topic's configs are believed."""
 _COORDINATOR_MOVED = {14, 15, 16}
+_AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.CREDENTIALS}
+"""What every group suffers when it is the cluster that does not answer."""
 
 
 class KafkaCluster:
@@ -49,8 +51,8 @@ class KafkaCluster:
     async def list_groups(self) -> dict[str, GroupListing]:
         listed: dict[str, GroupListing] = {}
         for node in await self._link.nodes():
-            call = requests.list_groups()
-            error, groups = requests.read_groups(
+            call = group_requests.list_groups()
+            error, groups = group_requests.read_groups(
                 await self._link.send(node, call, "list consumer groups"), call.API_VERSION
             )
             failed = of_code(error, "list consumer groups")
@@ -67,6 +69,9 @@ class KafkaCluster:
         if again:
             self._link.forget_coordinators(again)
             found |= await self._committed_once(again)
+        failures = [got for got in found.values() if isinstance(got, KafkaFailure)]
+        if failures and len(failures) == len(found) and failures[0].fault in _AWAY:
+            raise failures[0]
         return {
             group: of_code(got, f"read offsets of group {group}") or {} if isinstance(got, int) else got
             for group, got in found.items()
@@ -81,12 +86,14 @@ class KafkaCluster:
 
         async def part(node: int, some: Sequence[str]) -> None:
             try:
-                answer = await self._link.send(node, requests.fetch_offsets(some), "read committed offsets")
+                answer = await self._link.send(
+                    node, group_requests.fetch_offsets(some), "read committed offsets"
+                )
             except KafkaFailure as error:
                 self._link.forget_coordinators(some)
                 found.update(dict.fromkeys(some, error))
                 return
-            for group, (code, offsets) in requests.read_fetched_offsets(answer).items():
+            for group, (code, offsets) in group_requests.read_fetched_offsets(answer).items():
                 if code and code not in _COORDINATOR_MOVED:
                     found[group] = of_code(code, f"read offsets of group {group}") or offsets
                 else:
@@ -181,7 +188,7 @@ class KafkaCluster:
         if errors:
             return dict.fromkeys(offsets, errors[group])
         (node,) = nodes
-        call = requests.commit_offsets(group, offsets)
-        return requests.read_committed_offsets(
+        call = group_requests.commit_offsets(group, offsets)
+        return group_requests.read_committed_offsets(
             await self._link.send(node, call, f"commit offsets of group {group}")
         )

@@ -11,7 +11,7 @@ from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import requests
+from bridge.kafka import group_requests, requests
 from bridge.kafka.client_config import RawSettings
 from bridge.kafka.errors import failure, of_exception
 from bridge.kafka.requests import PartitionMeta, TopicMeta
@@ -118,8 +118,8 @@ class Link:
         errors: dict[str, int] = {}
         for at in range(0, len(unknown), _COORDINATORS_A_CALL):
             part = unknown[at : at + _COORDINATORS_A_CALL]
-            answer = await self.send(None, requests.find_coordinators(part), "find group coordinators")
-            for group, (error, node) in requests.read_coordinators(answer).items():
+            answer = await self.send(None, group_requests.find_coordinators(part), "find group coordinators")
+            for group, (error, node) in group_requests.read_coordinators(answer).items():
                 if error:
                     errors[group] = error
                 else:

@@ -12,6 +12,8 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
+from aiokafka import errors as wire_errors
+
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
 from bridge.kafka.batches import window
@@ -31,12 +33,12 @@ _KEPT_BYTES = 4 * 1024 * 1024
 
 
 class _Known:
-    """Windows of one partition, by start."""
+    """Windows of one partition, by start. `topic_id`: of the topic that they are of."""
 
-    def __init__(self) -> None:
+    def __init__(self, topic_id: str) -> None:
+        self.topic_id = topic_id
         self._starts: list[int] = []
         self._windows: list[Window] = []
-        self.batch_bytes = 0
 
     def add(self, found: Window) -> None:
         at = bisect_right(self._starts, found.start)
@@ -44,8 +46,10 @@ class _Known:
         self._windows.insert(at, found)
 
     def drop(self, found: Window) -> None:
-        at = self._windows.index(found)
-        del self._starts[at], self._windows[at]
+        for at, known in enumerate(self._windows):
+            if known is found:
+                del self._starts[at], self._windows[at]
+                return
 
     def covering(self, offset: int) -> Window | None:
         at = bisect_right(self._starts, offset)
@@ -76,13 +80,23 @@ class Lookups:
         self._kept_bytes = 0
 
     def _keep(self, partition: TopicPartition, found: Window, size: int) -> None:
-        self._known[partition].add(found)
+        # Asked for again: while the answer was under way another connector's round may have ended and forgotten all.
+        self._known_of(partition).add(found)
         self._kept.append((partition, found, size))
         self._kept_bytes += size
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
             oldest, dropped, its_size = self._kept.popleft()
-            self._known[oldest].drop(dropped)
+            if oldest in self._known:
+                self._known[oldest].drop(dropped)
             self._kept_bytes -= its_size
+
+    def _known_of(self, partition: TopicPartition) -> _Known:
+        """What is known of a partition; nothing, when its topic is not the one any more that was read."""
+        topic_id = self._link.topic_id(partition.topic)
+        known = self._known.get(partition)
+        if known is None or known.topic_id != topic_id:
+            known = self._known[partition] = _Known(topic_id)
+        return known
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]]
@@ -142,7 +156,7 @@ class Lookups:
     def _drop_known(
         self, partition: TopicPartition, reads: list[Read], answers: dict[TopicPartition, dict[Need, Answer]]
     ) -> list[Read]:
-        known = self._known.setdefault(partition, _Known())
+        known = self._known_of(partition)
         while reads:
             found = answers[partition].get(reads[0]) or known.covering(reads[0].offset)
             if found is None:
@@ -186,7 +200,13 @@ class Lookups:
                     KafkaFault.OTHER, place, "No answer"
                 )
                 continue
-            found = self._take(partition, read, got, alone)
+            try:
+                found = self._take(partition, read, got, alone)
+            except wire_errors.KafkaError as error:  # a batch that can't be decoded
+                answers[partition][lane[partition].pop(0)] = failure(
+                    KafkaFault.OTHER, place, str(error) or type(error).__name__
+                )
+                continue
             if found is not None:
                 # Answered at once: among large batches it may be dropped again before the lane's next turn.
                 while lane[partition] and _covers(found, lane[partition][0].offset):

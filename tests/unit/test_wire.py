@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import requests
+from bridge.kafka import group_requests, requests
 from bridge.kafka.requests import FetchPart, ListedOffset, PartitionMeta
 from bridge.kafka.wire import Call, Reader, Writer
 from bridge.translation.model import Committed, GroupListing, GroupState, TopicPartition
@@ -76,9 +76,9 @@ def test_a_fetch_without_topic_ids_stays_by_name() -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_list_groups(version: int) -> None:
-    assert encoded(requests.list_groups(), version) == MESSAGES["list-groups", version]
+    assert encoded(group_requests.list_groups(), version) == MESSAGES["list-groups", version]
     reader = answer("list-groups-answer", version, flexible=True)
-    assert requests.read_groups(reader, version) == (
+    assert group_requests.read_groups(reader, version) == (
         0,
         [
             GroupListing("g", GroupState.PREPARING_REBALANCE, "classic", "consumer"),
@@ -88,7 +88,7 @@ def test_list_groups(version: int) -> None:
 
 
 def test_group_states_of_the_wire_and_of_the_future() -> None:
-    assert [requests.group_state(name) for name in ("Stable", "CompletingRebalance", "Dead", "Odd", "")] == [
+    assert [group_requests.group_state(name) for name in ("Stable", "CompletingRebalance", "Dead", "Odd", "")] == [
         GroupState.STABLE,
         GroupState.COMPLETING_REBALANCE,
         GroupState.DEAD,
@@ -98,15 +98,15 @@ def test_group_states_of_the_wire_and_of_the_future() -> None:
 
 
 def test_find_coordinators() -> None:
-    assert encoded(requests.find_coordinators(["g", "größe"]), 4) == MESSAGES["find-coordinators", 4]
+    assert encoded(group_requests.find_coordinators(["g", "größe"]), 4) == MESSAGES["find-coordinators", 4]
     reader = answer("find-coordinators-answer", 4, flexible=True)
-    assert requests.read_coordinators(reader) == {"g": (0, 3), "größe": (15, -1)}
+    assert group_requests.read_coordinators(reader) == {"g": (0, 3), "größe": (15, -1)}
 
 
 def test_fetch_offsets() -> None:
-    assert encoded(requests.fetch_offsets(["g", "größe"]), 8) == MESSAGES["fetch-offsets", 8]
+    assert encoded(group_requests.fetch_offsets(["g", "größe"]), 8) == MESSAGES["fetch-offsets", 8]
     reader = answer("fetch-offsets-answer", 8, flexible=True)
-    assert requests.read_fetched_offsets(reader) == {
+    assert group_requests.read_fetched_offsets(reader) == {
         "g": (0, {ORDERS[0]: Committed(42, "möchte", 5), ORDERS[3]: Committed(0, "", -1)}),
         "größe": (30, {}),
     }
@@ -115,9 +115,9 @@ def test_fetch_offsets() -> None:
 @pytest.mark.parametrize("version", [6, 7])
 def test_commit_offsets(version: int) -> None:
     offsets = {ORDERS[0]: Committed(42, "möchte", 5), ORDERS[1]: Committed(7)}
-    assert encoded(requests.commit_offsets("g", offsets), version) == MESSAGES["commit-offsets", version]
+    assert encoded(group_requests.commit_offsets("g", offsets), version) == MESSAGES["commit-offsets", version]
     reader = answer("commit-offsets-answer", version, flexible=False)
-    assert requests.read_committed_offsets(reader) == {ORDERS[0]: 0, ORDERS[1]: 25}
+    assert group_requests.read_committed_offsets(reader) == {ORDERS[0]: 0, ORDERS[1]: 25}
     assert read_whole(reader)
 
 

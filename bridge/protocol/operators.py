@@ -1,0 +1,121 @@
+"""What operators read: verdicts on groups, states of connectors, health. Part of the contract; see messages."""
+
+from __future__ import annotations
+
+from bridge.protocol.base import Message
+
+
+class TaskStatus(Message):
+    task: int
+    session: str
+    state: str
+    last_poll_age_ms: int
+
+
+class ConnectorStatus(Message):
+    """GET /v1/connectors/{name}/status."""
+
+    name: str
+    kind: str
+    state: str
+    tasks: list[TaskStatus]
+    task_count: int
+    groups: int = 0
+    exact: int = 0
+    bounded: int = 0
+    pending: int = 0
+    reasons: dict[str, int] = {}
+    last_success_ms: int | None = None
+    last_round_seconds: float | None = None
+    rounds: int = 0
+    errors: list[str] = []
+    failure: str | None = None
+
+
+class Connectors(Message):
+    connectors: list[ConnectorStatus]
+
+
+class PartitionReport(Message):
+    """Verdict on one partition of one group. `bound`: greatest number of records that can be read twice, null when
+    not known. `written`: the offset on the target cluster now. `detail`: what the answer rests on, for `explain`."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    committed: int
+    target_offset: int | None
+    written: int | None
+    verdict: str
+    evidence: str | None = None
+    bound: int | None = None
+    reason: str | None = None
+    flags: list[str] = []
+    detail: dict[str, str | int | None] = {}
+
+
+class GroupReport(Message):
+    """GET /v1/groups/{group}. `ready`: every partition is exact or bounded and stands on the target. `synced_at_ms`:
+    since when the report reads like this; that it still holds is the connector's `last_success_ms`."""
+
+    group: str
+    connector: str
+    source: str
+    target: str
+    task: int
+    ready: bool
+    verdict: str
+    bound: int | None
+    target_state: str
+    synced_at_ms: int | None
+    reason: str | None = None
+    partitions: list[PartitionReport]
+
+
+class GroupSummary(Message):
+    group: str
+    connector: str
+    ready: bool
+    verdict: str
+    bound: int | None
+    reason: str | None
+    partitions: int
+
+
+class Groups(Message):
+    groups: list[GroupSummary]
+    total: int
+    ready: int
+    next: str | None = None
+
+
+class GroupReports(Message):
+    """One group as every connector sees it (several cluster pairs may carry the same group id)."""
+
+    group: str
+    reports: list[GroupReport]
+
+
+class Explanation(Message):
+    group: str
+    lines: list[str]
+    reports: list[GroupReport]
+
+
+class Live(Message):
+    status: str
+
+
+class Ready(Message):
+    status: str
+    waiting_for: list[str] = []
+
+
+class Health(Message):
+    """GET /health: `status` is ok, degraded or down; per connector and task what lasts."""
+
+    status: str
+    version: str
+    uptime_seconds: float
+    rounds_process: str
+    connectors: list[ConnectorStatus]
