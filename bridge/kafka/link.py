@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import create_conn
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import group_requests, requests
@@ -38,14 +39,37 @@ class Link:
             await client.close()
 
     async def send(self, node: int | None, call: Call, doing: str) -> Reader:
-        """The answer of a node (any node when None). Raises KafkaFailure."""
+        """The answer of a node (of the first that does when None). Raises KafkaFailure."""
         try:
             client = await self._open()
             if node is None:
-                node = client.get_random_node()
-            answer = await client.send(node, call)
+                return await self._send_any(client, call)
+            return await self._send_to(client, node, call)
         except Exception as error:
             raise of_exception(error, doing) from error
+
+    async def _send_any(self, client: AIOKafkaClient, call: Call) -> Reader:
+        nodes = [broker.nodeId for broker in client.cluster.brokers()]
+        if not nodes:
+            raise KafkaConnectionError("The cluster named no brokers")
+        random.shuffle(nodes)
+        for node in nodes[:-1]:
+            try:
+                return await self._send_to(client, node, call)
+            except (KafkaError, OSError):
+                continue
+        return await self._send_to(client, nodes[-1], call)
+
+    async def _send_to(self, client: AIOKafkaClient, node: int, call: Call) -> Reader:
+        try:
+            answer = await client.send(node, call)
+        except NodeNotReadyError:
+            # The client says only that it could not connect; wrong credentials are permanent, the rest is not.
+            broker = client.cluster.broker_metadata(node)
+            if broker is None:
+                raise
+            await self._probe(broker.host, broker.port)
+            raise
         assert isinstance(answer, Reader)
         return answer
 
@@ -58,19 +82,19 @@ class Link:
                 try:
                     await client.bootstrap()
                 except KafkaConnectionError:
-                    await self._probe(client)
+                    for host, port, _ in client.hosts:
+                        await self._probe(host, port)
                     raise
                 self._client = client
             return self._client
 
-    async def _probe(self, client: AIOKafkaClient) -> None:
-        """Why the bootstrap failed: the client says only that it did, and wrong credentials are permanent."""
+    async def _probe(self, host: str, port: int) -> None:
+        """Why a connection failed, as its own exception; none when it succeeds now."""
         arguments = self._settings.arguments()
         names = inspect.signature(create_conn).parameters
-        for host, port, _ in client.hosts:
-            known = {name: value for name, value in arguments.items() if name in names}
-            connection = await create_conn(host, port, **known)
-            connection.close()
+        known = {name: value for name, value in arguments.items() if name in names}
+        connection = await create_conn(host, port, **known)
+        connection.close()
 
     async def nodes(self) -> list[int]:
         """All brokers of the cluster."""
