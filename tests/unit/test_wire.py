@@ -88,7 +88,9 @@ def test_list_groups(version: int) -> None:
 
 
 def test_group_states_of_the_wire_and_of_the_future() -> None:
-    assert [group_requests.group_state(name) for name in ("Stable", "CompletingRebalance", "Dead", "Odd", "")] == [
+    assert [
+        group_requests.group_state(name) for name in ("Stable", "CompletingRebalance", "Dead", "Odd", "")
+    ] == [
         GroupState.STABLE,
         GroupState.COMPLETING_REBALANCE,
         GroupState.DEAD,
@@ -115,7 +117,9 @@ def test_fetch_offsets() -> None:
 @pytest.mark.parametrize("version", [6, 7])
 def test_commit_offsets(version: int) -> None:
     offsets = {ORDERS[0]: Committed(42, "möchte", 5), ORDERS[1]: Committed(7)}
-    assert encoded(group_requests.commit_offsets("g", offsets), version) == MESSAGES["commit-offsets", version]
+    assert (
+        encoded(group_requests.commit_offsets("g", offsets), version) == MESSAGES["commit-offsets", version]
+    )
     reader = answer("commit-offsets-answer", version, flexible=False)
     assert group_requests.read_committed_offsets(reader) == {ORDERS[0]: 0, ORDERS[1]: 25}
     assert read_whole(reader)
