@@ -19,7 +19,6 @@ from typing import Any
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.client_names import NUMBERS
 from bridge.kafka.client_props import ADMIN, CONSUMER, ClientProps
-from bridge.kafka.oauth import TokenProvider
 from bridge.kafka.sasl import Sasl, read_sasl
 from bridge.kafka.tls import Tls, read_tls
 from bridge.translation.filters import split_list
@@ -61,6 +60,8 @@ class RawSettings:
                 arguments["sasl_plain_username"] = self.sasl.username
                 arguments["sasl_plain_password"] = self.sasl.password
             if self.sasl.login is not None:
+                from bridge.kafka.tokens import TokenProvider  # loads the client
+
                 arguments["sasl_oauth_token_provider"] = TokenProvider(self.sasl.login)
             arguments["sasl_kerberos_service_name"] = self.sasl.service_name
         return arguments

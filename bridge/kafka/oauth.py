@@ -1,8 +1,7 @@
-"""Tokens for aiokafka's OAUTHBEARER; librdkafka gets its own by the same settings."""
+"""Tokens for OAUTHBEARER, fetched for aiokafka; librdkafka gets its own by the same settings."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import time
@@ -12,14 +11,10 @@ from dataclasses import dataclass, field
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 
-from aiokafka.abc import AbstractTokenProvider
-
 from bridge.errors import KafkaFailure, KafkaFault
 
 _TIMEOUT = 10.0
 _LIMIT = 1 << 20
-_REFRESH_AT = 0.8
-"""A token is used for this part of its life, as Java's login does (sasl.login.refresh.window.factor)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +37,6 @@ class Unsecured:
 
 
 Login = ClientCredentials | Unsecured
-
-
-class TokenProvider(AbstractTokenProvider):
-    """Fetches a token and keeps it for most of its life; one fetch at a time."""
-
-    def __init__(self, login: Login) -> None:
-        self._login = login
-        self._token = ""
-        self._until = 0.0
-        self._fetching = asyncio.Lock()
-
-    async def token(self) -> str:
-        async with self._fetching:
-            if time.monotonic() >= self._until:
-                self._token, life = await asyncio.get_running_loop().run_in_executor(None, fetch, self._login)
-                self._until = time.monotonic() + life * _REFRESH_AT
-            return self._token
-
-    def extensions(self) -> dict[str, str]:
-        return dict(self._login.extensions)
 
 
 def fetch(login: Login) -> tuple[str, float]:

@@ -8,8 +8,6 @@ from functools import cache
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from confluent_kafka import Consumer, KafkaException
-
 from bridge.kafka.client_props import ClientProps
 from bridge.kafka.jaas import JaasProblem, LoginModule, parse_jaas
 from bridge.kafka.oauth import ClientCredentials, Login, Unsecured
@@ -157,6 +155,8 @@ def _kerberos(props: ClientProps, module: LoginModule) -> Sasl:
 @cache
 def kerberos_lacking() -> str:
     """What is missing for GSSAPI on this machine, "" when nothing is."""
+    from confluent_kafka import Consumer, KafkaException  # loads the client
+
     lacking = []
     try:
         settings = {"group.id": "check", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}

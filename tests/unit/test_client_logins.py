@@ -12,7 +12,8 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.jaas import JaasProblem, parse_jaas
-from bridge.kafka.oauth import ClientCredentials, TokenProvider, fetch
+from bridge.kafka.oauth import ClientCredentials, fetch
+from bridge.kafka.tokens import TokenProvider
 
 SECRET = "geheim"
 
