@@ -191,13 +191,16 @@ class _Bracket:
                 and here.index(found.anchor.downstream + 1) == here.index(copy.offset)
             )
         if not sure:
-            sure = yield from self._followed(original, copy, near, here)
+            count = _FOLLOWING if earlier is twins.Earlier.EXPIRED else 1
+            sure = yield from self._followed(original, copy, count, near, here)
         return original if sure else None
 
-    def _followed(self, original: RecordView, copy: RecordView, near: Stretch, here: Stretch) -> Steps[bool]:
+    def _followed(
+        self, original: RecordView, copy: RecordView, count: int, near: Stretch, here: Stretch
+    ) -> Steps[bool]:
         """Whether the records after `copy` are those after `original`: so it is its copy, and not that of a twin that
         has expired or was compacted away before this one was copied."""
-        for _ in range(_FOLLOWING):
+        for _ in range(count):
             after = yield from near.first_from(original.offset + 1)
             after_copy = yield from here.first_from(copy.offset + 1)
             if after is None or after_copy is None or not same(after, after_copy):
