@@ -1,0 +1,154 @@
+"""`accuracy`: 1,000,000 records in one partition and groups at 40 lags: how many records each reads a second time after
+a failover, by ours, by the plain timestamp answer, and by stock.
+
+All three write group offsets on the target: ours and the plain rule (translation.verify=false) by
+MirrorGroupOffsetConnector, stock by MirrorCheckpointConnector with sync.group.offsets.enabled; each has groups of its
+own at the same offsets. What a group reads first is read from the target: its key tells which source record it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as LibTopicPartition
+
+from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.translation.model import TopicPartition
+from tests.perf.ground import (
+    both,
+    commit_all,
+    forget_groups,
+    mirrored_topic,
+    on_target,
+    our_config,
+    stock_checkpoints,
+    until_risen,
+)
+from tests.perf.results import write
+from tests.support import connector, unique
+
+RECORDS = 1_000_000
+LAGS = 40
+SIDES = ("ours", "timestamp", "stock")
+
+
+def lags() -> list[int]:
+    """0, and up to 999,999 in even steps of their logarithm: most groups are near the end."""
+    steps = {round((RECORDS - 1) ** (number / (LAGS - 2))) for number in range(LAGS - 1)}
+    step = 2
+    while len(steps) < LAGS - 1:  # small ones round to the same number
+        steps.add(step)
+        step += 1
+    return [0, *sorted(steps)]
+
+
+def first_records(bootstrap: str, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
+    """Which source record (by its key) a consumer at each offset of the topic reads first; RECORDS at the end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": unique("reader"),
+            "enable.auto.commit": False,
+            "max.partition.fetch.bytes": 65536,
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    _, end = consumer.get_watermark_offsets(LibTopicPartition(topic, 0), timeout=30)
+    found = {}
+    for lag, offset in offsets.items():
+        if offset >= end:
+            found[lag] = RECORDS
+            continue
+        consumer.assign([LibTopicPartition(topic, 0, offset)])
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None, message.error()
+        key = message.key()
+        assert isinstance(key, bytes)
+        found[lag] = int(key)
+    consumer.close()
+    return found
+
+
+@pytest.mark.timeout(1800)
+def test_accuracy(stack: LocalStack, source: Cluster, target: Cluster, worker: ConnectWorker) -> None:
+    topic = mirrored_topic(worker, source, target, partitions=1, records=RECORDS, name="accuracy-topic")
+    place, copy = TopicPartition(topic, 0), TopicPartition(f"{source.name}.{topic}", 0)
+    service = stack.service().url
+    wanted = lags()
+    assert len(wanted) == len(set(wanted)) == LAGS
+    assert wanted[-1] == RECORDS - 1
+    groups = {
+        side: {f"accuracy-{side}-{lag:06d}": {place: RECORDS - lag} for lag in wanted} for side in SIDES
+    }
+
+    async def synced() -> dict[str, dict[int, int]]:
+        """The offset on the target by side and lag. The plain rule has no answer at the end of the log."""
+        async with both(source, target) as (a, b):
+            for side in SIDES:
+                await commit_all(a, groups[side])
+            common: dict[str, object] = {"topics": topic, "tasks_max": 1}
+            ours = {**common, "sync_group_offsets_interval_seconds": 1, "refresh_groups_interval_seconds": 1}
+            configs = (
+                our_config(source, target, service, groups="accuracy-ours-.*", **ours),
+                our_config(
+                    source,
+                    target,
+                    service,
+                    groups="accuracy-timestamp-.*",
+                    translation_verify="false",
+                    **ours,
+                ),
+                stock_checkpoints(source, target, groups="accuracy-stock-.*", **common),
+            )
+            stands: dict[str, dict[int, int]] = {}
+            for side, config in zip(SIDES, configs, strict=True):
+                answered = {
+                    group: dict.fromkeys(offsets, -1)
+                    for (group, offsets), lag in zip(groups[side].items(), wanted, strict=True)
+                    if side != "timestamp" or lag > 0
+                }
+                with connector(worker, config):
+                    await until_risen(b, on_target(answered, source.name), within=180)
+                    await asyncio.sleep(5)  # more intervals: nobody has written less than it will
+                found = await b.committed(list(groups[side]))
+                stands[side] = {}
+                for (group, _), lag in zip(groups[side].items(), wanted, strict=True):
+                    offsets = found[group]
+                    assert isinstance(offsets, Mapping), offsets
+                    if copy in offsets:
+                        stands[side][lag] = offsets[copy].offset
+            return stands
+
+    stands = asyncio.run(synced())
+    firsts = {side: first_records(target.bootstrap, copy.topic, stands[side]) for side in SIDES}
+    for side in SIDES:
+        forget_groups(source, list(groups[side]))
+        forget_groups(
+            target, [name for name, lag in zip(groups[side], wanted, strict=True) if lag in firsts[side]]
+        )
+    rows: list[dict[str, object]] = []
+    totals = dict.fromkeys(SIDES, 0)
+    for lag in wanted:
+        row: dict[str, object] = {"lag": lag, "committed": RECORDS - lag}
+        for side in SIDES:
+            first = firsts[side].get(lag)
+            again = None if first is None else RECORDS - lag - first
+            assert again is None or again >= 0, f"{side} skips {-again} records at lag {lag}"
+            row[f"{side}_offset"], row[f"{side}_reread"] = stands[side].get(lag), again
+            totals[side] += again or 0
+        rows.append(row)
+    rows.append({"lag": "sum", **{f"{side}_reread": total for side, total in totals.items()}})
+    assert totals["ours"] == 0
+    # One is added to both sides: nothing read twice would make the ratio infinite.
+    write(
+        "accuracy",
+        ours=totals["ours"] + 1,
+        other=totals["stock"] + 1,
+        unit="records read twice, of 40 groups, + 1",
+        better="less",
+        rows=rows,
+    )
