@@ -1,0 +1,184 @@
+"""What Connect's REST API shows of our plugin, and what it says of wrong configurations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.local import BridgeService, ConnectFailed, LocalStack
+from connectors.export import definition_json
+from tests.e2e.ground import CLASS, WAIT, Ground
+from tests.support import connector, eventually, unique
+
+STOCK = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
+FULL = f"dev.mirrorbridge.{CLASS}"
+SECRET = "wonderland-9137"
+JAAS = (
+    f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{SECRET}";'
+)
+
+WRONG: dict[str, tuple[dict[str, str | None], str, str]] = {
+    # what is wrong: the settings, the key that has to be named, words of the error
+    "no source": ({"source.cluster.bootstrap.servers": None}, "source.cluster.bootstrap.servers", "Missing required"),
+    "no alias": ({"source.cluster.alias": None}, "source.cluster.alias", "Missing required"),
+    "no number": ({"sync.group.offsets.interval.seconds": "soon"}, "sync.group.offsets.interval.seconds", "LONG"),
+    "too small": ({"refresh.groups.interval.seconds": "-1"}, "refresh.groups.interval.seconds", "at least 1"),
+    "short lease": ({"bridge.task.lease.ms": "10"}, "bridge.task.lease.ms", "at least 5000"),
+    "no boolean": ({"dry.run": "perhaps"}, "dry.run", "true or false"),
+    "no regex": ({"groups": "a,orders-["}, "groups", "orders-["),
+    "not a choice": ({"sync.group.offsets.rewind": "always"}, "sync.group.offsets.rewind", "empty-groups"),
+    "equal aliases": ({"target.cluster.alias": "A"}, "target.cluster.alias", "must differ"),
+    "separator": ({"source.cluster.alias": "a.b"}, "source.cluster.alias", "separator '.'"),
+    "twice": ({"group": "x"}, "group", "groups is given too"),
+    "no filter": ({"group.filter.class": "com.example.Mine"}, "group.filter.class", "com.example.Mine"),
+    "no url": ({"bridge.url": "localhost:8900"}, "bridge.url", "localhost:8900"),
+    "unknown login": ({"source.cluster.sasl.jaas.config": JAAS.replace("plain.Plain", "x.X"),
+                       "source.cluster.security.protocol": "SASL_PLAINTEXT",
+                       "source.cluster.sasl.mechanism": "PLAIN"}, "source.cluster.sasl.jaas.config", "LoginModule"),
+    "no property": ({"source.consumer.interceptor.classes": "com.example.Mine"},
+                    "source.consumer.interceptor.classes", "interceptor"),
+}  # fmt: skip
+
+
+def _full(ground: Ground) -> dict[str, str | None]:
+    return {**ground.config("validated"), "name": unique("validated")}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_configuration_is_told_under_its_key(ground: Ground, case: str) -> None:
+    changes, key, words = WRONG[case]
+    errors = ground.worker.rest.validation_errors(CLASS, {**_full(ground), **changes})
+    assert list(errors) == [key], errors
+    assert words in " ".join(errors[key])
+
+
+def test_ten_errors_are_told_at_once_and_no_secret_with_them(ground: Ground) -> None:
+    wrong = {
+        "source.cluster.bootstrap.servers": None,
+        "source.cluster.alias": "",
+        "sync.group.offsets.interval.seconds": "0",
+        "refresh.groups.interval.seconds": "x",
+        "bridge.task.lease.ms": "1",
+        "dry.run": "no",
+        "translation.verify": "yes",
+        "groups": "(",
+        "topics": "*",
+        "sync.group.offsets.rewind": "ever",
+    }
+    secrets = {
+        "target.cluster.sasl.jaas.config": JAAS,
+        "bridge.auth.token": SECRET,
+        "source.cluster.ssl.truststore.password": SECRET,
+    }
+    answer = ground.worker.rest.validate(CLASS, {**_full(ground), **wrong, **secrets})
+    errors = {entry["value"]["name"]: entry["value"]["errors"] for entry in answer["configs"]}
+    assert {key for key, found in errors.items() if found} == set(wrong)
+    assert answer["error_count"] == sum(map(len, errors.values()))
+    shown = {entry["value"]["name"]: entry["value"]["value"] for entry in answer["configs"]}
+    assert {shown[key] for key in secrets} == {"[hidden]"}
+    assert SECRET not in json.dumps(answer)
+
+
+def test_errors_of_the_service_show_no_secret_either(ground: Ground) -> None:
+    """Locally these values are fine; the service finds what is wrong with them, and their text is secret."""
+    broken = {
+        "source.cluster.security.protocol": "SASL_PLAINTEXT",
+        "source.cluster.sasl.mechanism": "PLAIN",
+        "source.cluster.sasl.jaas.config": JAAS.rstrip(";").replace('="alice"', ""),
+        "target.cluster.security.protocol": "SSL",
+        "target.cluster.ssl.keystore.type": "PEM",
+        "target.cluster.ssl.keystore.key": f"-----BEGIN {SECRET}",
+    }
+    answer = ground.worker.rest.validate(CLASS, {**_full(ground), **broken})
+    wrong = {entry["value"]["name"] for entry in answer["configs"] if entry["value"]["errors"]}
+    assert "source.cluster.sasl.jaas.config" in wrong
+    assert any(key.startswith("target.cluster.ssl.keystore") for key in wrong), wrong
+    assert SECRET not in json.dumps(answer)
+    with pytest.raises(ConnectFailed) as refused:
+        ground.worker.rest.put(unique("refused"), {**ground.config("x"), **broken})
+    assert SECRET not in str(refused.value)
+
+
+def test_every_key_is_shown_as_python_defines_it(ground: Ground) -> None:
+    shown = {key["name"]: key for key in ground.worker.rest.plugin_config(CLASS)}
+    keys = definition_json("group_offset")["keys"]
+    assert isinstance(keys, list)
+    for key in keys:
+        found = shown[key["name"]]
+        default = None if key["required"] else key["default"]
+        told = (found["type"], found["required"], found["default_value"], found["importance"], found["group"])
+        assert told == (key["type"], key["required"], default, key["importance"], key["group"]), key["name"]
+        assert (found["documentation"], found["order_in_group"]) == (key["documentation"], key["order"])
+    ours = {key["name"] for key in keys}
+    # Beside them stands only what Connect has for every connector.
+    assert {"name", "connector.class", "tasks.max"} <= shown.keys() - ours
+    assert not any(
+        name.startswith(("bridge.", "source.", "target.", "sync.")) for name in shown.keys() - ours
+    )
+    assert ground.worker.rest.plugin_config(FULL) == ground.worker.rest.plugin_config(CLASS)
+
+
+def test_short_names_are_clear_beside_connect_mirror(ground: Ground) -> None:
+    plugins = [plugin["class"] for plugin in ground.worker.rest.plugins()]
+    assert plugins.count(FULL) == 1
+    simple = [each.rpartition(".")[2] for each in plugins]
+    assert len(simple) == len(set(simple)), f"a short name stands for two classes: {sorted(simple)}"
+    for name in STOCK:
+        stock = f"org.apache.kafka.connect.mirror.{name}"
+        assert stock in plugins
+        assert ground.worker.rest.plugin_config(name) == ground.worker.rest.plugin_config(stock)
+        # A running connector is found by the short name too; the error is of its configuration, not of its class.
+        errors = ground.worker.rest.validation_errors(name, {"connector.class": name, "name": "x"})
+        assert "source.cluster.alias" in errors
+        assert "connector.class" not in errors
+    assert ground.worker.rest.validation_errors(CLASS, _full(ground)) == {}
+
+
+@pytest.fixture
+def late_service(stack: LocalStack) -> Iterator[BridgeService]:
+    """A service that has an address but does not run yet."""
+    service = BridgeService(stack.directory, name=unique("late"))
+    yield service
+    service.close()
+
+
+def test_with_the_service_away_local_checks_decide_and_it_is_said_once(
+    ground: Ground, late_service: BridgeService
+) -> None:
+    rest, url = ground.worker.rest, late_service.url
+    away = {**_full(ground), "bridge.url": url}
+    assert rest.validation_errors(CLASS, away) == {}
+    assert list(rest.validation_errors(CLASS, {**away, "dry.run": "perhaps"})) == ["dry.run"]
+    log = ground.worker.process.log.read_text()
+    said = [line for line in log.splitlines() if "could not check the configuration" in line and url in line]
+    assert len(said) == 1, said
+    assert "WARN" in said[0]
+
+
+def test_what_the_service_rejects_later_is_raised_with_its_words(
+    ground: Ground, late_service: BridgeService
+) -> None:
+    """Equal aliases are a rule across keys: the worker alone lets them pass."""
+    rest = ground.worker.rest
+    config = {
+        **ground.config("x"),
+        "bridge.url": late_service.url,
+        "target.cluster.alias": ground.source.name,
+    }
+    with connector(ground.worker, config) as name:
+        late_service.start()
+
+        def failed() -> None:
+            status = rest.status(name)
+            assert status["connector"]["state"] == "FAILED", status
+            assert "must differ from source.cluster.alias" in status["connector"]["trace"]
+            assert [task["state"] for task in status["tasks"]] == ["FAILED"], status
+            assert "must differ from source.cluster.alias" in status["tasks"][0]["trace"]
+
+        eventually(
+            failed, WAIT, what="connector and task fail with the service's words", watched=ground.watched
+        )
+        rest.put(name, {**config, "target.cluster.alias": ground.target.name})
+        rest.wait_running(name)
