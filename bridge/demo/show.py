@@ -58,13 +58,15 @@ class Steps:
 
 
 def table(report: Report) -> Table:
-    shown = Table(title="Where each group resumes on B", title_justify="left", box=SIMPLE_HEAD)
+    shown = Table(
+        title="Where each group resumes on B", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for name in ("group", "partition"):
         shown.add_column(name, no_wrap=True)
     for name in ("committed\non A", "exact\non B", "by\ntimestamp", "by\nstock", "by\nours"):
-        shown.add_column(name, justify="right")
+        shown.add_column(name, justify="right", overflow="fold")
     for name in ("timestamp", "stock", "ours"):
-        shown.add_column(f"re-read\n{name}", justify="right")
+        shown.add_column(f"re-read\n{name}", justify="right", overflow="fold")
     shown.add_column("evidence")
     shown.add_column("first\nrecord")
     resumed = {(each.group, each.place): each.matches for each in report.failover}
