@@ -139,16 +139,16 @@ class Lookups:
         lane: dict[TopicPartition, list[Read]],
         answers: dict[TopicPartition, dict[Need, Answer]],
     ) -> None:
-        alone: set[Read] = set()
+        alone: set[tuple[TopicPartition, Read]] = set()
         while lane:
             wanted: dict[TopicPartition, Read] = {}
             for partition in list(lane):
                 reads = self._drop_known(partition, lane[partition], answers)
                 if not reads:
                     del lane[partition]
-                elif len(wanted) < _PARTITIONS_A_FETCH and not (wanted and reads[0] in alone):
+                elif len(wanted) < _PARTITIONS_A_FETCH and not (wanted and (partition, reads[0]) in alone):
                     wanted[partition] = reads[0]
-                    if reads[0] in alone:
+                    if (partition, reads[0]) in alone:
                         break
             if wanted:
                 await self._fetch(node, wanted, lane, alone, answers)
@@ -169,7 +169,7 @@ class Lookups:
         node: int,
         wanted: dict[TopicPartition, Read],
         lane: dict[TopicPartition, list[Read]],
-        alone: set[Read],
+        alone: set[tuple[TopicPartition, Read]],
         answers: dict[TopicPartition, dict[Need, Answer]],
     ) -> None:
         ids = {self._link.topic_id(partition.topic): partition.topic for partition in wanted}
@@ -212,19 +212,21 @@ class Lookups:
                 while lane[partition] and _covers(found, lane[partition][0].offset):
                     answers[partition][lane[partition].pop(0)] = found
 
-    def _take(self, partition: TopicPartition, read: Read, got: Fetched, alone: set[Read]) -> Window | None:
+    def _take(
+        self, partition: TopicPartition, read: Read, got: Fetched, alone: set[tuple[TopicPartition, Read]]
+    ) -> Window | None:
         """The window that was fetched; None when the read has to be tried again, alone or with more bytes."""
         end = got.last_stable if self._committed_only else got.high_watermark
-        if not got.records and read.offset < end and read not in alone:
+        if not got.records and read.offset < end and (partition, read) not in alone:
             # Nothing, or a first batch larger than was asked for: only the first partition of a request gets that one.
-            alone.add(read)
+            alone.add((partition, read))
             return None
         found = window(got.records, read.offset, end, got.aborted)
         if found is None:
             self._batch_bytes[partition] = min(_MOST_BATCH_BYTES, max(len(got.records), read.max_bytes) * 2)
-            alone.add(read)
+            alone.add((partition, read))
             return None
-        if read in alone:
+        if (partition, read) in alone:
             self._batch_bytes[partition] = max(self._batch_bytes.get(partition, 0), len(got.records))
         self._keep(partition, found, len(got.records))
         return found
