@@ -18,6 +18,7 @@ _FAULTS: dict[int, KafkaFault] = {
     14: KafkaFault.LEADER_MOVED,
     15: KafkaFault.LEADER_MOVED,
     16: KafkaFault.LEADER_MOVED,
+    17: KafkaFault.UNKNOWN_TOPIC,
     22: KafkaFault.GROUP_ACTIVE,
     25: KafkaFault.GROUP_ACTIVE,
     27: KafkaFault.GROUP_ACTIVE,
