@@ -80,7 +80,8 @@ def window(data: bytes, offset: int, log_end: int, aborted: Sequence[tuple[int, 
             aborting.add(heapq.heappop(pending)[1])
         if end == offset and batch.base_offset < start:
             start = batch.base_offset
-        end, epoch = batch.end_offset, batch.leader_epoch
+        epoch = batch.leader_epoch if end == offset or batch.leader_epoch == epoch else -1
+        end = batch.end_offset
         piece = data[batch.start : batch.start + batch.size]
         if batch.attributes & _CONTROL:
             if _is_abort(piece):

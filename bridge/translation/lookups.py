@@ -41,4 +41,4 @@ class Window:
     end: int
     records: Sequence[RecordView]
     epoch: int = -1
-    """Leader epoch of the last batch in the window, -1 when it is empty."""
+    """Leader epoch of every batch in the window, -1 when they differ or there is none."""

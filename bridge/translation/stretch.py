@@ -158,8 +158,14 @@ class Stretch:
             return
         window = yield from self.log.read(self.end)
         self.records += [record for record in window.records if record.offset >= self.end]
+        self._meet(window)
         # A broker that answers with nothing below the bound has nothing there: control records or a compacted tail.
         self.end = max(window.end, self.end + 1)
+
+    def _meet(self, window: Window) -> None:
+        """A commit carries the epoch of the target's batch or none: none, where there are several."""
+        if window.epoch != self.epoch:
+            self.epoch = -1
 
     def backward(self) -> Steps[None]:
         """Reads what lies before the start: one batch, or more where compaction has left nothing."""
@@ -173,6 +179,7 @@ class Stretch:
                 records += [r for r in more.records if end <= r.offset < self.start]
                 end = max(more.end, end + 1)
             self.records[:0] = records
+            self._meet(window)
             self.start = max(self.bounds.start, min(window.start, at))
             if records:
                 return

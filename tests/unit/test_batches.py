@@ -130,10 +130,12 @@ def test_append_time_overrides_the_timestamps_of_records() -> None:
     assert [record.timestamp for record in found.records] == [NOW * 2] * 3
 
 
-def test_the_epoch_is_that_of_the_last_batch() -> None:
-    found = window(batch(10, epoch=5) + batch(13, epoch=9), 10, 100, ())
-    assert found is not None
-    assert found.epoch == 9
+def test_the_epoch_is_that_of_every_batch_or_none() -> None:
+    one = window(batch(10, epoch=5) + batch(13, epoch=5), 10, 100, ())
+    two = window(batch(10, epoch=5) + batch(13, epoch=9), 10, 100, ())
+    assert one is not None
+    assert two is not None
+    assert (one.epoch, two.epoch) == (5, -1)
 
 
 def test_control_records_are_no_data_but_take_their_place() -> None:
