@@ -15,6 +15,7 @@ from bridge.translation.model import RecordView
 
 _MOST_ANCHORS = 128
 _MOST_SAMPLES = 32
+_MOST_OBSERVED = 256
 _STRAYS = 2
 """Neighbouring records stamped too late that count as strays, not as disorder: with one record stamped 2030 taken for
 disorder, no search for a twin would ever end in that partition again. Of records stamped too early one is a stray."""
@@ -43,6 +44,7 @@ class PartitionMemory:
         self.disorder = 0
         self._anchors: list[Anchor] = []
         self._samples: list[tuple[int, int, int]] = []
+        self._observed: set[tuple[int, int]] = set()
 
     def add(self, anchor: Anchor) -> None:
         at = bisect_left(self._anchors, anchor)
@@ -69,6 +71,11 @@ class PartitionMemory:
     def observe(self, records: Sequence[RecordView]) -> None:
         """Learns by how much timestamps of the source go back: within these records, and between them and those
         observed before. Negative ones say nothing of time."""
+        if not records or (window := (records[0].offset, records[-1].offset)) in self._observed:
+            return
+        if len(self._observed) >= _MOST_OBSERVED:
+            self._observed.clear()
+        self._observed.add(window)
         stamps = [record.timestamp for record in records if record.timestamp >= 0]
         if len(stamps) <= _STRAYS:
             return

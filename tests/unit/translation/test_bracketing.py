@@ -74,7 +74,7 @@ def run(kind: Kind, seed: str, seen: Counter[str]) -> None:
     memory = PartitionMemory()
     for _round in range(2):
         caps = caps_of(history)
-        offsets = [history.random.randint(0, history.source.end + 1) for _ in range(6)]
+        offsets = [history.random.randint(0, history.source.end + 1) for _ in range(3)]
         for offset in [*offsets, history.source.end, history.source.start]:
             verdict = translate(history, offset, memory, caps)
             check(history, offset, verdict, f"seed {seed!r}, offset {offset}, {caps}, {verdict}")
@@ -135,7 +135,7 @@ def test_never_skips_and_never_reads_more_than_the_bound(name: str) -> None:
     judged = seen["exact"] + seen["bounded"] + seen["pending"]
     print(name, dict(seen), f"{seen['exact'] / judged:.4f}")
     assert seen["exact"] > 0
-    assert seen["aligned"] > HISTORIES / 4
+    assert seen["aligned"] > HISTORIES / 10
 
 
 @pytest.mark.parametrize("name", ["plain", "out_of_order"])
