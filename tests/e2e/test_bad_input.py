@@ -1,0 +1,312 @@
+"""What is wrong is named, by whoever can know it; nothing else stops, nothing is half written, no secret is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from bridge.local import Broker, ConnectFailed, LocalStack, Security
+from bridge.local.ports import ReservedPort
+from tests.e2e.ground import CLASS, SHIFT, WAIT, Ground, exactly
+from tests.support import allow, commit, connector, eventually, unique
+
+USER, PASSWORD, WRONG_PASSWORD = "alice", "wonderland-5521", "looking-glass-7743"
+MEGABYTES = 10 << 20
+
+
+@pytest.fixture(scope="module")
+def secured(stack: LocalStack) -> Iterator[Broker]:
+    """A broker that wants a login and ACLs; tests themselves come by its plain listener and may do everything."""
+    broker = stack.broker("secured", security=Security(users={USER: PASSWORD}, authorizer=True))
+    allow(broker.bootstrap, f"User:{USER}", "*", "READ", "GROUP")
+    yield broker
+    broker.stop()
+
+
+def _login(side: str, broker: Broker, password: str) -> dict[str, str]:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        f"{side}.cluster.bootstrap.servers": broker.address("SASL_PLAINTEXT"),
+        f"{side}.cluster.security.protocol": "SASL_PLAINTEXT",
+        f"{side}.cluster.sasl.mechanism": "PLAIN",
+        f"{side}.cluster.sasl.jaas.config": f'{module} required username="{USER}" password="{password}";',
+    }
+
+
+def _no_secret_in_logs(ground: Ground) -> None:
+    for process in (ground.worker.process, ground.process.process):
+        log = process.log.read_text()
+        assert len(log) > 1000
+        for secret in (PASSWORD, WRONG_PASSWORD):
+            assert secret not in log, f"the log of {process.name} tells a password"
+
+
+# -- clusters ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_an_unreachable_cluster_is_named_and_no_task_fails(ground: Ground, side: str) -> None:
+    topic, group = ground.topic(), unique("unreachable")
+    commit(ground.source.bootstrap, group, {(topic, 0): 40})
+    port = ReservedPort()
+    config = ground.config(exactly(group)) | {f"{side}.cluster.bootstrap.servers": port.address}
+    with closing(_Releasing(port)), connector(ground.worker, config) as name:
+
+        def said() -> None:
+            status = ground.service.status(name)
+            assert port.address.rpartition(":")[2] in " ".join(status["errors"]), status
+            assert side in " ".join(status["errors"]), status
+            assert (status["state"], status["failure"]) != ("failed", None)
+            health = ground.service.health()
+            assert health["status"] == "degraded", health
+            waiting = httpx.get(f"{ground.service.url}/health/ready", timeout=10)
+            assert waiting.status_code == httpx.codes.SERVICE_UNAVAILABLE
+            assert f"{name}: {side} cluster" in waiting.json()["waiting_for"]
+            if side == "target":
+                report = ground.service.report(group)
+                assert (report["reason"], report["ready"]) == ("target_unreachable", False), report
+
+        eventually(said, WAIT, what=f"health says that the {side} can't be reached", watched=ground.watched)
+        status = ground.worker.rest.status(name)
+        assert [status["connector"]["state"], *(task["state"] for task in status["tasks"])] == ["RUNNING"] * 2
+        # Mended by its configuration, without a restart of anything.
+        ground.worker.rest.put(name, ground.config(exactly(group)))
+        ground.wait_there(group, {(topic, 0): 40 + SHIFT})
+        eventually(lambda: ground.service.status(name)["errors"] == [], WAIT, what="the error is over")
+
+
+class _Releasing:
+    def __init__(self, port: ReservedPort) -> None:
+        self.close = port.release
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
+    ground: Ground, secured: Broker, side: str
+) -> None:
+    mine = replace(ground, **{side: secured})
+    topic, group = mine.topic(), unique("login")
+    for name in (topic, mine.remote(topic)):
+        allow(secured.bootstrap, f"User:{USER}", name, "READ")
+    commit(mine.source.bootstrap, group, {(topic, 0): 40})
+    wrong = mine.config(exactly(group)) | _login(side, secured, WRONG_PASSWORD)
+    with connector(mine.worker, wrong) as name:
+
+        def failed() -> str:
+            (task,) = mine.worker.rest.status(name)["tasks"]
+            assert task["state"] == "FAILED", task
+            return str(task["trace"])
+
+        trace = eventually(failed, 60, what="the task fails", watched=mine.watched)
+        assert "uthentication" in trace
+        assert side in trace
+        status = mine.service.status(name)
+        assert status["state"] == "failed"
+        assert "uthentication" in status["failure"]
+        assert mine.there(group) == {}
+        right = mine.config(exactly(group)) | _login(side, secured, PASSWORD)
+        mine.worker.rest.put(name, right)
+        mine.wait_there(group, {(topic, 0): 40 + SHIFT})
+        mine.worker.rest.wait_running(name)
+        assert mine.service.status(name)["failure"] is None
+        for answer in (
+            mine.service.health(),
+            mine.service.report(group),
+            mine.worker.rest.status(name),
+            trace,
+        ):
+            assert PASSWORD not in str(answer)
+            assert WRONG_PASSWORD not in str(answer)
+    _no_secret_in_logs(mine)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_one_topic_without_an_acl_does_not_hold_up_the_others(
+    ground: Ground, secured: Broker, side: str
+) -> None:
+    mine = replace(ground, **{side: secured})
+    closed, described, open_ = mine.topic(), mine.topic(), mine.topic()
+    name_there = (lambda topic: topic) if side == "source" else mine.remote
+    allow(secured.bootstrap, f"User:{USER}", name_there(described), "DESCRIBE")
+    allow(secured.bootstrap, f"User:{USER}", name_there(open_), "READ")
+    both, alone = unique("acl"), unique("acl")
+    commit(mine.source.bootstrap, both, {(topic, 0): 40 for topic in (closed, described, open_)})
+    commit(mine.source.bootstrap, alone, {(open_, 0): 60})
+    config = mine.config(f"{exactly(both)}|{exactly(alone)}") | _login(side, secured, PASSWORD)
+    with connector(mine.worker, config) as name:
+        mine.wait_there(alone, {(open_, 0): 60 + SHIFT})
+        mine.wait_there(both, {(open_, 0): 40 + SHIFT})
+        visible = [described] if side == "source" else [closed, described]
+        for topic in visible:
+            row = mine.wait_reason(both, topic, f"{side}_not_authorized")
+            assert "uthoriz" in row["detail"]["said"], row
+        if side == "source":
+            # Offsets of a topic that may not even be described are not shown by the broker: there is nothing to tell.
+            assert closed not in [row["topic"] for row in mine.service.report(both)["partitions"]]
+        assert mine.service.partition(both, open_)["verdict"] == "exact"
+        assert not mine.service.report(both)["ready"]
+        assert mine.service.report(alone)["ready"]
+        mine.worker.rest.wait_running(name)
+        allow(secured.bootstrap, f"User:{USER}", name_there(described), "READ")
+        mine.wait_there(both, {(open_, 0): 40 + SHIFT, (described, 0): 40 + SHIFT})
+    _no_secret_in_logs(mine)
+
+
+def test_a_topic_that_does_not_exist_selects_nothing_and_stops_nothing(ground: Ground) -> None:
+    topic, group = ground.topic(), unique("unknown")
+    nowhere = unique("nowhere")
+    commit(ground.source.bootstrap, group, {(topic, 0): 40})
+    with ground.connector(exactly(group), topics=f"{nowhere},{topic}") as name:
+        ground.wait_there(group, {(topic, 0): 40 + SHIFT})
+        ground.worker.rest.put(name, ground.config(exactly(group), topics=nowhere))
+
+        def nothing() -> None:
+            status = ground.service.status(name)
+            assert (status["state"], status["groups"], status["errors"]) == ("running", 0, []), status
+
+        eventually(nothing, WAIT, what="no group has offsets of the topics", watched=ground.watched)
+        ground.worker.rest.wait_running(name)
+
+
+def test_a_copy_that_does_not_exist_is_a_reason(ground: Ground) -> None:
+    """The same filter as the mirror's, but the mirror has not made the topic yet."""
+    topic, group = ground.topic(), unique("nocopy")
+    commit(ground.source.bootstrap, group, {(topic, 0): 40})
+    with ground.connector(exactly(group), source_cluster_alias="other") as name:
+        ground.wait_reason(group, topic, "target_topic_missing")
+        ground.wait_rounds(name)
+        assert ground.there(group) == {}
+
+
+# -- configurations ------------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[dict[str, str], str, str]] = {
+    "regex": ({"groups": "orders-["}, "groups", "orders-["),
+    "regex of topics": ({"topics.exclude": "*"}, "topics.exclude", "*"),
+    "separator in an alias": ({"target.cluster.alias": "b.c"}, "target.cluster.alias", "separator"),
+    "other separator": (
+        {"replication.policy.separator": "-", "source.cluster.alias": "a-b"},
+        "source.cluster.alias",
+        "separator '-'",
+    ),
+    "equal aliases": (
+        {"target.cluster.alias": "A", "source.cluster.alias": "A"},
+        "target.cluster.alias",
+        "must differ",
+    ),
+    "negative sync interval": (
+        {"sync.group.offsets.interval.seconds": "-5"},
+        "sync.group.offsets.interval.seconds",
+        "at least 1",
+    ),
+    "negative refresh interval": (
+        {"refresh.groups.interval.seconds": "-5"},
+        "refresh.groups.interval.seconds",
+        "at least 1",
+    ),
+    "negative timeout": ({"admin.timeout.ms": "-1"}, "admin.timeout.ms", "at least 1"),
+    "empty groups": ({"groups": ""}, "groups", "empty"),
+    "empty topics": ({"topics": " "}, "topics", "empty"),
+    "no tasks": ({"tasks.max": "0"}, "tasks.max", "at least 1"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_put_that_is_refused_names_the_key_and_leaves_nothing_behind(ground: Ground, case: str) -> None:
+    changes, key, words = REFUSED[case]
+    name = unique("refused")
+    with pytest.raises(ConnectFailed) as refused:
+        ground.worker.rest.put(name, {**ground.config("x"), **changes})
+    assert refused.value.status == httpx.codes.BAD_REQUEST
+    assert key in str(refused.value)
+    assert words in str(refused.value)
+    errors = ground.worker.rest.validation_errors(CLASS, {**ground.config("x"), "name": name, **changes})
+    assert list(errors) == [key]
+    assert name not in ground.worker.rest.connectors()
+    assert httpx.get(f"{ground.service.url}/v1/connectors/{name}/status").status_code == httpx.codes.NOT_FOUND
+
+
+def test_a_refused_change_leaves_the_running_connector_as_it_was(ground: Ground) -> None:
+    topic, group = ground.topic(), unique("kept")
+    commit(ground.source.bootstrap, group, {(topic, 0): 40})
+    with ground.connector(exactly(group)) as name:
+        ground.wait_there(group, {(topic, 0): 40 + SHIFT})
+        before, sessions = ground.worker.rest.config(name), ground.service.sessions(name)
+        with pytest.raises(ConnectFailed, match="groups"):
+            ground.worker.rest.put(name, ground.config("("))
+        assert ground.worker.rest.config(name) == before
+        commit(ground.source.bootstrap, group, {(topic, 0): 50})
+        ground.wait_there(group, {(topic, 0): 50 + SHIFT})
+        assert ground.service.sessions(name) == sessions
+
+
+def test_a_token_that_is_refused_is_told_under_its_key(ground: Ground, stack: LocalStack) -> None:
+    token = "open-sesame-4711"
+    guarded = stack.service(unique("guarded"), environment={"MIRROR_BRIDGE_AUTH_TOKEN": token})
+    mine, name = replace(ground, process=guarded), unique("token")
+    for given in ({}, {"bridge.auth.token": WRONG_PASSWORD}):
+        errors = mine.worker.rest.validation_errors(CLASS, {**mine.config("x"), "name": name, **given})
+        assert list(errors) == ["bridge.auth.token"], errors
+        assert WRONG_PASSWORD not in str(errors)
+        with pytest.raises(ConnectFailed, match=r"bridge\.auth\.token"):
+            mine.worker.rest.put(name, {**mine.config("x"), **given})
+    right = {**mine.config("x"), "name": name, "bridge.auth.token": token}
+    assert mine.worker.rest.validation_errors(CLASS, right) == {}
+    _no_secret_in_logs(mine)
+    assert token not in ground.worker.process.log.read_text()
+    guarded.close()
+
+
+# -- the service's own door ----------------------------------------------------------------------------------------
+
+BODIES: dict[str, tuple[bytes, int, str]] = {
+    "10 MB": (
+        b'{"session": "' + b"x" * MEGABYTES + b'"}',
+        httpx.codes.REQUEST_ENTITY_TOO_LARGE,
+        "max_body_bytes",
+    ),
+    "cut off": (b'{"session": "1795230000123-x", "kind":', httpx.codes.UNPROCESSABLE_ENTITY, "JSON"),
+    "no JSON": (b"<config/>", httpx.codes.UNPROCESSABLE_ENTITY, "JSON"),
+    "empty": (b"", httpx.codes.UNPROCESSABLE_ENTITY, "JSON"),
+    "a list": (b"[1, 2]", httpx.codes.UNPROCESSABLE_ENTITY, "object"),
+    "half of it": (b'{"session": "1795230000123-x"}', httpx.codes.UNPROCESSABLE_ENTITY, "config"),
+    "bad session": (
+        b'{"session": "yesterday", "kind": "group_offset", "config": {}}',
+        httpx.codes.UNPROCESSABLE_ENTITY,
+        "session",
+    ),
+    "no UTF-8": (b'{"session": "\xff\xfe"}', httpx.codes.UNPROCESSABLE_ENTITY, "UTF-8"),
+    "bad config": (
+        b'{"session": "1795230000123-x", "kind": "group_offset", "config": {"groups": "("}}',
+        httpx.codes.BAD_REQUEST,
+        "source.cluster.bootstrap.servers",
+    ),
+    "unknown kind": (
+        b'{"session": "1795230000123-x", "kind": "teapot", "config": {}}',
+        httpx.codes.NOT_FOUND,
+        "teapot",
+    ),
+}
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["whole", "chunked"])
+@pytest.mark.parametrize("case", BODIES)
+def test_a_bad_body_is_refused_with_the_one_error_body(ground: Ground, case: str, chunked: bool) -> None:
+    body, status, words = BODIES[case]
+    name = unique("bad")
+    pieces = (body[at : at + 65536] for at in range(0, len(body), 65536))
+    url = f"{ground.service.url}/v1/connectors/{name}"
+    answer = httpx.put(
+        url, content=pieces if chunked else body, headers={"content-type": "application/json"}, timeout=30
+    )
+    assert answer.status_code == status, answer.text[:500]
+    told = answer.json()
+    assert told["error_code"]
+    assert words.lower() in answer.text.lower(), told
+    assert len(answer.text) < 5000, "what was sent is not echoed"
+    assert httpx.get(f"{url}/status").status_code == httpx.codes.NOT_FOUND, "nothing is half written"
+    assert ground.service.get("/health/live") == {"status": "ok"}
