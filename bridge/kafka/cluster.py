@@ -105,7 +105,36 @@ class KafkaCluster:
         return found
 
     async def group_states(self, groups: Sequence[str]) -> dict[str, GroupState]:
-        return await self._admin.group_states(groups)
+        states = dict.fromkeys(groups, GroupState.UNKNOWN)
+        again = await self._describe(groups, states)
+        if again:
+            self._link.forget_coordinators(again)
+            await self._describe(again, states)
+        return states
+
+    async def _describe(self, groups: Sequence[str], states: dict[str, GroupState]) -> list[str]:
+        """Puts in the states that are told; answers the groups that another coordinator may know of."""
+        try:
+            nodes, errors = await self._link.coordinators(groups)
+        except KafkaFailure:
+            return []
+        again = [group for group, code in errors.items() if code in _COORDINATOR_MOVED]
+        for node, kept in nodes.items():
+            for at in range(0, len(kept), _GROUPS_A_FETCH):
+                some = kept[at : at + _GROUPS_A_FETCH]
+                try:
+                    answer = await self._link.send(
+                        node, group_requests.describe_groups(some), "describe groups"
+                    )
+                except KafkaFailure:
+                    self._link.forget_coordinators(some)
+                    continue
+                for group, (code, state) in group_requests.read_described_groups(answer).items():
+                    if code in _COORDINATOR_MOVED:
+                        again.append(group)
+                    elif code == 0:
+                        states[group] = GroupState.NOT_FOUND if state is GroupState.DEAD else state
+        return again
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicInfo | KafkaFailure]:
         found: dict[str, TopicInfo | KafkaFailure] = {}

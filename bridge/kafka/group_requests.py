@@ -39,6 +39,39 @@ def group_state(name: str) -> GroupState:
     return GroupState(upper) if upper in GroupState.__members__ else GroupState.UNKNOWN
 
 
+def describe_groups(groups: Sequence[str]) -> Call:
+    """DescribeGroups v5: the state of groups now. One that does not exist, or is of a newer type, is `Dead`."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.array(len(groups))
+        for group in groups:
+            writer.string(group)
+        writer.int8(0)
+        writer.tags()
+
+    return Call(15, range(5, 6), 5, write)
+
+
+def read_described_groups(answer: Reader) -> dict[str, tuple[int, GroupState]]:
+    """Group → (error, state)."""
+    answer.skip(4)
+    found = {}
+    for _ in answer.array():
+        error, group, state = answer.int16(), answer.string(), answer.string()
+        answer.string()
+        answer.string()
+        for _ in answer.array():  # members
+            for _ in range(4):
+                answer.string()
+            answer.blob()
+            answer.blob()
+            answer.tags()
+        answer.skip(4)
+        answer.tags()
+        found[group] = (error, group_state(state))
+    return found
+
+
 def find_coordinators(groups: Sequence[str]) -> Call:
     """FindCoordinator v4: the brokers that keep these groups, many in one request (KIP-699)."""
 

@@ -74,6 +74,14 @@ public class KafkaMessages {
             if (version >= 5) { one.setGroupType("Classic"); two.setGroupType("Share"); }
             print("list-groups-answer", version, new ListGroupsResponseData().setThrottleTimeMs(1).setErrorCode((short) 0).setGroups(List.of(one, two)));
         }
+        print("describe-groups", 5, new DescribeGroupsRequestData().setGroups(List.of("g", "größe")));
+        print("describe-groups-answer", 5, new DescribeGroupsResponseData().setThrottleTimeMs(1).setGroups(List.of(
+            new DescribeGroupsResponseData.DescribedGroup().setGroupId("g").setGroupState("CompletingRebalance").setProtocolType("consumer").setProtocolData("range")
+                .setMembers(List.of(
+                    new DescribeGroupsResponseData.DescribedGroupMember().setMemberId("m").setClientId("c").setClientHost("h").setMemberMetadata(new byte[] {1, 2}).setMemberAssignment(new byte[] {3}),
+                    new DescribeGroupsResponseData.DescribedGroupMember().setMemberId("n").setGroupInstanceId("static").setClientId("c").setClientHost("h"))),
+            new DescribeGroupsResponseData.DescribedGroup().setGroupId("größe").setErrorCode((short) 16),
+            new DescribeGroupsResponseData.DescribedGroup().setGroupId("none").setGroupState("Dead"))));
         print("find-coordinators", 4, new FindCoordinatorRequestData().setKeyType((byte) 0).setCoordinatorKeys(List.of("g", "größe")));
         print("find-coordinators-answer", 4, new FindCoordinatorResponseData().setThrottleTimeMs(1).setCoordinators(List.of(
             new FindCoordinatorResponseData.Coordinator().setKey("g").setNodeId(3).setHost("h").setPort(9),

@@ -99,6 +99,16 @@ def test_group_states_of_the_wire_and_of_the_future() -> None:
     ]
 
 
+def test_describe_groups() -> None:
+    assert encoded(group_requests.describe_groups(["g", "größe"]), 5) == MESSAGES["describe-groups", 5]
+    reader = answer("describe-groups-answer", 5, flexible=True)
+    assert group_requests.read_described_groups(reader) == {
+        "g": (0, GroupState.COMPLETING_REBALANCE),
+        "größe": (16, GroupState.UNKNOWN),
+        "none": (0, GroupState.DEAD),
+    }
+
+
 def test_find_coordinators() -> None:
     assert encoded(group_requests.find_coordinators(["g", "größe"]), 4) == MESSAGES["find-coordinators", 4]
     reader = answer("find-coordinators-answer", 4, flexible=True)
