@@ -152,16 +152,19 @@ class Copies:
         last = yield from tail.last_before(self.target.end)
         if last is None:
             return None
-        original = yield from self._original_of(last)
+        original, earlier = yield from self._original_of(last)
         if original is None or original.offset >= offset:
             return None
         if (yield from twins.first_at_or_after(near, offset, original, self.memory)) is not None:
             return None
         anchor = yield from self.lowest(original, last.offset)
-        return None if anchor is None else self._unsure(anchor, offset)
+        if anchor is None:
+            return None
+        return Found(anchor, original.offset + 1) if earlier is Earlier.NO else self._unsure(anchor, offset)
 
-    def _original_of(self, copy: RecordView) -> Steps[RecordView | None]:
-        """The first record of the source with the content of `copy`: at a guess, or by time."""
+    def _original_of(self, copy: RecordView) -> Steps[tuple[RecordView | None, Earlier]]:
+        """The first record of the source with the content of `copy`, at a guess or by time; and whether one may have
+        stood before it."""
         for delta in self.memory.deltas(copy.offset) or [0]:
             guess = copy.offset - delta
             if self.source.start <= guess < self.source.end:
@@ -169,15 +172,17 @@ class Copies:
                 original = stretch.at(guess)
                 if original is not None and same(original, copy):
                     earlier = yield from twins.earlier(stretch, guess, copy, self.memory)
-                    return None if earlier is Earlier.YES else original
+                    return (None if earlier is Earlier.YES else original), earlier
         first = (yield from self._source.first_at_time(copy.timestamp)) if copy.timestamp >= 0 else None
         if first is None:
-            return None
-        original = None
+            return None, Earlier.NO
+        original, earlier = None, Earlier.EXPIRED
         with self.budget.part():
             stretch = yield from self._source.open(first)
             original = yield from twins.first_at_or_after(stretch, first, copy, self.memory)
-        return original
+            if original is not None:
+                earlier = yield from twins.earlier(stretch, original.offset, copy, self.memory)
+        return original, earlier
 
     def seek_low(self) -> Steps[None]:
         """The first record of the target and its original: its delta is the first guess for all others. Where the
@@ -185,13 +190,13 @@ class Copies:
         log = yield from self.open_target(self.target.start)
         yield from log.first_from(self.target.start)
         for copy in log.records[: twins.BLOCK]:
-            original = yield from self._original_of(copy)
+            original, _ = yield from self._original_of(copy)
             if original is None:
                 continue
             self.memory.low = Anchor(original.offset, copy.offset)
             first = log.records[0]
             if copy is not first:  # it had no usable timestamp, perhaps; now there is a delta to guess by
-                original = yield from self._original_of(first)
+                original, _ = yield from self._original_of(first)
                 if original is not None:
                     self.memory.low = Anchor(original.offset, first.offset)
             return

@@ -1,24 +1,11 @@
-"""Random histories of a mirrored partition, with the truth kept beside them: the brute-force model of both logs.
-
-Every target record knows the source offset that it is a copy of (None: a foreign writer's). Logs answer reads like a
-broker: whole batches, from the one that holds the offset asked for, at least one and about `max_bytes` of them.
-"""
+"""Random histories of a mirrored partition, with the truth kept beside them: the brute-force model of both logs."""
 
 from __future__ import annotations
 
 import random
-from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import groupby
-from typing import NamedTuple
 
-from bridge.translation.lookups import FindTime, Need, Read, Window
-from bridge.translation.model import Side
-from bridge.translation.stretch import LogBounds
-
-RECORD_BYTES = 100
-ACTIVE = 12
-"""Records at the end of a log that its cleaner leaves alone: the active segment."""
+from tests.unit.translation.logs import Partition, Row
 
 
 @dataclass(frozen=True)
@@ -47,83 +34,13 @@ class Kind:
     identical_burst: bool = False
 
 
-class Row(NamedTuple):
-    """A record in a log; `origin` on the target: the source offset it is a copy of."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
-    origin: int | None = None
-    control: bool = False
-    aborted: bool = False
-    batch: int = 0
-
-
-class Log:
-    """One side's log as its broker holds it now. Views of it are kept until it changes."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.start = self.end = self.batches = 0
-        self.cleaned = 0
-        """The cleaner and retention have been at work below."""
-        self._data: dict[bool, list[Row]] = {}
-        self._batches: list[list[Row]] | None = None
-
-    def append(self, rows: list[Row]) -> None:
-        self.batches += 1
-        for row in rows:
-            self.rows.append(row._replace(offset=self.end, batch=self.batches))
-            self.end += 1
-        self._changed()
-
-    def retain_from(self, start: int) -> None:
-        self.start = max(self.start, min(start, self.end))
-        self.cleaned = max(self.cleaned, self.start)
-        self.rows = [row for row in self.rows if row.offset >= self.start]
-        self._changed()
-
-    def compact(self, clean_end: int) -> None:
-        """Drops every keyed record below `clean_end` that has a later one with its key below it."""
-        clean_end = min(clean_end, self.end - ACTIVE)
-        self.cleaned = max(self.cleaned, clean_end)
-        newest = {row.key: row.offset for row in self.rows if row.offset < clean_end and not row.control}
-        self.rows = [
-            row
-            for row in self.rows
-            if row.offset >= clean_end or row.control or row.key is None or newest[row.key] == row.offset
-        ]
-        self._changed()
-
-    def _changed(self) -> None:
-        self._data, self._batches = {}, None
-
-    def data(self, committed_only: bool) -> list[Row]:
-        if committed_only not in self._data:
-            self._data[committed_only] = [
-                row for row in self.rows if not row.control and not (committed_only and row.aborted)
-            ]
-        return self._data[committed_only]
-
-    def batched(self) -> list[list[Row]]:
-        """The rows batch by batch; a batch that compaction has emptied is gone."""
-        if self._batches is None:
-            self._batches = [list(rows) for _, rows in groupby(self.rows, key=lambda row: row.batch)]
-        return self._batches
-
-    def bounds(self) -> LogBounds:
-        return LogBounds(self.start, self.end)
-
-
-class History:
+class History(Partition):
     """A partition on both sides, and the mirror between them, driven by one seeded random source."""
 
     def __init__(self, kind: Kind, seed: str) -> None:
+        super().__init__(committed_only=kind.mirror_committed and kind.told)
         self.kind = kind
         self.random = random.Random(seed)
-        self.source, self.target = Log(), Log()
         self.position = 0
         self.reached = 0
         """The furthest position of the mirror ever: that it may go back and copy again nobody can foresee."""
@@ -135,8 +52,6 @@ class History:
         """While the mirror copies again: the place from where on the target holds what it copied there before."""
         self.clock = 1_000
         self.serial = 0
-        self.reads = 0
-        self.times = 0
         if kind.latest and self.random.random() < 0.8:
             for _ in range(self.random.randint(1, 6)):
                 self.produce()
@@ -176,7 +91,9 @@ class History:
         stand there until the mirror has come as far as it was."""
         position = max(self.source.start, self.began, position)
         while position < self.position:
-            whole_from = min((place for origin, place in self.places.items() if origin >= position), default=None)
+            whole_from = min(
+                (place for origin, place in self.places.items() if origin >= position), default=None
+            )
             if whole_from is None or whole_from >= self.target.cleaned:
                 break
             position += 1
@@ -194,7 +111,9 @@ class History:
         rows = [self.record() for _ in range(self.random.randint(1, 6))]
         if kind.twins and self.random.random() < 0.5:
             recent = (self.source.data(False)[-4:] + rows)[-6:]
-            rows.insert(self.random.randint(0, min(2, len(rows))), self.random.choice(recent)._replace(offset=0))
+            rows.insert(
+                self.random.randint(0, min(2, len(rows))), self.random.choice(recent)._replace(offset=0)
+            )
         if kind.identical_burst and self.random.random() < 0.3:
             rows += [rows[-1]] * self.random.randint(1, 5)
         aborted = kind.aborts and self.random.random() < 0.3
@@ -258,40 +177,6 @@ class History:
             self.copied_again[row.origin] = place
         self.target.append(rows)
 
-    # -- what translation asks --------------------------------------------------------------------------------------
-
-    @property
-    def committed_only(self) -> bool:
-        return self.kind.mirror_committed and self.kind.told
-
-    def answer(self, need: Need) -> Window | int | None:
-        log = self.source if need.side is Side.SOURCE else self.target
-        committed_only = self.committed_only if need.side is Side.SOURCE else True
-        if isinstance(need, FindTime):
-            assert need.timestamp >= 0
-            self.times += 1
-            found = (row.offset for row in log.data(committed_only) if row.timestamp >= need.timestamp)
-            return next(found, None)
-        return self.read(log, need, committed_only)
-
-    def read(self, log: Log, need: Read, committed_only: bool) -> Window:
-        assert log.start <= need.offset <= log.end, f"out of range: {need} in [{log.start}, {log.end}]"
-        self.reads += 1
-        batches = log.batched()
-        rows: list[Row] = []
-        size = 0
-        cut = log.end
-        for batch in batches[bisect_left(batches, need.offset, key=lambda batch: batch[-1].offset) :]:
-            if rows and size + len(batch) * RECORD_BYTES > need.max_bytes:
-                cut = batch[0].offset
-                break
-            rows += batch
-            size += len(batch) * RECORD_BYTES
-        data = [r for r in rows if not r.control and not (committed_only and r.aborted)]
-        # What follows the last batch returned is known only up to its last offset, as with a broker.
-        end = rows[-1].offset + 1 if rows and cut < log.end else (rows[-1].offset + 1 if rows else log.end)
-        return Window(min(need.offset, rows[0].offset) if rows else need.offset, end, data)
-
     # -- the truth ----------------------------------------------------------------------------------------------------
 
     def visible(self) -> list[Row]:
@@ -313,11 +198,13 @@ class History:
         return sorted(held - ahead)
 
     def reread(self, offset: int, answer: int) -> int:
-        """Records that a reader from `answer` reads although a group committed at `offset` had processed them (or
-        that are no copies), before its first unprocessed one; those still to be mirrored for the first time included."""
+        """Records that a reader from `answer` reads before its first unprocessed one: those that a group committed at
+        `offset` had processed, and those that are no copies; what is still to be mirrored first included."""
         first = self.first_unprocessed(offset, answer)
         if first is not None:
             return sum(answer <= row.offset < first for row in self.visible())
         held = sum(row.offset >= answer for row in self.visible())
-        to_come = sum(self.reached <= row.offset < offset for row in self.source.data(self.kind.mirror_committed))
+        to_come = sum(
+            self.reached <= row.offset < offset for row in self.source.data(self.kind.mirror_committed)
+        )
         return held + to_come

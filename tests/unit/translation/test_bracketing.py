@@ -6,12 +6,13 @@ import os
 from collections import Counter
 
 import pytest
-from tests.unit.translation.history import History, Kind, Row
 
 from bridge.translation.bracketing import bracket
 from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import Judgement, Verdict
 from bridge.translation.stretch import Caps
+from tests.unit.translation.history import History, Kind
+from tests.unit.translation.logs import Row
 
 HISTORIES = int(os.environ.get("MIRROR_BRIDGE_HISTORIES", "2000"))
 
@@ -53,14 +54,7 @@ KINDS: dict[str, Kind] = {
 
 def translate(history: History, offset: int, memory: PartitionMemory, caps: Caps) -> Verdict:
     steps = bracket(offset, history.source.bounds(), history.target.bounds(), memory, caps)
-    try:
-        need = next(steps)
-        while True:
-            need = steps.send(history.answer(need))
-    except StopIteration as stop:
-        verdict = stop.value
-        assert isinstance(verdict, Verdict)
-        return verdict
+    return history.translate(steps)
 
 
 def caps_of(history: History) -> Caps:
@@ -80,7 +74,9 @@ def run(kind: Kind, seed: str, seen: Counter[str]) -> None:
             check(history, offset, verdict, f"seed {seed!r}, offset {offset}, {caps}, {verdict}")
             seen[verdict.judgement] += 1
             if caps.search_bytes >= 1000 * caps.read_bytes and aligned(history, offset):
-                assert verdict.judgement is Judgement.EXACT, f"aligned but not exact: seed {seed!r}, {offset}, {verdict}"
+                assert verdict.judgement is Judgement.EXACT, (
+                    f"aligned but not exact: seed {seed!r}, {offset}, {verdict}"
+                )
                 seen["aligned"] += 1
         for _ in range(3):
             history.step()
@@ -94,7 +90,9 @@ def check(history: History, offset: int, verdict: Verdict, note: str) -> None:
     assert verdict.offset is not None, note
     assert verdict.bound is not None, note
     assert history.target.start <= verdict.offset <= history.target.end, note
-    assert not history.skipped(offset, verdict.offset), f"R1: skips {history.skipped(offset, verdict.offset)}: {note}"
+    assert not history.skipped(offset, verdict.offset), (
+        f"R1: skips {history.skipped(offset, verdict.offset)}: {note}"
+    )
     if not history.kind.duplicates:
         first = history.first_unprocessed(offset)
         assert first is None or verdict.offset <= first, f"R1: past {first}: {note}"
