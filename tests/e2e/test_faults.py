@@ -134,8 +134,11 @@ class Watch:
         url = f"{self._ground.worker.url}/connectors/{self._name}/status"
         while not self._ended.wait(0.2):
             with suppress(httpx.HTTPError):  # the worker is gone at times
-                status = httpx.get(url, timeout=5.0).json()
-                parts = [part for part in (status.get("connector"), *status.get("tasks", ())) if part]
+                answer = httpx.get(url, timeout=5.0)
+                if answer.status_code != httpx.codes.OK:  # it is starting, and knows nothing yet
+                    continue
+                status = answer.json()
+                parts = (status["connector"], *status["tasks"])
                 self.wrong += [f"{part}" for part in parts if part["state"] == "FAILED"]
                 self.statuses += 1
 
@@ -251,7 +254,9 @@ def _current(
     def caught_up() -> None:
         for group, offset in expected.items():
             stands = there[group].committed()
-            assert min(stands) >= offset + SHIFT, f"{group} stands at {stands}, committed {offset}"
+            assert min(stands) >= offset + SHIFT, (
+                f"{group} stands at {stands}, committed {offset}; {ground.service.health()}"
+            )
 
     eventually(caught_up, timeout, what=f"every group is current {what}", watched=ground.watched)
     return time.monotonic() - began
