@@ -154,6 +154,12 @@ class Broker:
         }
 
     def _format(self) -> list[str]:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        options = ["format", "-t", cluster_id, "-c", str(self._config), *self.security.format_options()]
+        options = ["format", "-t", _cluster_id(), "-c", str(self._config), *self.security.format_options()]
         return self._jars.command("kafka.tools.StorageTool", *options, heap="64m")
+
+
+def _cluster_id() -> str:
+    """As Kafka makes its own: one that begins with a dash would be taken for an option, one time in 64."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
