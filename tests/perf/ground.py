@@ -185,7 +185,7 @@ class DirectTasks:
 
     def __init__(self, url: str, name: str, config: Mapping[str, str], tasks: int = 1) -> None:
         self.session = f"{int(time.time() * 1000):013d}-bench"
-        self._path, self._tasks = f"/v1/connectors/{name}", tasks
+        self.path, self._tasks = f"/v1/connectors/{name}", tasks
         self._http = httpx.Client(base_url=url, timeout=30.0)
         body = {
             "session": self.session,
@@ -195,11 +195,11 @@ class DirectTasks:
             "config": {**config, "name": name, "bridge.task.lease.ms": "3600000"},
         }
         for index in range(tasks):
-            answer = self._http.put(f"{self._path}/tasks/{index}", json=body)
+            answer = self._http.put(f"{self.path}/tasks/{index}", json=body)
             assert answer.is_success, answer.text
 
     def status(self) -> ConnectorStatus:
-        answer = self._http.get(f"{self._path}/status").raise_for_status()
+        answer = self._http.get(f"{self.path}/status").raise_for_status()
         return ConnectorStatus.model_validate_json(answer.content)
 
     def __enter__(self) -> Self:
@@ -207,7 +207,7 @@ class DirectTasks:
 
     def __exit__(self, *_: object) -> None:
         for index in range(self._tasks):
-            self._http.request("DELETE", f"{self._path}/tasks/{index}", json={"session": self.session})
+            self._http.request("DELETE", f"{self.path}/tasks/{index}", json={"session": self.session})
         self._http.close()
 
 

@@ -24,7 +24,7 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import httpx
@@ -53,13 +53,14 @@ from tests.support import connector
 
 PARTITIONS, RECORDS = 10, 30_000
 SIZES = (1_000, 10_000)
-MOVES, PROBES = 5, 5
+MOVES, PROBES = 5, 3
 SYNC_SECONDS, REFRESH_SECONDS = 1, 5
 QUIET_SECONDS = 20.0
-WITHIN = 900.0
+WITHIN = 400.0
 
-OLD, NEW = (1, 10_000), (27_000, 30_000)
-"""Where groups stand first and where they move to: so far ahead that stock's answer rises too, rounded as it is."""
+OLD, NEW = (5_000, 10_000), (27_000, 30_000)
+"""Where groups stand first and where they move to. Not before the oldest offset sync: stock would have no answer there;
+and then so far ahead that its answer rises, rounded as it is."""
 
 
 @dataclass
@@ -101,18 +102,26 @@ class Bench:
 
     async def all_new(self, groups: Groups, rounds: Rounds) -> None:
         rounds.commits = await commit_all(self.source, groups)
-        rounds.all_new = await self._seen(groups, -1)
+        began = time.monotonic()
+        nowhere: Groups = {group: dict.fromkeys(offsets, -1) for group, offsets in groups.items()}
+        risen = await until_risen(self.target, on_target(nowhere, self.alias), within=WITHIN)
+        rounds.all_new = risen - began
 
     async def moved(self, groups: Groups) -> float:
+        stood = await self._stood(list(groups))
         await asyncio.sleep(self._dice.uniform(0, SYNC_SECONDS))
-        moved = spread(groups, self.topic, PARTITIONS, *NEW)
-        await commit_all(self.source, moved)
-        return await self._seen(groups, OLD[1])
-
-    async def _seen(self, groups: Groups, floor: int) -> float:
+        await commit_all(self.source, spread(groups, self.topic, PARTITIONS, *NEW))
         began = time.monotonic()
-        floors = {group: dict.fromkeys(offsets, floor) for group, offsets in groups.items()}
-        return await until_risen(self.target, on_target(floors, self.alias), within=WITHIN) - began
+        return await until_risen(self.target, stood, within=WITHIN) - began
+
+    async def _stood(self, groups: list[str]) -> Groups:
+        found = await self.target.committed(groups)
+        stood: dict[str, dict[TopicPartition, int]] = {}
+        for group, offsets in found.items():
+            assert isinstance(offsets, Mapping), offsets
+            assert len(offsets) == PARTITIONS, group
+            stood[group] = {place: committed.offset for place, committed in offsets.items()}
+        return stood
 
 
 def parts(groups: Groups, tenth: int) -> Groups:
@@ -160,9 +169,9 @@ async def stock(
     await bench.all_new(groups, rounds)
     await asyncio.sleep(REFRESH_SECONDS)
     log.take()
-    beacon = list(groups)[-1]
+    beacon, falling = list(groups)[-1], iter(range(OLD[0] - 1, 0, -1))
     for tenth in range(MOVES):
-        mark, beating = checkpoints(), asyncio.create_task(beat(bench, beacon))
+        mark, beating = checkpoints(), asyncio.create_task(beat(bench, beacon, falling))
         rounds.tenth_moved.append(await bench.moved(parts(groups, tenth)))
         beating.cancel()
         emit = [cycle - SYNC_SECONDS for cycle in mark.cycles()]
@@ -170,7 +179,7 @@ async def stock(
         if emit and passes["refresh"] and passes["sync"]:
             rounds.says_of_tenth.append(max(emit) + max(passes["refresh"]) + max(passes["sync"]))
     log.take()
-    mark, beating = checkpoints(), asyncio.create_task(beat(bench, beacon))
+    mark, beating = checkpoints(), asyncio.create_task(beat(bench, beacon, falling))
     await asyncio.sleep(QUIET_SECONDS)
     beating.cancel()
     emit = [cycle - SYNC_SECONDS for cycle in mark.cycles()]
@@ -187,11 +196,11 @@ async def stock(
     return rounds
 
 
-async def beat(bench: Bench, group: str) -> None:
+async def beat(bench: Bench, group: str, offsets: Iterator[int]) -> None:
     """Moves one partition of one group back all the time: stock makes a checkpoint of it in every pass."""
-    for offset in range(OLD[1] - 1, 0, -2):
+    for offset in offsets:
         await commit_all(bench.source, {group: {TopicPartition(bench.topic, 0): offset}})
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.5)
 
 
 @pytest.mark.timeout(7200)

@@ -1,0 +1,178 @@
+"""`poll_overhead`: how long the answer to a poll takes beyond the time it was held, and how long /health takes: while
+nothing moves, and during rounds in which the offsets of all 10,000 groups × 10 have moved.
+
+The service runs by its HTTP contract alone, 100 tasks polling over sockets of their own. A process that only sends
+lines back is asked beside it: what the machine lets any answer take while brokers, rounds and others use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.protocol.messages import Health
+from tests.perf.ground import (
+    DirectTasks,
+    both,
+    commit_all,
+    forget_groups,
+    mirrored_topic,
+    names,
+    our_config,
+    quantile,
+    spread,
+)
+from tests.perf.results import write
+from tests.unit.test_service_process import echo
+
+PARTITIONS, RECORDS, GROUPS, TASKS = 10, 30_000, 10_000, 100
+FULL_ROUNDS = 3
+INTERVAL = 30
+MOST_MS = 5.0
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class Samples:
+    """(time, ms) of every answer; and when rounds were seen to end, with the seconds that they say they took."""
+
+    polls: list[tuple[float, float]] = field(default_factory=list)
+    health: list[tuple[float, float]] = field(default_factory=list)
+    live: list[tuple[float, float]] = field(default_factory=list)
+    echo: list[tuple[float, float]] = field(default_factory=list)
+    rounds: dict[int, tuple[float, float]] = field(default_factory=dict)
+
+    def row(self, during: str, spans: list[tuple[float, float]]) -> dict[str, object]:
+        row: dict[str, object] = {
+            "during": during,
+            "seconds": round(sum(end - start for start, end in spans), 1),
+        }
+        for name in ("polls", "health", "live", "echo"):
+            kept = [
+                took for at, took in getattr(self, name) if any(start <= at <= end for start, end in spans)
+            ]
+            row |= {f"{name}_n": len(kept)}
+            row |= {f"{name}_p{part}": round(quantile(kept, part / 100), 2) for part in (50, 99)}
+            row |= {f"{name}_max": round(max(kept, default=0.0), 2)}
+        return row
+
+
+async def ask(streams: Streams, sent: bytes) -> tuple[float, bytes]:
+    """Milliseconds from the request to the last byte of the answer, and its body."""
+    reader, writer = streams
+    began = time.perf_counter()
+    writer.write(sent)
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200"), head
+    length = re.search(rb"content-length: (\d+)", head)
+    assert length is not None
+    body = await reader.readexactly(int(length.group(1)))
+    return (time.perf_counter() - began) * 1000, body
+
+
+async def watch(url: str, echo_port: int, tasks: DirectTasks, found: Samples, over: asyncio.Event) -> None:
+    """Polls of every task, and once in 20 ms /health, /health/live and the echo, until it is over."""
+    host, port = url.removeprefix("http://").split(":")
+
+    async def poll(index: int) -> None:
+        streams = await asyncio.open_connection(host, int(port))
+        body = json.dumps({"session": tasks.session, "wait_ms": 900}).encode()
+        head = f"POST {tasks.path}/tasks/{index}/poll HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+        await asyncio.sleep(index * 0.9 / TASKS)
+        while not over.is_set():
+            took, answer = await ask(streams, head.encode() + b"\r\n\r\n" + body)
+            found.polls.append((time.monotonic(), took - json.loads(answer)["held_ms"]))
+        streams[1].close()
+
+    async def look() -> None:
+        streams = await asyncio.open_connection(host, int(port))
+        reader, writer = await asyncio.open_connection("127.0.0.1", echo_port)
+        while not over.is_set():
+            took, answer = await ask(streams, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            now = time.monotonic()
+            found.health.append((now, took))
+            (status,) = Health.model_validate_json(answer).connectors
+            if status.rounds not in found.rounds and status.last_round_seconds is not None:
+                found.rounds[status.rounds] = (now, status.last_round_seconds)
+            live, _ = await ask(streams, b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            found.live.append((time.monotonic(), live))
+            began = time.perf_counter()
+            writer.write(b"x\n")
+            await reader.readline()
+            found.echo.append((time.monotonic(), (time.perf_counter() - began) * 1000))
+            await asyncio.sleep(0.02)
+        writer.close()
+        streams[1].close()
+
+    await asyncio.gather(look(), *(poll(index) for index in range(TASKS)))
+
+
+@pytest.mark.timeout(1800)
+def test_poll_overhead(stack: LocalStack, source: Cluster, target: Cluster, worker: ConnectWorker) -> None:
+    topic = mirrored_topic(worker, source, target, partitions=PARTITIONS, records=RECORDS, name="polls-topic")
+    groups = names("polls-", GROUPS)
+    service = stack.service("polls-service")
+    settings = {"sync_group_offsets_interval_seconds": INTERVAL, "refresh_groups_interval_seconds": INTERVAL}
+    config = our_config(source, target, service.url, groups="polls-.*", topics=topic, **settings)
+    found = Samples()
+
+    async def measure(echo_port: int) -> list[tuple[float, float]]:
+        """The spans of rounds in which all has moved."""
+        over = asyncio.Event()
+        spans: list[tuple[float, float]] = []
+        async with both(source, target) as (a, _):
+            await commit_all(a, spread(groups, topic, PARTITIONS, 1, 10_000))
+            with DirectTasks(service.url, "polls", config, TASKS) as tasks:
+                watching = asyncio.create_task(watch(service.url, echo_port, tasks, found, over))
+
+                async def ended(number: int) -> tuple[float, float]:
+                    while number not in found.rounds:
+                        if watching.done():
+                            watching.result()
+                        await asyncio.sleep(0.05)
+                    at, seconds = found.rounds[number]
+                    return at - seconds, at
+
+                # The first round finds everything anew; a task that starts while it runs makes another one due.
+                await ended(1)
+                await asyncio.sleep(INTERVAL)
+                for number in range(FULL_ROUNDS):
+                    last = max(found.rounds)
+                    await ended(last + 1)
+                    # Nothing is due for most of an interval: the commits do not meet a round.
+                    lowest = 10_000 + 5_000 * number
+                    await commit_all(a, spread(groups, topic, PARTITIONS, lowest, lowest + 5_000))
+                    spans.append(await ended(last + 2))
+                over.set()
+                await watching
+        return spans
+
+    with echo() as echo_port:
+        full = asyncio.run(measure(echo_port))
+    quiet = [
+        (at - seconds, at)
+        for at, seconds in found.rounds.values()
+        if seconds < min(b - a for a, b in full) / 2
+    ]
+    rows = [found.row("rounds in which all moved", full), found.row("rounds in which nothing moved", quiet)]
+    rows.append({"full_rounds": [round(end - start, 2) for start, end in full]})
+    service.stop()
+    forget_groups(source, groups)
+    forget_groups(target, groups)
+    p99 = rows[0]["polls_p99"]
+    assert isinstance(p99, float)
+    write(
+        "poll_overhead",
+        ours=p99,
+        other=MOST_MS,
+        unit="ms at p99 during a full round",
+        better="less",
+        rows=rows,
+    )
