@@ -71,7 +71,9 @@ class ConfigRejected(BridgeError):
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         self.errors = tuple(errors)
         listed = "\n".join(f"{index}. {error.message}" for index, error in enumerate(self.errors, 1))
-        super().__init__(f"Configuration is invalid and contains the following {len(self.errors)} error(s):\n{listed}")
+        super().__init__(
+            f"Configuration is invalid and contains the following {len(self.errors)} error(s):\n{listed}"
+        )
 
 
 class Unauthorized(BridgeError):

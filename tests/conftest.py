@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from bridge.local import (
     DEFAULT_KAFKA,
@@ -25,6 +26,10 @@ from bridge.local import (
     GivenCluster,
     LocalStack,
 )
+
+# Machines are noisy: how long an example takes is no property of the code.
+settings.register_profile("noisy", deadline=None)
+settings.load_profile("noisy")
 
 _MARKED = ("integration", "e2e", "perf")
 """Folders whose tests carry the marker of the same name."""

@@ -124,7 +124,10 @@ def _decide(
         return _standing(verdict, written, standing.offset, each.committed.offset), None
     if ours and rewind:
         return replace(verdict, flags=(*verdict.flags, Flag.REWOUND)), wanted
-    ahead: dict[str, str | int | None] = {"target_ahead_by": standing.offset - verdict.offset, "answer": verdict.offset}
+    ahead: dict[str, str | int | None] = {
+        "target_ahead_by": standing.offset - verdict.offset,
+        "answer": verdict.offset,
+    }
     return (
         replace(
             verdict, judgement=Judgement.PENDING, reason=Reason.TARGET_AHEAD, detail=verdict.detail | ahead
