@@ -21,6 +21,9 @@ _TOPICS_A_CALL = 500
 _CONFIGS_FOR = 600.0
 """Seconds for which a topic's configs are believed."""
 _COORDINATOR_MOVED = {14, 15, 16}
+_COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
+"""Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first, and
+one that has just started loads it."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.CREDENTIALS}
 """What every group suffers when it is the cluster that does not answer."""
 
@@ -65,8 +68,11 @@ class KafkaCluster:
         self, groups: Sequence[str]
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
         found = await self._committed_once(groups)
-        again = [group for group, error in found.items() if isinstance(error, int)]
-        if again:
+        for pause in _COORDINATOR_PAUSES:
+            again = [group for group, error in found.items() if isinstance(error, int)]
+            if not again:
+                break
+            await asyncio.sleep(pause)
             self._link.forget_coordinators(again)
             found |= await self._committed_once(again)
         failures = [got for got in found.values() if isinstance(got, KafkaFailure)]
