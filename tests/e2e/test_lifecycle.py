@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from bridge.local import ConnectFailed
-from tests.e2e.ground import LEASE_MS, SHIFT, Ground, exactly, stays
+from tests.e2e.ground import LEASE_MS, SHIFT, Ground, Json, exactly, stays
 from tests.support import commit, delete_group, eventually, unique
 
 WAIT = 30.0
@@ -17,7 +17,7 @@ INTERVALS = 3.0
 """Three intervals of a connector that syncs every second."""
 
 
-def _in_health(ground: Ground, name: str) -> dict[str, object]:
+def _in_health(ground: Ground, name: str) -> Json:
     (found,) = [each for each in ground.service.health()["connectors"] if each["name"] == name]
     return found
 
