@@ -24,7 +24,7 @@ def place_of(
 
     The place is the target's end when the mirror has not come further than the record before the offset.
     """
-    if not near.start <= offset <= near.end:
+    if not memory.gapless or not near.start <= offset <= near.end:
         return None
     below = memory.below(offset)
     for delta in dict.fromkeys(anchor.delta for anchor in (memory.low, below) if anchor):

@@ -43,7 +43,7 @@ class PartitionMemory:
         """No offset without a data record was ever seen on either side: so far this is a plain log."""
         self.disorder = 0
         self._anchors: list[Anchor] = []
-        self._samples: list[tuple[int, int, int]] = []
+        self._samples: list[tuple[int, int, int, int]] = []
         self._observed: set[tuple[int, int]] = set()
 
     def add(self, anchor: Anchor) -> None:
@@ -61,12 +61,12 @@ class PartitionMemory:
         return self._anchors[at - 1] if at else None
 
     def deltas(self, offset: int) -> list[int]:
-        """Guesses for downstream minus upstream near `offset`: of the log start first (right in a plain log), then of
-        the nearest anchors on either side."""
+        """Guesses for downstream minus upstream near `offset`: of the nearest anchors on either side and of the log's
+        start. In a plain log that one comes first."""
         at = bisect_right(self._anchors, (offset, 1 << 63))
-        near = self._anchors[max(0, at - 1) : at + 1]
-        found = [self.low.delta] if self.low else []
-        return list(dict.fromkeys(found + [anchor.delta for anchor in near]))
+        near = [anchor.delta for anchor in self._anchors[max(0, at - 1) : at + 1]]
+        low = [self.low.delta] if self.low else []
+        return list(dict.fromkeys(low + near if self.gapless else near + low))
 
     def observe(self, records: Sequence[RecordView]) -> None:
         """Learns by how much timestamps of the source go back: within these records, and between them and those
@@ -83,9 +83,12 @@ class PartitionMemory:
         tops = list(map(max, stamps[3:], stamps[4:]))
         back = (peak - top for peak, top in zip(accumulate(floors, max), tops, strict=False))
         self.disorder = max(self.disorder, *back, 0)
-        first, low, peak = records[0].offset, min(map(max, stamps, stamps[1:])), max(floors)
-        for offset, other_low, other_peak in self._samples:
-            self.disorder = max(self.disorder, other_peak - low if offset < first else peak - other_low)
-        insort(self._samples, (first, low, peak))
+        low, peak = min(map(max, stamps, stamps[1:])), max(floors)
+        for first, last, other_low, other_peak in self._samples:
+            if last < window[0]:
+                self.disorder = max(self.disorder, other_peak - low)
+            elif first > window[1]:
+                self.disorder = max(self.disorder, peak - other_low)
+        insort(self._samples, (*window, low, peak))
         if len(self._samples) > _MOST_SAMPLES:
             self._samples = self._samples[:1] + self._samples[1:-1:2] + self._samples[-1:]

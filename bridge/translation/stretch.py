@@ -128,6 +128,7 @@ class Stretch:
     def __init__(self, log: Log, window: Window) -> None:
         self.log, self.bounds = log, log.bounds
         self.start, self.end = window.start, window.end
+        self._step = max(1, window.end - window.start)
         self.records: list[RecordView] = list(window.records)
         self.epoch = window.epoch
 
@@ -168,8 +169,8 @@ class Stretch:
             self.epoch = -1
 
     def backward(self) -> Steps[None]:
-        """Reads what lies before the start: one batch, or more where compaction has left nothing."""
-        step = 1
+        """Reads what lies before the start: about as much as one read brings, more where compaction has left nothing."""
+        step = self._step
         while not self.at_start:
             at = max(self.bounds.start, self.start - step)
             window = yield from self.log.read(at)
