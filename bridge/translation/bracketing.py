@@ -4,10 +4,13 @@
                   \\                 \\          v  a data record at or after o
     target   ...... copy(p) | L ..... copy(v)  L = copy(p) + 1
 
-A mirror copies a partition in order, so nothing at or after `o` lies below L, whatever was compacted, expired or
-stamped: **L is the answer** (R1). When the first data record at or after L is the copy of some v >= o, or there is
+A mirror copies a partition in order, so nothing at or after `o` stands only below L, whatever was compacted, expired
+or stamped: **L is the answer** (R1). When the first data record at or after L is the copy of some v >= o, or there is
 none, a reader from L reads nothing twice: `exact`. Otherwise the answer is `bounded` by the data records up to the
-first copy of such a v (R2). Copies are found as `bridge.translation.copies` says.
+first copy of such a v (R2).
+
+Plain logs are compared side by side (`aligned`); elsewhere copies are found as `copies` says, and identical records
+are told apart by `twins` and `rank`. docs/decisions/0002 has the assumptions.
 
 Sans-I/O: `bracket` yields needs and is sent their answers; the verdict is its return value.
 """

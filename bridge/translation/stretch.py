@@ -169,7 +169,7 @@ class Stretch:
             self.epoch = -1
 
     def backward(self) -> Steps[None]:
-        """Reads what lies before the start: about as much as one read brings, more where compaction has left nothing."""
+        """Reads what lies before the start: about as much as one read brings, more where nothing is left of it."""
         step = self._step
         while not self.at_start:
             at = max(self.bounds.start, self.start - step)

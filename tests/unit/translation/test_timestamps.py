@@ -1,4 +1,4 @@
-"""The plain rule (`translation.verify=false`) by what the seed says of it, and its table in both modes."""
+"""The plain rule (`translation.verify=false`) by what the proposal for it says, and its table in both modes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bridge.translation.timestamps import by_timestamp
 from tests.unit.translation.logs import Partition, Row
 
 STAMPS = {"P": 400, "O": 600, "L": 700, "K": 800, "I": 900, "G": 960, "E": 980, "B": 1_000, "A": 1_001}
-"""Times of the seed's table, by its letters."""
+"""Times of the proposal's table, by the proposal's letters."""
 
 
 @pytest.fixture(scope="module")
-def seed() -> Partition:
-    """The seed's partition: source offsets 400 to 1001, of which all but the last are mirrored, from target offset 0
+def proposal() -> Partition:
+    """the proposal's partition: source offsets 400 to 1001, of which all but the last are mirrored, from target offset 0
     on; the record at each offset of the table has the table's time, and 980 to 990 share one."""
     partition = Partition()
     partition.source.start = partition.source.end = 400
@@ -51,7 +51,7 @@ def verified(partition: Partition, offset: int) -> Verdict:
 
 
 TABLE = [
-    # source offset, its time, actual target offset, the seed's answer
+    # source offset, its time, actual target offset, the plain rule's answer
     (1001, "A", None, None),
     (1000, "B", 600, 600),
     (990, "E", 590, 580),
@@ -66,11 +66,11 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("offset", "letter", "actual", "translated"), TABLE)
-def test_the_seeds_table_in_plain_mode(
-    seed: Partition, offset: int, letter: str, actual: int | None, translated: int | None
+def test_the_proposals_table_in_plain_mode(
+    proposal: Partition, offset: int, letter: str, actual: int | None, translated: int | None
 ) -> None:
-    assert next(row.timestamp for row in seed.source.rows if row.offset == offset) == STAMPS[letter]
-    verdict = plain(seed, offset)
+    assert next(row.timestamp for row in proposal.source.rows if row.offset == offset) == STAMPS[letter]
+    verdict = plain(proposal, offset)
     if translated is None:
         assert (verdict.judgement, verdict.reason) == (Judgement.PENDING, Reason.NOT_MIRRORED_YET)
         return
@@ -82,14 +82,14 @@ def test_the_seeds_table_in_plain_mode(
 
 
 @pytest.mark.parametrize(("offset", "letter", "actual", "translated"), TABLE)
-def test_the_seeds_table_in_verified_mode(
-    seed: Partition, offset: int, letter: str, actual: int | None, translated: int | None
+def test_the_proposals_table_in_verified_mode(
+    proposal: Partition, offset: int, letter: str, actual: int | None, translated: int | None
 ) -> None:
-    verdict = verified(seed, offset)
+    verdict = verified(proposal, offset)
     assert (verdict.judgement, verdict.evidence) == (Judgement.EXACT, Evidence.VERIFIED)
     if actual is None:
         # Not mirrored yet: the group has read all that the target holds, and its next record will come there.
-        assert verdict.offset == seed.target.end == 601
+        assert verdict.offset == proposal.target.end == 601
     else:
         assert verdict.offset == actual
 
