@@ -16,8 +16,8 @@ STAMPS = {"P": 400, "O": 600, "L": 700, "K": 800, "I": 900, "G": 960, "E": 980, 
 
 @pytest.fixture(scope="module")
 def proposal() -> Partition:
-    """the proposal's partition: source offsets 400 to 1001, of which all but the last are mirrored, from target offset 0
-    on; the record at each offset of the table has the table's time, and 980 to 990 share one."""
+    """Source offsets 400 to 1001, of which all but the last are mirrored, from target offset 0 on; the record at each
+    offset of the proposal's table has the table's time, and 980 to 990 share one."""
     partition = Partition()
     partition.source.start = partition.source.end = 400
     for offset in range(400, 1_002):
