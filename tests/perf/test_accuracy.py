@@ -3,7 +3,8 @@ a failover, by ours, by the plain timestamp answer, and by stock.
 
 All three write group offsets on the target: ours and the plain rule (translation.verify=false) by
 MirrorGroupOffsetConnector, stock by MirrorCheckpointConnector with sync.group.offsets.enabled; each has groups of its
-own at the same offsets. Twenty records share a millisecond. What a group reads first is read from the target: its key tells which source record it is.
+own at the same offsets. Twenty records share a millisecond. What a group reads first is read from the target: its key
+tells which source record it is.
 """
 
 from __future__ import annotations
