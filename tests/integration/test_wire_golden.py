@@ -1,0 +1,21 @@
+"""The golden bytes of tests/golden are what Kafka's own classes write."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from bridge.local.jars import kafka_jars
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def test_golden_messages(tmp_path: Path) -> None:
+    jars = kafka_jars("4.3.1")
+    subprocess.run(
+        ["javac", "-cp", f"{jars.directory}/*", "-d", str(tmp_path), str(GOLDEN / "KafkaMessages.java")],
+        check=True,
+    )
+    command = ["java", "-cp", f"{tmp_path}:{jars.directory}/*", "KafkaMessages"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout == (GOLDEN / "kafka_messages.txt").read_text()
