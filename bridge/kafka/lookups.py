@@ -12,8 +12,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from aiokafka import errors as wire_errors
-
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
 from bridge.kafka.batches import window
@@ -202,9 +200,9 @@ class Lookups:
                 continue
             try:
                 found = self._take(partition, read, got, alone)
-            except wire_errors.KafkaError as error:  # a batch that can't be decoded
+            except Exception as error:  # bytes that can't be decoded: each codec has exceptions of its own
                 answers[partition][lane[partition].pop(0)] = failure(
-                    KafkaFault.OTHER, place, str(error) or type(error).__name__
+                    KafkaFault.OTHER, place, f"Unreadable batch: {error or type(error).__name__}"
                 )
                 continue
             if found is not None:
