@@ -13,6 +13,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+_PATIENCE = 5.0
+"""Seconds that a round waits for topic configs, which only add a reason to what it finds."""
+
 
 class Admin:
     """One AdminClient. Its calls return futures at once; the client's own threads do the waiting."""
@@ -23,15 +26,15 @@ class Admin:
         self._timeout = timeout
 
     async def log_append_time(self, topics: Sequence[str]) -> dict[str, bool]:
-        """Whether a topic's broker overwrites timestamps; a topic whose configs can't be read counts as not."""
+        """Whether a topic's broker overwrites timestamps; topics whose configs can't be read now are left out."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
-        futures = self._client.describe_configs(resources, request_timeout=self._timeout)
+        futures = self._client.describe_configs(resources, request_timeout=min(self._timeout, _PATIENCE))
         waits = [asyncio.wrap_future(future) for future in futures.values()]
         found = await asyncio.gather(*waits, return_exceptions=True)
         return {
-            resource.name: not isinstance(configs, BaseException)
-            and configs["message.timestamp.type"].value == "LogAppendTime"
+            resource.name: configs["message.timestamp.type"].value == "LogAppendTime"
             for resource, configs in zip(futures, found, strict=True)
+            if not isinstance(configs, BaseException)
         }

@@ -20,6 +20,7 @@ _GROUPS_A_FETCH = 200
 _TOPICS_A_CALL = 500
 _CONFIGS_FOR = 600.0
 """Seconds for which a topic's configs are believed."""
+_NEVER = (-_CONFIGS_FOR * 2, False)
 _COORDINATOR_MOVED = {14, 15, 16}
 _COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
 """Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first, and
@@ -37,7 +38,7 @@ class KafkaCluster:
         self._link = Link(settings.raw)
         self._admin = Admin(settings.admin, timeout_ms / 1000)
         self._lookups = {flag: Lookups(self._link, committed_only=flag) for flag in (False, True)}
-        self._configs: dict[str, tuple[float, bool]] = {}
+        self._configs: dict[tuple[str, str], tuple[float, bool]] = {}
 
     async def close(self) -> None:
         await self._link.close()
@@ -150,21 +151,26 @@ class KafkaCluster:
                 failed = of_code(meta.error, f"describe topic {name}")
                 found[name] = failed or TopicInfo(name, meta.topic_id, len(meta.partitions))
         append_time = await self._append_time(
-            [name for name, got in found.items() if isinstance(got, TopicInfo)]
+            {name: got.topic_id for name, got in found.items() if isinstance(got, TopicInfo)}
         )
         for name, got in found.items():
             if isinstance(got, TopicInfo) and append_time.get(name):
                 found[name] = TopicInfo(name, got.topic_id, got.partitions, log_append_time=True)
         return found
 
-    async def _append_time(self, names: Sequence[str]) -> dict[str, bool]:
+    async def _append_time(self, topics: Mapping[str, str]) -> dict[str, bool]:
+        """By name, for topics with their ids; those not known (yet) are left out."""
         now = time.monotonic()
         ask = [
-            name for name in names if name not in self._configs or now - self._configs[name][0] > _CONFIGS_FOR
+            name
+            for name, id_ in topics.items()
+            if now - self._configs.get((name, id_), _NEVER)[0] > _CONFIGS_FOR
         ]
         for name, value in (await self._admin.log_append_time(ask)).items():
-            self._configs[name] = (now, value)
-        return {name: self._configs[name][1] for name in names if name in self._configs}
+            self._configs[name, topics[name]] = (now, value)
+        return {
+            name: self._configs[name, id_][1] for name, id_ in topics.items() if (name, id_) in self._configs
+        }
 
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool
