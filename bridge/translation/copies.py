@@ -27,6 +27,9 @@ class Found(NamedTuple):
 _SEARCHED = 4
 """Candidates that may cost a timestamp search each; older ones are looked for by guesses only."""
 
+_PATIENCE = 4 * twins.BLOCK
+"""Target records in a row that end a search for a copy: some may be sent by others, at any time."""
+
 _SINGLE_STEPS = 16
 _TRIED = 64
 """Candidates in all; past the sixteenth the steps back double, so 64 reach any log's start."""
@@ -139,7 +142,7 @@ class Copies:
         with self.budget.part():
             stretch = yield from self.open_target(start)
             if known is None:
-                copy = yield from twins.first_at_or_after(stretch, start, record, self.memory)
+                copy = yield from twins.first_at_or_after(stretch, start, record, self.memory, _PATIENCE)
                 place = copy.offset if copy else None
             else:
                 place = yield from _first_until(stretch, start, known, record)

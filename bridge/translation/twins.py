@@ -21,8 +21,8 @@ BLOCK = 8
 class _Passed:
     """Counts different records in a row that lie beyond the time of the one searched for."""
 
-    def __init__(self, wanted: RecordView, memory: PartitionMemory) -> None:
-        self._wanted, self._memory = wanted, memory
+    def __init__(self, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK) -> None:
+        self._wanted, self._memory, self._settled = wanted, memory, settled
         self._count = 0
         self._last: RecordView | None = None
 
@@ -33,14 +33,15 @@ class _Passed:
         elif self._last is None or not same(record, self._last):
             self._count += 1
         self._last = record
-        return self._count >= BLOCK and self._wanted.timestamp >= 0
+        return self._count >= self._settled and self._wanted.timestamp >= 0
 
 
 def first_at_or_after(
-    stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory
+    stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK
 ) -> Steps[RecordView | None]:
-    """The first record at or after `offset` with the content of `wanted`; None when timestamps have passed it."""
-    passed = _Passed(wanted, memory)
+    """The first record at or after `offset` with the content of `wanted`; None when timestamps have passed it for
+    `settled` records in a row."""
+    passed = _Passed(wanted, memory, settled)
     index = stretch.index(offset)
     while True:
         while index < len(stretch.records):
