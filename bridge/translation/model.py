@@ -105,7 +105,6 @@ class Reason(StrEnum):
     COPY_NOT_FOUND = "copy_not_found"
     NOT_MIRRORED_YET = "not_mirrored_yet"
     RECORD_GONE = "record_gone"
-    EVIDENCE_DISAGREES = "evidence_disagrees"
     TARGET_AHEAD = "target_ahead"
     GROUP_ACTIVE_ON_TARGET = "group_active_on_target"
     GROUP_STATE_UNKNOWN = "group_state_unknown"
@@ -119,12 +118,9 @@ class Reason(StrEnum):
     TARGET_NOT_AUTHORIZED = "target_not_authorized"
     TARGET_TIMESTAMP_TYPE = "target_timestamp_type"
     TIMESTAMP_UNUSABLE = "timestamp_unusable"
-    OPEN_TRANSACTION = "open_transaction"
-    TOPIC_RECREATED = "topic_recreated"
     COMMIT_FAILED = "commit_failed"
     DRY_RUN = "dry_run"
     NOT_LOOKED_AT_YET = "not_looked_at_yet"
-    NO_OFFSETS = "no_offsets"
 
 
 class Flag(StrEnum):
