@@ -1,8 +1,9 @@
 """`poll_overhead`: how long the answer to a poll takes beyond the time it was held, and how long /health takes: while
 nothing moves, and during rounds in which the offsets of all 10,000 groups × 10 have moved.
 
-The service runs by its HTTP contract alone, 100 tasks polling over sockets of their own. A process that only sends
-lines back is asked beside it: what the machine lets any answer take while brokers, rounds and others use it.
+The service runs by its HTTP contract alone, 100 tasks polling over sockets of their own. How much of it is the
+machine's, which brokers, rounds and others use, is told twice: a process that only sends lines back is asked beside it
+(`echo`), and the kernel says how long the process that serves HTTP was ready to run and waited for a processor.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import re
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,8 @@ class Samples:
     live: list[tuple[float, float]] = field(default_factory=list)
     echo: list[tuple[float, float]] = field(default_factory=list)
     rounds: dict[int, tuple[float, float]] = field(default_factory=dict)
+    cpu: list[tuple[float, float, float]] = field(default_factory=list)
+    """(time, seconds that the HTTP process ran, seconds that it was ready to run and waited for a processor)."""
 
     def row(self, during: str, spans: list[tuple[float, float]]) -> dict[str, object]:
         row: dict[str, object] = {
@@ -61,7 +65,19 @@ class Samples:
             row |= {f"{name}_n": len(kept)}
             row |= {f"{name}_p{part}": round(quantile(kept, part / 100), 2) for part in (50, 99)}
             row |= {f"{name}_max": round(max(kept, default=0.0), 2)}
+        for at, name in ((1, "http_ran"), (2, "http_waited_for_cpu")):
+            row[name] = round(sum(self._grown(at, *span) for span in spans), 2)
         return row
+
+    def _grown(self, what: int, start: float, end: float) -> float:
+        kept = [each[what] for each in self.cpu if start <= each[0] <= end]
+        return kept[-1] - kept[0] if kept else 0.0
+
+
+def scheduled(pid: int) -> tuple[float, float]:
+    """Seconds that the first thread of a process ran, and that it waited for a processor."""
+    ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 async def ask(streams: Streams, sent: bytes) -> tuple[float, bytes]:
@@ -77,7 +93,9 @@ async def ask(streams: Streams, sent: bytes) -> tuple[float, bytes]:
     return (time.perf_counter() - began) * 1000, body
 
 
-async def watch(url: str, echo_port: int, tasks: DirectTasks, found: Samples, over: asyncio.Event) -> None:
+async def watch(
+    url: str, pid: int, echo_port: int, tasks: DirectTasks, found: Samples, over: asyncio.Event
+) -> None:
     """Polls of every task, and once in 20 ms /health, /health/live and the echo, until it is over."""
     host, port = url.removeprefix("http://").split(":")
 
@@ -107,6 +125,7 @@ async def watch(url: str, echo_port: int, tasks: DirectTasks, found: Samples, ov
             writer.write(b"x\n")
             await reader.readline()
             found.echo.append((time.monotonic(), (time.perf_counter() - began) * 1000))
+            found.cpu.append((time.monotonic(), *scheduled(pid)))
             await asyncio.sleep(0.02)
         writer.close()
         streams[1].close()
@@ -121,7 +140,7 @@ def test_poll_overhead(stack: LocalStack, source: Cluster, target: Cluster, work
     service = stack.service("polls-service")
     settings = {"sync_group_offsets_interval_seconds": INTERVAL, "refresh_groups_interval_seconds": INTERVAL}
     config = our_config(source, target, service.url, groups="polls-.*", topics=topic, **settings)
-    found = Samples()
+    found, pid = Samples(), service.process.pid
 
     async def measure(echo_port: int) -> list[tuple[float, float]]:
         """The spans of rounds in which all has moved."""
@@ -130,7 +149,7 @@ def test_poll_overhead(stack: LocalStack, source: Cluster, target: Cluster, work
         async with both(source, target) as (a, _):
             await commit_all(a, spread(groups, topic, PARTITIONS, 1, 10_000))
             with DirectTasks(service.url, "polls", config, TASKS) as tasks:
-                watching = asyncio.create_task(watch(service.url, echo_port, tasks, found, over))
+                watching = asyncio.create_task(watch(service.url, pid, echo_port, tasks, found, over))
 
                 async def ended(number: int) -> tuple[float, float]:
                     while number not in found.rounds:

@@ -15,12 +15,13 @@ Of either side one observer asks the target for committed offsets (batched Offse
 What each side says of itself is beside it. Ours: `last_round_seconds` of the rounds meanwhile, and of rounds in which
 nothing moved. Stock: the durations its scheduler logs of refreshing idle groups and of syncing them (which does not
 wait for the commits it sends), and the poll cycle of emitting checkpoints less the emit interval; a round of stock is
-one of each.
+one of each, the longest of each while tenths moved and the median of each while nothing moved.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import statistics
 import time
@@ -48,7 +49,7 @@ from tests.perf.ground import (
     until_risen,
 )
 from tests.perf.results import write
-from tests.perf.stock_log import PASSES, Checkpoints, SchedulerLog
+from tests.perf.stock_log import Checkpoints, SchedulerLog
 from tests.support import connector
 
 PARTITIONS, RECORDS = 10, 30_000
@@ -61,6 +62,10 @@ WITHIN = 400.0
 OLD, NEW = (5_000, 10_000), (27_000, 30_000)
 """Where groups stand first and where they move to. Not before the oldest offset sync: stock would have no answer there;
 and then so far ahead that its answer rises, rounded as it is."""
+
+
+PARTS = ("emit", "refresh", "sync")
+"""What a round of stock is made of."""
 
 
 @dataclass
@@ -170,35 +175,31 @@ async def stock(
     await asyncio.sleep(REFRESH_SECONDS)
     log.take()
     beacon, falling = list(groups)[-1], iter(range(OLD[0] - 1, 0, -1))
-    for tenth in range(MOVES):
-        mark, beating = checkpoints(), asyncio.create_task(beat(bench, beacon, falling))
-        rounds.tenth_moved.append(await bench.moved(parts(groups, tenth)))
-        beating.cancel()
-        emit = [cycle - SYNC_SECONDS for cycle in mark.cycles()]
-        said = log.take()
-        if emit and said["refresh"] and said["sync"]:
-            rounds.says_of_tenth.append(max(emit) + max(said["refresh"]) + max(said["sync"]))
-    log.take()
-    passes: dict[str, list[float]] = {name: [] for name in PASSES.values()}
     mark, beating = checkpoints(), asyncio.create_task(beat(bench, beacon, falling))
-    began, cycles = time.monotonic(), 0
-    while min(cycles, *map(len, passes.values())) < 3 and time.monotonic() - began < WITHIN:
+    for tenth in range(MOVES):
+        rounds.tenth_moved.append(await bench.moved(parts(groups, tenth)))
+    said = {"emit": emitted(mark), **log.take()}
+    if all(said[name] for name in PARTS):
+        rounds.says_of_tenth = [sum(max(said[name]) for name in PARTS)]
+    mark, said = checkpoints(), {name: [] for name in said}
+    began = time.monotonic()
+    while min(map(len, said.values())) < 3 and time.monotonic() - began < WITHIN:
         await asyncio.sleep(QUIET_SECONDS / 4)
         for name, took in log.take().items():
-            passes[name] += took
-        cycles = len(mark.cycles())
+            said[name] += took
+        said["emit"] = emitted(mark)
     beating.cancel()
-    emit = [cycle - SYNC_SECONDS for cycle in mark.cycles()]
-    for name, took in {"emit": emit, **passes}.items():
-        if took:
-            rounds.says[f"says_{name}"] = statistics.median(took)
-    rounds.says_of_nothing = [
-        sum(rounds.says.get(f"says_{name}", 0.0) for name in ("emit", "refresh", "sync"))
-    ]
+    rounds.says = {f"says_{name}": statistics.median(took) for name, took in said.items() if took}
+    rounds.says_of_nothing = [sum(rounds.says.get(f"says_{name}", math.nan) for name in PARTS)]
     for number in range(PROBES):
         (name,) = list(parts(groups, 9))[number : number + 1]
         rounds.one_moved.append(await bench.moved({name: groups[name]}))
     return rounds
+
+
+def emitted(mark: Checkpoints) -> list[float]:
+    """How long stock took to read and translate every group, each time."""
+    return [cycle - SYNC_SECONDS for cycle in mark.cycles()]
 
 
 async def beat(bench: Bench, group: str, offsets: Iterator[int]) -> None:
