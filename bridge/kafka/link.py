@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import create_conn
@@ -157,8 +157,3 @@ class Link:
     def forget_coordinators(self, groups: Iterable[str]) -> None:
         for group in groups:
             self._coordinators.pop(group, None)
-
-    def forget_topics(self, live: Mapping[str, object]) -> None:
-        """Keeps what is remembered of topics to those in `live`."""
-        self._ids = {name: topic_id for name, topic_id in self._ids.items() if name in live}
-        self._leaders = {part: meta for part, meta in self._leaders.items() if part.topic in live}
