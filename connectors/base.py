@@ -45,8 +45,29 @@ class Summary:
     """A permanent error (credentials, a rejected configuration, a policy that says fail): fails the task."""
 
 
+@dataclass(frozen=True, slots=True)
+class EmittedRecord:
+    """A record for Connect to write to a compacted topic of the target, partition 0. Timestamp in ms.
+
+    `affinity` (a group id; anything that stays the same) says which task carries it: two records of one key never go
+    through two tasks at a time, or the older could be written last.
+    """
+
+    affinity: str
+    source_partition: Mapping[str, str | int]
+    source_offset: Mapping[str, str | int]
+    topic: str
+    key: bytes
+    value: bytes
+    timestamp: int
+
+
 class Publisher(Protocol):
     """Where an instance puts what it found. Cheap and never blocking."""
+
+    def records(self, records: Sequence[EmittedRecord]) -> None:
+        """To be written through Connect. Of one topic and key only the newest waits; each is handed out again until
+        Connect has written it, whatever dies meanwhile but the rounds process itself."""
 
     def summary(self, summary: Summary) -> None: ...
 

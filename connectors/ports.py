@@ -18,9 +18,22 @@ from bridge.translation.model import (
     GroupListing,
     GroupState,
     Side,
+    TailPart,
     TopicInfo,
     TopicPartition,
 )
+
+
+class Tail(Protocol):
+    """Partition 0 of an internal topic, read from its beginning and followed from there. Compaction on the way is no
+    restart: the log then only has holes."""
+
+    @property
+    def topic(self) -> str: ...
+
+    async def read(self) -> TailPart:
+        """The next records, about a megabyte of them, without waiting for any. Raises KafkaFailure; UNKNOWN_TOPIC when
+        there is no such topic (the next read tries again, from the beginning)."""
 
 
 class Cluster(Protocol):
@@ -58,6 +71,15 @@ class Cluster(Protocol):
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> Mapping[TopicPartition, KafkaFailure | None]:
         """Commits; result per partition, None when written."""
+
+    async def topic_names(self) -> Sequence[str]:
+        """All topics that we may see, internal ones included."""
+
+    async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
+        """One partition, cleanup.policy=compact and nothing else, as MirrorUtils.createSinglePartitionCompactedTopic.
+        None when the topic was made, exists, or may not be made by us (mm2 1.8): then somebody else has to."""
+
+    def tail(self, topic: str) -> Tail: ...
 
 
 class Clusters(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -80,6 +81,26 @@ class Bounds:
     start: int
     end: int
     leader_epoch: int = -1
+
+
+class LogRecord(NamedTuple):
+    """A record of an internal topic, as stored. Timestamp in ms."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class TailPart:
+    """What a tail has read. `restarted`: the topic was made anew or cut back under us; what was read before counts no
+    longer, and the records are those from its new beginning. `at_end`: the records reach as far as the log did when
+    the read began."""
+
+    records: Sequence[LogRecord]
+    restarted: bool
+    at_end: bool
 
 
 class Evidence(StrEnum):

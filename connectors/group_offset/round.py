@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 
 _APPLY_AT_ONCE = 200
 """Groups whose state is asked together before their commits: few enough that the answer is fresh."""
+_COMMITS_AT_ONCE = 20
+"""Commits under way at a time. More make a round hardly shorter, and the coordinators busy all at once: what else
+runs beside them, probes and polls not least, would wait for a processor."""
 
 T = TypeVar("T")
 
@@ -253,7 +256,9 @@ class Rounds:
         for at in range(0, len(due), _APPLY_AT_ONCE):
             part = due[at : at + _APPLY_AT_ONCE]
             states = await self.ask(Side.TARGET, self._target.group_states(part))
-            await asyncio.gather(*(self._commit(group, states[group], outcome) for group in part))
+            for few in range(0, len(part), _COMMITS_AT_ONCE):
+                some = part[few : few + _COMMITS_AT_ONCE]
+                await asyncio.gather(*(self._commit(group, states[group], outcome) for group in some))
 
     async def _commit(self, group: str, state: GroupState, outcome: Outcome) -> None:
         plan = outcome.plans[group]
