@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 _APPLY_AT_ONCE = 200
 """Groups whose state is asked together before their commits: few enough that the answer is fresh."""
-_COMMITS_AT_ONCE = 20
+_COMMITS_AT_ONCE = 10
 """Commits under way at a time. More make a round hardly shorter, and the coordinators busy all at once: what else
 runs beside them, probes and polls not least, would wait for a processor."""
 
