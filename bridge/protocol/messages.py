@@ -12,6 +12,7 @@ from pydantic import Field
 
 from bridge.protocol.base import Message
 from bridge.protocol.operators import (
+    CheckpointLatency,
     Connectors,
     ConnectorStatus,
     Explanation,
@@ -29,6 +30,7 @@ from bridge.protocol.operators import (
 __all__ = [
     "Accepted",
     "AckRequest",
+    "CheckpointLatency",
     "ConfigEntry",
     "ConfigKey",
     "ConfigValue",
@@ -196,11 +198,13 @@ class Accepted(Message):
 
 
 class PollRequest(Message):
-    """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most."""
+    """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most. `batch`: that of the last answer
+    which this session has read, absent before the first; an answer that got lost is handed out again whole."""
 
     session: Session
     wait_ms: int = Field(default=1000, ge=0, le=1000)
     max_records: int = Field(default=500, ge=1, le=10_000)
+    batch: int | None = None
 
 
 class Header(Message):
@@ -222,14 +226,19 @@ class Record(Message):
 
 
 class PollResponse(Message):
-    """`failure` is set only for a permanent error that a human must mend: the shim fails the task with these words."""
+    """`failure` is set only for a permanent error that a human must mend: the shim fails the task with these words.
+    `batch`: to be repeated in the next poll."""
 
     records: list[Record] = []
     failure: str | None = None
     held_ms: float = 0.0
+    batch: int | None = None
 
 
 class AckRequest(Message):
+    """Records that Connect has written, the last of each source partition: `source_partition` and `timestamp` as they
+    were handed out; `age_ms`: how long ago that was, now if absent."""
+
     session: Session
     acked: list[dict[str, Any]] = Field(default=[], max_length=10_000)
 

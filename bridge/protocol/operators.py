@@ -13,7 +13,8 @@ class TaskStatus(Message):
 
 
 class ConnectorStatus(Message):
-    """GET /v1/connectors/{name}/status."""
+    """GET /v1/connectors/{name}/status. `records_…`: on their way to Connect; `oldest_waiting_ms`: how long the first of
+    those that wait has been waiting for a poll, null when none does."""
 
     name: str
     kind: str
@@ -28,6 +29,10 @@ class ConnectorStatus(Message):
     last_success_ms: int | None = None
     last_round_seconds: float | None = None
     rounds: int = 0
+    records_waiting: int = 0
+    records_in_flight: int = 0
+    records_written: int = 0
+    oldest_waiting_ms: int | None = None
     errors: list[str] = []
     failure: str | None = None
 
@@ -54,9 +59,20 @@ class PartitionReport(Message):
     detail: dict[str, str | int | None] = {}
 
 
+class CheckpointLatency(Message):
+    """From the timestamps of a group's checkpoints until Connect had written them, in ms; of the records that Connect
+    acknowledged since the service began."""
+
+    last: int
+    max: int
+    mean: float
+    count: int
+
+
 class GroupReport(Message):
     """GET /v1/groups/{group}. `ready`: every partition is exact or bounded and stands on the target. `synced_at_ms`:
-    since when the report reads like this; that it still holds is the connector's `last_success_ms`."""
+    since when the report reads like this; that it still holds is the connector's `last_success_ms`.
+    `checkpoint_latency_ms`: null where no checkpoint was written."""
 
     group: str
     connector: str
@@ -70,6 +86,7 @@ class GroupReport(Message):
     synced_at_ms: int | None
     reason: str | None = None
     partitions: list[PartitionReport]
+    checkpoint_latency_ms: CheckpointLatency | None = None
 
 
 class GroupSummary(Message):
