@@ -1,4 +1,5 @@
-"""Record batches as fetched, into the data records of a Window: no control records, none of aborted transactions."""
+"""Record batches as fetched, into the data records of a Window (no control records, none of aborted transactions) or
+of a log that is read through (no control records)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
 from bridge.translation.lookups import Window
-from bridge.translation.model import RecordView
+from bridge.translation.model import LogRecord, RecordView
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qiib")
@@ -89,16 +90,62 @@ def window(data: bytes, offset: int, log_end: int, aborted: Sequence[tuple[int, 
             continue
         if batch.attributes & _TRANSACTIONAL and batch.producer_id in aborting:
             continue
-        if batch.magic >= 2:
-            records += DefaultRecordBatch(piece)
-        else:
-            inner = [_Legacy(record) for record in LegacyRecordBatch(piece, batch.magic)]
-            start = min(start, inner[0].offset) if inner else start
-            records += inner
+        inner = _records(batch, piece)
+        if batch.magic < 2 and inner:
+            start = min(start, inner[0].offset)
+        records += inner
     if end == offset:
         # Nothing at or after the offset: what could be read ends here (or is a compacted tail).
         return None if data else Window(offset, max(offset, log_end), (), epoch)
     return Window(start, end, records, epoch)
+
+
+class Stretch(NamedTuple):
+    """What a log holds from an offset on, as far as it was fetched. `end`: the offset to go on at."""
+
+    records: list[LogRecord]
+    end: int
+    leader_epoch: int
+    """Of the last batch; -1 when there is none, or from a log older than 0.11."""
+    unreadable: int
+    """Batches that arrived as they were written, and that nobody can decode."""
+
+
+def stretch(data: bytes, offset: int) -> Stretch | None:
+    """All data records at or after `offset`, those of open and aborted transactions too (read_uncommitted). None when
+    a checksum is wrong: the bytes are not those that were written, and may be better when fetched again."""
+    records: list[LogRecord] = []
+    end, epoch, unreadable = offset, -1, 0
+    for batch in headers(data):
+        piece = data[batch.start : batch.start + batch.size]
+        if not _checked(batch, piece):
+            return None
+        end, epoch = max(end, batch.end_offset), batch.leader_epoch
+        if batch.attributes & _CONTROL:
+            continue
+        try:
+            found = [
+                LogRecord(record.offset, record.timestamp, record.key, record.value)
+                for record in _records(batch, piece)
+            ]
+        except Exception:  # each codec has exceptions of its own
+            unreadable += 1
+            continue
+        records += found if batch.base_offset >= offset else [each for each in found if each.offset >= offset]
+    return Stretch(records, end, epoch, unreadable)
+
+
+def _checked(batch: Batch, piece: bytes) -> bool:
+    if batch.magic >= 2:
+        return DefaultRecordBatch(piece).validate_crc()
+    return LegacyRecordBatch(piece, batch.magic).validate_crc()
+
+
+def _records(batch: Batch, piece: bytes) -> Sequence[RecordView]:
+    """Raises whatever the codec raises."""
+    if batch.magic >= 2:
+        return list(DefaultRecordBatch(piece))
+    return [_Legacy(record) for record in LegacyRecordBatch(piece, batch.magic)]
 
 
 def _is_abort(piece: bytes) -> bool:

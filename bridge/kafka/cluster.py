@@ -13,6 +13,8 @@ from bridge.kafka.client_config import ClientSettings
 from bridge.kafka.errors import failure, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.lookups import Lookups
+from bridge.kafka.tail import TopicTail
+from bridge.kafka.topics import create_compacted
 from bridge.translation.lookups import Need, Window
 from bridge.translation.model import Bounds, Committed, GroupListing, GroupState, TopicInfo, TopicPartition
 
@@ -25,6 +27,8 @@ _COORDINATOR_MOVED = {14, 15, 16}
 _COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
 """Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first, and
 one that has just started loads it."""
+_CREATE_TIMEOUT_MS = 30_000
+"""For which a broker waits until a topic is made, as request.timeout.ms of a Java client has it."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.CREDENTIALS}
 """What every group suffers when it is the cluster that does not answer."""
 
@@ -35,6 +39,7 @@ class KafkaCluster:
     def __init__(self, settings: ClientSettings) -> None:
         timeout_ms = settings.api_timeout_ms or 60_000
         self.settings = settings
+        self._create_timeout_ms = min(timeout_ms, _CREATE_TIMEOUT_MS)
         self._link = Link(settings.raw)
         self._admin = Admin(settings.admin, timeout_ms / 1000)
         self._lookups = {flag: Lookups(self._link, committed_only=flag) for flag in (False, True)}
@@ -221,6 +226,15 @@ class KafkaCluster:
         except KafkaFailure as error:
             return dict.fromkeys(offsets, error)
         return {part: of_code(codes.get(part, -1), f"commit offsets of group {group}") for part in offsets}
+
+    async def topic_names(self) -> list[str]:
+        return await self._link.topic_names()
+
+    async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
+        return await create_compacted(self._link, name, replication_factor, self._create_timeout_ms)
+
+    def tail(self, topic: str) -> TopicTail:
+        return TopicTail(self._link, topic)
 
     async def _commit(
         self, group: str, offsets: Mapping[TopicPartition, Committed]

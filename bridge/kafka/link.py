@@ -117,6 +117,18 @@ class Link:
                 self._leaders[TopicPartition(name, index)] = partition
         return found
 
+    async def topic_names(self) -> list[str]:
+        """All topics that we may see."""
+        call = requests.metadata(None)
+        return list(requests.read_metadata(await self.send(None, call, "list topics"), call.API_VERSION))
+
+    async def controller(self, doing: str) -> int:
+        """The node to ask for new topics: the controller, or under KRaft a broker that passes the request on."""
+        node = requests.read_controller(await self.send(None, requests.metadata(()), doing))
+        if node < 0:
+            raise failure(KafkaFault.LEADER_MOVED, doing, "Controller not available")
+        return node
+
     def topic_id(self, topic: str) -> str:
         return self._ids.get(topic, "")
 

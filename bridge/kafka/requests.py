@@ -1,4 +1,4 @@
-"""Requests about topics, encoding only: Metadata, ListOffsets, Fetch."""
+"""Requests about topics, encoding only: Metadata, CreateTopics, ListOffsets, Fetch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from bridge.kafka.wire import Call, Reader, Writer
 from bridge.translation.model import TopicPartition
 
 LATEST, EARLIEST = -1, -2
+_DIVERGING_EPOCH = 0
+"""Number of the tagged field of a fetched partition."""
 
 
 class PartitionMeta(NamedTuple):
@@ -23,12 +25,13 @@ class TopicMeta(NamedTuple):
     partitions: Mapping[int, PartitionMeta]
 
 
-def metadata(topics: Sequence[str]) -> Call:
-    """Metadata v9 to v12: topic ids from v10 on ("" before), leaders with their epochs. Creates no topic."""
+def metadata(topics: Sequence[str] | None) -> Call:
+    """Metadata v9 to v12: topic ids from v10 on ("" before), leaders with their epochs. Creates no topic. None asks
+    for all topics."""
 
     def write(writer: Writer, version: int) -> None:
-        writer.array(len(topics))
-        for topic in topics:
+        writer.array(None if topics is None else len(topics))
+        for topic in topics or ():
             if version >= 10:
                 writer.uuid("00000000-0000-0000-0000-000000000000")
             writer.string(topic)
@@ -42,7 +45,8 @@ def metadata(topics: Sequence[str]) -> Call:
     return Call(3, range(9, 13), 9, write)
 
 
-def read_metadata(answer: Reader, version: int) -> dict[str, TopicMeta]:
+def read_controller(answer: Reader) -> int:
+    """The node that Metadata names as the controller (under KRaft any node that passes requests on), -1 for none."""
     answer.skip(4)
     for _ in answer.array():  # brokers
         answer.skip(4)
@@ -51,7 +55,11 @@ def read_metadata(answer: Reader, version: int) -> dict[str, TopicMeta]:
         answer.string()
         answer.tags()
     answer.string()
-    answer.skip(4)
+    return answer.int32()
+
+
+def read_metadata(answer: Reader, version: int) -> dict[str, TopicMeta]:
+    read_controller(answer)
     topics: dict[str, TopicMeta] = {}
     for _ in answer.array():
         error, name = answer.int16(), answer.string()
@@ -68,6 +76,33 @@ def read_metadata(answer: Reader, version: int) -> dict[str, TopicMeta]:
         answer.tags()
         topics[name] = TopicMeta(error, topic_id, partitions)
     return topics
+
+
+def create_topic(
+    name: str, partitions: int, replication_factor: int, configs: Mapping[str, str], timeout_ms: int
+) -> Call:
+    """CreateTopics v4, which 2.4 to 4.x brokers speak: replication factor -1 is the broker's default (KIP-464)."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.array(1)
+        writer.string(name)
+        writer.int32(partitions)
+        writer.int16(replication_factor)
+        writer.array(0)
+        writer.array(len(configs))
+        for key, value in configs.items():
+            writer.string(key)
+            writer.string(value)
+        writer.int32(timeout_ms)
+        writer.int8(0)
+
+    return Call(19, range(4, 5), 5, write)
+
+
+def read_created_topics(answer: Reader) -> dict[str, tuple[int, str]]:
+    """Error code and the broker's words, by topic."""
+    answer.skip(4)
+    return {answer.string(): (answer.int16(), answer.string()) for _ in answer.array()}
 
 
 class ListedOffset(NamedTuple):
@@ -111,11 +146,13 @@ def read_listed_offsets(answer: Reader) -> dict[TopicPartition, ListedOffset]:
 
 class FetchPart(NamedTuple):
     """Where to fetch a partition from. `topic_id` is used from Fetch v13 on: a topic that was deleted and made again
-    under the same name then answers UNKNOWN_TOPIC_ID instead of other records."""
+    under the same name then answers UNKNOWN_TOPIC_ID instead of other records. `last_epoch`: leader epoch of the last
+    batch before `offset`, -1 for unknown; from v12 on a log that went another way answers `diverged`."""
 
     topic_id: str
     offset: int
     max_bytes: int
+    last_epoch: int = -1
 
 
 class Fetched(NamedTuple):
@@ -126,6 +163,7 @@ class Fetched(NamedTuple):
     aborted: Sequence[tuple[int, int]]
     """(producer id, first offset) of aborted transactions in what was fetched; read committed only."""
     records: bytes
+    diverged: bool = False
 
 
 def fetch(parts: Mapping[TopicPartition, FetchPart], *, committed_only: bool) -> Call:
@@ -155,7 +193,7 @@ def fetch(parts: Mapping[TopicPartition, FetchPart], *, committed_only: bool) ->
                 writer.int32(-1)
                 writer.int64(part.offset)
                 if version >= 12:
-                    writer.int32(-1)
+                    writer.int32(part.last_epoch)
                 writer.int64(-1)
                 writer.int32(part.max_bytes)
                 writer.tags()
@@ -181,9 +219,10 @@ def read_fetched(answer: Reader, version: int, names: Mapping[str, str]) -> dict
                 aborted.append((answer.int64(), answer.int64()))
                 answer.tags()
             answer.skip(4)
+            records = answer.blob()
+            diverged = _DIVERGING_EPOCH in answer.tags()
             fetched[TopicPartition(topic, partition)] = Fetched(
-                error, high, stable, start, aborted, answer.blob()
+                error, high, stable, start, aborted, records, diverged
             )
-            answer.tags()
         answer.tags()
     return fetched

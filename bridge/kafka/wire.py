@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -116,11 +116,15 @@ class Reader:
     def skip(self, size: int) -> None:
         self.at += size
 
-    def tags(self) -> None:
-        if self.flexible:
-            for _ in range(self.varint()):
-                self.varint()
-                self.skip(self.varint())
+    def tags(self) -> Sequence[int]:
+        """Steps over tagged fields; answers their numbers."""
+        if not self.flexible:
+            return ()
+        numbers = []
+        for _ in range(self.varint()):
+            numbers.append(self.varint())
+            self.skip(self.varint())
+        return numbers
 
     def _take(self, length: int) -> bytes:
         value = self.data[self.at : self.at + length]

@@ -96,11 +96,12 @@ class LogRecord(NamedTuple):
 class TailPart:
     """What a tail has read. `restarted`: the topic was made anew or cut back under us; what was read before counts no
     longer, and the records are those from its new beginning. `at_end`: the records reach as far as the log did when
-    the read began."""
+    the read began. `unreadable`: batches stepped over, because nobody can decode what their producer wrote."""
 
     records: Sequence[LogRecord]
     restarted: bool
     at_end: bool
+    unreadable: int = 0
 
 
 class Evidence(StrEnum):
@@ -126,6 +127,9 @@ class Reason(StrEnum):
     COPY_NOT_FOUND = "copy_not_found"
     NOT_MIRRORED_YET = "not_mirrored_yet"
     RECORD_GONE = "record_gone"
+    EVIDENCE_DISAGREES = "evidence_disagrees"
+    NO_OFFSET_SYNCS = "no_offset_syncs"
+    OLDER_THAN_SYNCS = "older_than_syncs"
     TARGET_AHEAD = "target_ahead"
     GROUP_ACTIVE_ON_TARGET = "group_active_on_target"
     GROUP_STATE_UNKNOWN = "group_state_unknown"

@@ -21,6 +21,7 @@ public class KafkaMessages {
     public static void main(String[] args) {
         for (int version = 9; version <= 12; version++) {
             MetadataRequestData request = new MetadataRequestData().setAllowAutoTopicCreation(false);
+            print("metadata-all", version, new MetadataRequestData().setAllowAutoTopicCreation(false).setTopics(null));
             request.setTopics(List.of(
                 new MetadataRequestData.MetadataRequestTopic().setName("orders"),
                 new MetadataRequestData.MetadataRequestTopic().setName("größe")));
@@ -67,6 +68,29 @@ public class KafkaMessages {
                     .setAbortedTransactions(null).setRecords(null)));
             print("fetch-answer", version, new FetchResponseData().setThrottleTimeMs(1).setResponses(List.of(found)));
         }
+        for (int version = 12; version <= 13; version++) {
+            FetchRequestData.FetchTopic topic = new FetchRequestData.FetchTopic().setPartitions(List.of(
+                new FetchRequestData.FetchPartition().setPartition(0).setFetchOffset(77).setLastFetchedEpoch(5).setPartitionMaxBytes(4096)));
+            if (version >= 13) topic.setTopicId(ID); else topic.setTopic("orders");
+            print("fetch-after-epoch", version, new FetchRequestData().setReplicaId(-1).setMaxWaitMs(0).setMinBytes(1).setMaxBytes(64 << 20)
+                .setIsolationLevel((byte) 0).setSessionId(0).setSessionEpoch(-1).setTopics(List.of(topic)));
+            FetchResponseData.FetchableTopicResponse found = new FetchResponseData.FetchableTopicResponse();
+            if (version >= 13) found.setTopicId(ID); else found.setTopic("orders");
+            found.setPartitions(List.of(
+                new FetchResponseData.PartitionData().setPartitionIndex(0).setHighWatermark(100).setLastStableOffset(90).setLogStartOffset(3)
+                    .setDivergingEpoch(new FetchResponseData.EpochEndOffset().setEpoch(4).setEndOffset(60))
+                    .setAbortedTransactions(null).setRecords(null)));
+            print("fetch-after-epoch-answer", version, new FetchResponseData().setThrottleTimeMs(1).setResponses(List.of(found)));
+        }
+        print("create-topic", 4, new CreateTopicsRequestData().setTimeoutMs(30000).setTopics(
+            new CreateTopicsRequestData.CreatableTopicCollection(List.of(
+                new CreateTopicsRequestData.CreatableTopic().setName("größe").setNumPartitions(1).setReplicationFactor((short) -1)
+                    .setConfigs(new CreateTopicsRequestData.CreatableTopicConfigCollection(List.of(
+                        new CreateTopicsRequestData.CreatableTopicConfig().setName("cleanup.policy").setValue("compact")).iterator()))).iterator())));
+        print("create-topic-answer", 4, new CreateTopicsResponseData().setThrottleTimeMs(1).setTopics(
+            new CreateTopicsResponseData.CreatableTopicResultCollection(List.of(
+                new CreateTopicsResponseData.CreatableTopicResult().setName("größe").setErrorCode((short) 38).setErrorMessage("too few"),
+                new CreateTopicsResponseData.CreatableTopicResult().setName("good").setErrorMessage(null)).iterator())));
         for (int version = 4; version <= 5; version++) {
             print("list-groups", version, new ListGroupsRequestData());
             ListGroupsResponseData.ListedGroup one = new ListGroupsResponseData.ListedGroup().setGroupId("g").setProtocolType("consumer").setGroupState("PreparingRebalance");

@@ -13,7 +13,9 @@ from bridge.translation.model import (
     Committed,
     GroupListing,
     GroupState,
+    LogRecord,
     Side,
+    TailPart,
     TopicInfo,
     TopicPartition,
 )
@@ -47,6 +49,39 @@ class Log:
             self.end += 1
 
 
+class FakeTail:
+    """Partition 0 of a topic of a FakeCluster, all that is new at once; the rules of bridge.kafka.tail by topic id and
+    log bounds."""
+
+    def __init__(self, cluster: FakeCluster, topic: str) -> None:
+        self.topic = topic
+        self._cluster = cluster
+        self._id = ""
+        self._began = self._next = 0
+        self._restarted = False
+
+    async def read(self) -> TailPart:
+        self._cluster._called("tail")
+        if self.topic in self._cluster.topic_trouble:
+            raise self._cluster.topic_trouble[self.topic]
+        if self.topic not in self._cluster.ids:
+            self._begin_anew("")
+            raise KafkaFailure(KafkaFault.UNKNOWN_TOPIC, f"no topic {self.topic}")
+        topic_id, log = self._cluster.ids[self.topic], self._cluster.logs[TopicPartition(self.topic, 0)]
+        if topic_id != self._id or self._next > log.end or log.start >= self._next > self._began:
+            self._begin_anew(topic_id)
+        if self._next < log.start:
+            self._began = self._next = log.start
+        rows = [row for row in log.rows if row.offset >= self._next]
+        restarted, self._restarted, self._next = self._restarted, False, log.end
+        records = [LogRecord(row.offset, row.timestamp, row.key, row.value) for row in rows]
+        return TailPart(records, restarted, at_end=True)
+
+    def _begin_anew(self, topic_id: str) -> None:
+        self._restarted = self._restarted or self._next > self._began
+        self._id, self._began, self._next = topic_id, 0, 0
+
+
 class FakeCluster:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
@@ -69,6 +104,9 @@ class FakeCluster:
         self.altered: list[tuple[str, dict[TopicPartition, Committed]]] = []
         self.asked: list[tuple[TopicPartition, Need]] = []
         self.isolation: set[tuple[str, bool]] = set()
+        self.create_trouble: dict[str, KafkaFailure] = {}
+        self.created: list[tuple[str, int]] = []
+        """Names and replication factors of compacted topics that were asked for."""
 
     def topic(self, name: str, *logs: Log, topic_id: str | None = None) -> None:
         self.ids[name] = topic_id or f"id-of-{name}"
@@ -168,6 +206,20 @@ class FakeCluster:
         self.offsets.setdefault(group, {}).update(written)
         self.listed.setdefault(group, GroupListing(group, GroupState.EMPTY, "classic", ""))
         return found
+
+    async def topic_names(self) -> list[str]:
+        self._called("topic_names")
+        return list(self.ids)
+
+    async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
+        self._called("create_compacted_topic")
+        self.created.append((name, replication_factor))
+        if name not in self.ids and name not in self.create_trouble:
+            self.topic(name, Log())
+        return self.create_trouble.get(name)
+
+    def tail(self, topic: str) -> FakeTail:
+        return FakeTail(self, topic)
 
 
 class FakeClusters:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
 
 from bridge.kafka.batches import headers, window
 from bridge.translation.lookups import Window
@@ -47,6 +48,12 @@ def batch(
     if append_time is not None:
         struct.pack_into(">h", data, 21, struct.unpack_from(">h", data, 21)[0] | 0x08)
         struct.pack_into(">q", data, 35, append_time)
+    return sealed(data)
+
+
+def sealed(data: bytearray) -> bytes:
+    """With the checksum that its content has now."""
+    struct.pack_into(">I", data, 17, calc_crc32c(bytes(data[21:])))
     return bytes(data)
 
 
@@ -65,7 +72,7 @@ def marker(offset: int, kind: int, producer: int) -> bytes:
     data = bytearray(builder.build())
     struct.pack_into(">q", data, 0, offset)
     struct.pack_into(">h", data, 21, 0x30)
-    return bytes(data)
+    return sealed(data)
 
 
 def opened(

@@ -44,6 +44,16 @@ def test_metadata(version: int) -> None:
     assert topic.topic_id == (ID if version >= 10 else "")
     assert topic.partitions == {0: PartitionMeta(0, 1, 5), 1: PartitionMeta(5, -1, -1)}
     assert (topic.error, found["gone"].error, found["gone"].partitions) == (0, 3, {})
+    assert requests.read_controller(answer("metadata-answer", version, flexible=True)) == 1
+    assert encoded(requests.metadata(None), version) == MESSAGES["metadata-all", version]
+
+
+def test_create_topic() -> None:
+    call = requests.create_topic("größe", 1, -1, {"cleanup.policy": "compact"}, 30_000)
+    assert encoded(call, 4) == MESSAGES["create-topic", 4]
+    reader = answer("create-topic-answer", 4, flexible=False)
+    assert requests.read_created_topics(reader) == {"größe": (38, "too few"), "good": (0, "")}
+    assert read_whole(reader)
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -67,6 +77,16 @@ def test_fetch(version: int) -> None:
     found = requests.read_fetched(reader, version, {ID: "orders"})
     assert found[ORDERS[0]] == requests.Fetched(0, 100, 90, 3, [(4000, 80)], b"\1\2\3")
     assert (found[ORDERS[2]].error, found[ORDERS[2]].records) == (1, b"")
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_fetch_after_an_epoch(version: int) -> None:
+    call = requests.fetch({ORDERS[0]: FetchPart(ID, 77, 4096, last_epoch=5)}, committed_only=False)
+    assert encoded(call, version) == MESSAGES["fetch-after-epoch", version]
+    reader = answer("fetch-after-epoch-answer", version, flexible=True)
+    assert requests.read_fetched(reader, version, {ID: "orders"}) == {
+        ORDERS[0]: requests.Fetched(0, 100, 90, 3, [], b"", diverged=True)
+    }
 
 
 def test_a_fetch_without_topic_ids_stays_by_name() -> None:

@@ -1,0 +1,138 @@
+"""An internal topic, read from its beginning and followed, as stock's KafkaBasedLog does, but it notices restarts."""
+
+from __future__ import annotations
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import requests
+from bridge.kafka.batches import stretch
+from bridge.kafka.errors import failure, of_code
+from bridge.kafka.link import Link
+from bridge.kafka.requests import Fetched, FetchPart
+from bridge.translation.model import TailPart, TopicPartition
+
+_BYTES = 1024 * 1024
+"""Asked for at a time. The broker sends a larger batch whole, when it is the first."""
+_TRIES = 3
+"""Fetches within one read: a topic may be made anew between the question for its id and the fetch."""
+_OUT_OF_RANGE, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 1, 3, 100
+_NO_ANSWER = requests.ListedOffset(-1, -1, -1)
+_IDS_FROM = 13
+"""Fetch version that names topics by id."""
+
+
+class TopicTail:
+    """Partition 0 of a topic. One reader at a time.
+
+    Isolation is read_uncommitted, as that of stock's consumer: records of open and aborted transactions come too,
+    control records never.
+
+    Restarted, so that whoever reads on knows what one who begins now would learn:
+    - the topic was deleted and made again: another topic id (brokers before Fetch v13: asked after each fetch; before
+      Metadata v10 there are none, and only the positions below tell);
+    - the log ends before our position, or took another way below it (last leader epoch, from Fetch v12 on): cut back
+      by an unclean election or a lost disk, and perhaps filled again;
+    - the log starts beyond our position, so records are gone that were never read; or exactly there, so all that was
+      read is gone: DeleteRecords, or retention of a topic that is not only compacted.
+    No restart: a log start below our position, because what is gone was read and the newest is still there. Nor
+    compaction, which makes holes and leaves the log start alone. Nothing is called restarted before anything was read.
+
+    A failure loses nothing: the next read looks for the leader again and goes on at the same offset. Only a topic that
+    is missing makes it begin anew. A batch whose checksum is right and that can't be decoded nevertheless is stepped
+    over and counted; one with a wrong checksum is a failure.
+    """
+
+    def __init__(self, link: Link, topic: str) -> None:
+        self.topic = topic
+        self._link = link
+        self._place = TopicPartition(topic, 0)
+        self._topic_id = ""
+        self._leader: int | None = None
+        self._began = self._next = -1
+        self._last_epoch = -1
+        self._restarted = False
+
+    async def read(self) -> TailPart:
+        try:
+            return await self._read()
+        except KafkaFailure as error:
+            self._leader = None
+            if error.fault is KafkaFault.UNKNOWN_TOPIC:
+                self._begin_anew()
+            raise
+
+    async def _read(self) -> TailPart:
+        for _ in range(_TRIES):
+            leader = await self._find_leader() if self._leader is None else self._leader
+            if self._next < 0:
+                self._began = self._next = await self._log_start(leader)
+            got = await self._fetch(leader)
+            if self._next < 0:
+                continue
+            if got.error in (_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID):
+                self._leader = None
+            elif got.error == _OUT_OF_RANGE or got.diverged or got.log_start >= self._next > self._began:
+                self._begin_anew()
+            else:
+                return self._take(got)
+        raise failure(
+            KafkaFault.LEADER_MOVED,
+            f"read {self.topic}",
+            "The leader does not know (any more) what it has said",
+        )
+
+    def _begin_anew(self) -> None:
+        self._restarted = self._restarted or self._next > self._began
+        self._began = self._next = self._last_epoch = -1
+
+    async def _find_leader(self) -> int:
+        """Raises UNKNOWN_TOPIC when there is no such topic."""
+        meta = (await self._link.metadata([self.topic]))[self.topic]
+        failed = of_code(meta.error, f"read {self.topic}")
+        if failed is not None:
+            raise failed
+        if meta.topic_id != self._topic_id:
+            self._begin_anew()
+        self._topic_id = meta.topic_id
+        nodes, leaderless = self._link.by_leader([self._place])
+        if leaderless:
+            raise leaderless[self._place]
+        (self._leader,) = nodes
+        return self._leader
+
+    async def _log_start(self, leader: int) -> int:
+        doing = f"find the start of {self.topic}"
+        call = requests.list_offsets({self._place: requests.EARLIEST}, committed_only=False)
+        listed = requests.read_listed_offsets(await self._link.send(leader, call, doing))
+        error, start, _ = listed.get(self._place, _NO_ANSWER)
+        failed = of_code(error, doing)
+        if failed is not None:
+            raise failed
+        return start
+
+    async def _fetch(self, leader: int) -> Fetched:
+        doing = f"read {self.topic} at {self._next}"
+        part = FetchPart(self._topic_id, self._next, _BYTES, self._last_epoch)
+        call = requests.fetch({self._place: part}, committed_only=False)
+        answer = await self._link.send(leader, call, doing)
+        got = requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(self._place)
+        if got is None:
+            raise failure(KafkaFault.OTHER, doing, "No answer")
+        if call.API_VERSION < _IDS_FROM:
+            await self._find_leader()
+        return got
+
+    def _take(self, got: Fetched) -> TailPart:
+        doing = f"read {self.topic} at {self._next}"
+        failed = of_code(got.error, doing)
+        if failed is not None:
+            raise failed
+        found = stretch(got.records, self._next)
+        if found is None:
+            raise failure(KafkaFault.OTHER, doing, "The checksum of a batch is wrong")
+        if got.records and found.end == self._next:
+            raise failure(KafkaFault.OTHER, doing, "The broker sent an incomplete batch")
+        self._next = found.end
+        if found.leader_epoch >= 0:
+            self._last_epoch = found.leader_epoch
+        restarted, self._restarted = self._restarted, False
+        return TailPart(found.records, restarted, found.end >= got.high_watermark, found.unreadable)
