@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bridge.errors import ConfigError
 from bridge.protocol.messages import GroupReport
 from connectors.configdef import ConfigDef, ValidatedConfig
 from connectors.ports import ClientCheck, Clusters
@@ -105,3 +106,11 @@ class Kind(Protocol):
         self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
     ) -> Instance:
         """An instance for a configuration that `validate` found without errors; raises ConfigRejected otherwise."""
+
+
+class CheckedOnOpen:
+    """The ClientCheck of `create`: `Clusters.open` reads the client properties itself, and rejects what `validate`
+    would."""
+
+    def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return ()

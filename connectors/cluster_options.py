@@ -12,7 +12,7 @@ from connectors.configdef import REQUIRED, Importance, Key, Type, Width
 from connectors.validators import In, ListOf, Range, Url
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-_PROTOCOLS = In(("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"), ignore_case=True)
+PROTOCOLS = In(("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"), ignore_case=True)
 _STORES = In(("JKS", "PKCS12", "PEM"), ignore_case=True)
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
@@ -64,7 +64,7 @@ _KEYSTORE = (
 _CLIENT = (
     replace(
         _key("security.protocol", Type.STRING, _MEDIUM, "Protocol used to talk to the brokers.", "PLAINTEXT"),
-        validator=_PROTOCOLS,
+        validator=PROTOCOLS,
         recommended=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     ),
     replace(

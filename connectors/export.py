@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from bridge import VERSION
+from connectors.base import Kind
+from connectors.client_keys import UNPREFIXED
 from connectors.configdef import Key
 from connectors.registry import KINDS
 from connectors.validators import Json
@@ -39,6 +42,7 @@ def definition_json(kind: str) -> Json:
         "connector_class": found.connector_class,
         "version": VERSION,
         "keys": [key.json() for key in found.definition.keys.values()],
+        "forbidden": [rule.json() for rule in found.definition.forbidden],
     }
 
 
@@ -63,25 +67,57 @@ def export_definitions(target: Path) -> list[Path]:
 
 
 def keys_markdown() -> str:
-    """A table of all keys, by connector and group."""
-    parts = [_HEAD]
+    """A table of all keys, by connector and group; groups that connectors have in common come once, at the end."""
+    parts, common = [_HEAD], dict[str, list[Key]]()
     for kind in KINDS.values():
-        parts.append(f"\n## {kind.connector_class.rpartition('.')[2]}\n")
+        parts.append(f"\n## {_class(kind)}\n")
         for group in kind.definition.groups:
-            parts.append(f"\n### {group}\n\n{_TABLE}")
-            parts.extend(_row(key) for key in kind.definition.keys.values() if key.group == group)
+            keys = _in_group(kind, group)
+            if all(_in_group(other, group) in ([], keys) for other in KINDS.values()) and _shared(group):
+                common[group] = keys
+            else:
+                parts.append(_section(group, keys))
+    parts.append("\n## Keys of several connectors\n")
+    for group, keys in common.items():
+        having = [_class(kind) for kind in KINDS.values() if _in_group(kind, group)]
+        whose = "Of every connector." if len(having) == len(KINDS) else f"Of {' and '.join(having)}."
+        parts.append(_section(group, keys, whose))
     return "".join(parts)
 
 
 def with_keys(readme: str) -> str:
-    """The README with its table of keys and defaults, between the two marks, made anew."""
+    """The README with its table of keys and defaults, between the two marks, made anew. Keys that have no effect are
+    left to `keys_markdown`."""
     begin, end = README_MARKS
     head, _, rest = readme.partition(begin)
     _, _, tail = rest.partition(end)
-    lines = ["| Key | Default |\n| --- | --- |\n"]
+    rows: dict[tuple[str, str], list[str]] = {}
     for kind in KINDS.values():
-        lines += [f"| `{key.name}` | {_default(key)} |\n" for key in kind.definition.keys.values()]
+        for key in kind.definition.keys.values():
+            if key.group != UNPREFIXED:
+                rows.setdefault((key.name, _default(key)), []).append(kind.kind.replace("_", " "))
+    lines = ["| Key | Default | Connectors |\n| --- | --- | --- |\n"]
+    for (name, default), kinds in rows.items():
+        whose = "all" if len(kinds) == len(KINDS) else ", ".join(kinds)
+        lines.append(f"| `{name}` | {default} | {whose} |\n")
     return head + begin + "".join(lines) + end + tail
+
+
+def _class(kind: Kind) -> str:
+    return kind.connector_class.rpartition(".")[2]
+
+
+def _in_group(kind: Kind, group: str) -> list[Key]:
+    return [key for key in kind.definition.keys.values() if key.group == group]
+
+
+def _shared(group: str) -> bool:
+    return sum(bool(_in_group(kind, group)) for kind in KINDS.values()) > 1
+
+
+def _section(group: str, keys: Sequence[Key], words: str = "") -> str:
+    told = f"{words}\n\n" if words else ""
+    return f"\n### {group}\n\n{told}{_TABLE}" + "".join(map(_row, keys))
 
 
 def _default(key: Key) -> str:
@@ -100,10 +136,12 @@ def _valid(rule: Json) -> str:
             return f"≥ {low}"
         case {"kind": "range", "min": low, "max": high}:
             return f"{low} to {high}"
-        case {"kind": "in", "values": [*values]}:
+        case {"kind": "in" | "list", "values": [*values]} if values:
             return ", ".join(f"`{value}`" for value in values)
         case {"kind": "pattern_list"}:
             return "names and Java regexes"
+        case {"kind": "replication_factor"}:
+            return "≥ 1, or -1"
         case {"kind": "url"}:
             return "http or https URL"
     return (

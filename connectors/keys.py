@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -100,6 +102,16 @@ class Key:
             "recommended": list(self.recommended),
             "secret": self.secret,
         }
+
+
+def numbered(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """The keys, each with its place within its group."""
+    counts: Counter[str] = Counter()
+    found = []
+    for key in keys:
+        counts[key.group] += 1
+        found.append(replace(key, order=counts[key.group]))
+    return tuple(found)
 
 
 class Unparsable(ValueError):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 
 from bridge.errors import ConfigError
+from connectors.cluster_options import PROTOCOLS
 from connectors.configdef import REQUIRED, Importance, Key, Type, ValidatedConfig, Width
-from connectors.validators import NonEmpty, Range, invalid
+from connectors.validators import In, ListOf, NonEmpty, Range, invalid
 
 SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
 SEPARATOR = "replication.policy.separator"
 POLICY_CLASS = "replication.policy.class"
+PROVIDERS = "config.providers"
 STOCK = "org.apache.kafka.connect.mirror."
+_FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
+_JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 
 PYTHON_CLASS = (
     " A stock class name selects the bridge's own of the same behaviour; python:module.Class loads yours in "
@@ -24,13 +27,15 @@ _HIGH, _LOW = Importance.HIGH, Importance.LOW
 
 
 def mirror_keys(group: str) -> list[Key]:
-    keys = [
+    """In stock's order (mm2 1.1)."""
+    return [
         Key(
             "enabled",
             Type.BOOLEAN,
             "true",
             _LOW,
-            "Whether to replicate source->target; false: the connector runs no task.",
+            "Whether to replicate source->target; false: the connector runs no task. Heartbeats go on, as in "
+            "MirrorMaker; emit.heartbeats.enabled is for them.",
             group,
         ),
         Key(
@@ -50,6 +55,15 @@ def mirror_keys(group: str) -> list[Key]:
             "Alias of the target cluster; used to see cycles, and in metrics.",
             group,
             validator=NonEmpty(),
+        ),
+        Key(
+            "admin.timeout.ms",
+            Type.LONG,
+            "60000",
+            _LOW,
+            "Timeout for administrative tasks, e.g. listing groups or committing offsets.",
+            group,
+            validator=Range(1),
         ),
         Key(
             POLICY_CLASS,
@@ -82,16 +96,61 @@ def mirror_keys(group: str) -> list[Key]:
             group,
         ),
         Key(
-            "admin.timeout.ms",
-            Type.LONG,
-            "60000",
+            "forwarding.admin.class",
+            Type.STRING,
+            _FORWARDING_ADMIN,
             _LOW,
-            "Timeout for administrative tasks, e.g. listing groups or committing offsets.",
+            "Stock's hook for managing topics through other systems. It is a Java class, so that none but the default "
+            "can be honoured.",
             group,
-            validator=Range(1),
+            width=Width.LONG,
+            validator=In((_FORWARDING_ADMIN,)),
+        ),
+        Key(
+            "metric.reporters",
+            Type.LIST,
+            _JMX_REPORTER,
+            _LOW,
+            "Java classes that would be told of metrics: none but the default can be honoured, and that one has no "
+            "effect; the service shows its metrics at /metrics.",
+            group,
+            width=Width.LONG,
+            validator=ListOf(values=(_JMX_REPORTER,)),
+        ),
+        Key(
+            "security.protocol",
+            Type.STRING,
+            "PLAINTEXT",
+            Importance.MEDIUM,
+            "Without effect, as in MirrorMaker: give source.cluster.security.protocol or "
+            "target.cluster.security.protocol.",
+            group,
+            validator=PROTOCOLS,
+        ),
+        Key(
+            PROVIDERS,
+            Type.LIST,
+            "",
+            _LOW,
+            "Aliases of ConfigProviders. The worker's own have replaced their references before the service gets the "
+            "configuration; one that only this key names is a Java class, so that a reference to it is an error.",
+            group,
+            validator=ListOf(),
         ),
     ]
-    return [replace(key, order=order) for order, key in enumerate(keys, 1)]
+
+
+def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+    """What is wrong across the keys of `mirror_keys`."""
+    yield from alias_errors(config)
+    for provider in config.items(PROVIDERS) or ():
+        referring = sorted(key for key, value in given.items() if f"${{{provider}:" in value)
+        if referring:
+            why = (
+                f"{', '.join(referring)} refers to ${{{provider}:...}}, and the service can't load a Java provider; "
+                "name the provider in the worker's own config.providers"
+            )
+            yield ConfigError(PROVIDERS, invalid(PROVIDERS, provider, why))
 
 
 def alias_errors(config: ValidatedConfig) -> Iterator[ConfigError]:

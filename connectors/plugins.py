@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
 from bridge.errors import ConfigError
-from bridge.translation.filters import DefaultGroupFilter, DefaultTopicFilter, GroupFilter, TopicFilter
+from bridge.translation.filters import (
+    JAVA_WHITESPACE,
+    DefaultGroupFilter,
+    DefaultTopicFilter,
+    GroupFilter,
+    TopicFilter,
+)
 from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
-from connectors.mirror_options import STOCK
+from connectors.configdef import ValidatedConfig
+from connectors.mirror_options import SEPARATOR, STOCK
 from connectors.validators import invalid
 
 T = TypeVar("T")
@@ -32,6 +39,8 @@ class Slot(Generic[T]):
     ours: Mapping[str, Callable[[], T]]
     methods: tuple[str, ...]
     hint: str
+    reads: tuple[str, ...]
+    """Keys that it reads when it is configured."""
 
     @property
     def stock_names(self) -> list[str]:
@@ -43,12 +52,14 @@ TOPIC_FILTER: Slot[TopicFilter] = Slot(
     {"DefaultTopicFilter": DefaultTopicFilter},
     ("should_replicate_topic",),
     "give it should_replicate_topic(topic) -> bool",
+    ("topics", "topics.exclude"),
 )
 GROUP_FILTER: Slot[GroupFilter] = Slot(
     "group.filter.class",
     {"DefaultGroupFilter": DefaultGroupFilter},
     ("should_replicate_group",),
     "give it should_replicate_group(group) -> bool",
+    ("groups", "group", "groups.exclude"),
 )
 REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
     "replication.policy.class",
@@ -59,9 +70,45 @@ REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
     (
         *("format_remote_topic", "topic_source", "upstream_topic", "original_topic", "is_heartbeats_topic"),
         *("is_checkpoints_topic", "is_mm2_internal_topic", "is_internal_topic", "checkpoints_topic"),
+        *("offset_syncs_topic", "heartbeats_topic"),
     ),
     "subclass bridge.translation.naming.ReplicationPolicy",
+    (SEPARATOR,),
 )
+
+
+@dataclass(slots=True)
+class Plugins:
+    """The plugins of one configuration; what is wrong with them gathers in `errors`."""
+
+    given: Mapping[str, str]
+    config: ValidatedConfig
+    errors: list[ConfigError] = field(default_factory=list)
+
+    def load(self, slot: Slot[T]) -> T | None:
+        """None together with an error. Not configured where a key that the plugin reads has an error of its own: one
+        cause, one error."""
+        wrong = {error.key for error in self.config.errors}
+        props = self._as_plugins_see_it() if wrong.isdisjoint(slot.reads) else None
+        plugin = load(slot, self.config.text(slot.key), props)
+        if isinstance(plugin, ConfigError):
+            self.errors.append(plugin)
+            return None
+        return plugin
+
+    def _as_plugins_see_it(self) -> Props:
+        """Filters know `groups` only, and values as ConfigDef reads them."""
+        seen = {key: value.strip(JAVA_WHITESPACE) for key, value in self.given.items()}
+        if "group" in seen:
+            seen["groups"] = seen["group"]
+        return seen
+
+
+def sound(plugin: T | None) -> T:
+    """A plugin of a configuration that has no errors."""
+    if plugin is None:
+        raise AssertionError("a plugin is missing only together with an error")
+    return plugin
 
 
 def load(slot: Slot[T], name: str, props: Props | None) -> T | ConfigError:

@@ -80,18 +80,41 @@ class NonEmpty:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list without empty elements and duplicates."""
+    """A list without empty elements and duplicates; of these values only, if there are any (Kafka's ValidList)."""
 
     allow_empty: bool = True
+    values: tuple[str, ...] = ()
 
     def check(self, name: str, value: Value) -> str | None:
         assert isinstance(value, tuple)
         if not value and not self.allow_empty:
-            return f"Configuration '{name}' must not be empty. Valid values include: any non-empty value"
-        return list_problem(name, value)
+            known = shown(self.values) if self.values else "any non-empty value"
+            return f"Configuration '{name}' must not be empty. Valid values include: {known}"
+        if problem := list_problem(name, value):
+            return problem
+        among = In(self.values)
+        return next((p for one in value if self.values and (p := among.check(name, one))), None)
 
     def json(self) -> Json:
-        return {"kind": "list", "allow_empty": self.allow_empty}
+        return {"kind": "list", "allow_empty": self.allow_empty, "values": list(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationFactor:
+    """In the words that Connect has for `topic.creation.default.replication.factor`."""
+
+    def check(self, name: str, value: Value) -> str | None:
+        assert isinstance(value, int)
+        if value == -1 or value >= 1:
+            return None
+        why = (
+            "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, "
+            "or -1 to use the broker's default"
+        )
+        return invalid(name, value, why)
+
+    def json(self) -> Json:
+        return {"kind": "replication_factor"}
 
 
 @dataclass(frozen=True, slots=True)

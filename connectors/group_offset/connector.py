@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from bridge.errors import ConfigError
-from connectors.base import Instance, Publisher
-from connectors.configdef import ConfigDef, ValidatedConfig
+from connectors.base import CheckedOnOpen, Instance, Publisher
+from connectors.configdef import ConfigDef, ValidatedConfig, given
 from connectors.group_offset.options import DEFINITION, GroupOffsetOptions, validate
 from connectors.ports import ClientCheck, Clusters
 
@@ -28,13 +27,5 @@ class GroupOffset:
         # The task drags the translation in; the HTTP process validates only and does without.
         from connectors.group_offset.task import GroupOffsetInstance
 
-        given = {key: value for key, value in props.items() if value is not None}
-        options = GroupOffsetOptions.from_props(props, _CheckedOnOpen())
-        return GroupOffsetInstance(name, options, clusters, given, publisher)
-
-
-class _CheckedOnOpen:
-    """`Clusters.open` reads the client properties itself, and rejects what `validate` would."""
-
-    def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        return ()
+        options = GroupOffsetOptions.from_props(props, CheckedOnOpen())
+        return GroupOffsetInstance(name, options, clusters, given(props), publisher)

@@ -42,7 +42,7 @@ def test_the_readmes_keys_have_not_drifted() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_json_has_the_shims_form(kind: str) -> None:
     definition = json.loads(definition_text(kind))
-    assert set(definition) == {"kind", "connector_class", "version", "keys"}
+    assert set(definition) == {"kind", "connector_class", "version", "keys", "forbidden"}
     assert definition["connector_class"].startswith("dev.mirrorbridge.")
     fields = {
         *("name", "type", "required", "default", "importance", "documentation", "group", "order", "width"),

@@ -1,0 +1,129 @@
+"""The one definition of BridgeMirrorCheckpointConnector's keys: stock's, in stock's order (mm2 1.1, 1.3), then ours."""
+
+from __future__ import annotations
+
+from connectors.client_keys import unprefixed_keys
+from connectors.cluster_options import bridge_keys, cluster_keys
+from connectors.configdef import ConfigDef, Forbidden, Importance, Key, Type
+from connectors.groups.keys import (
+    ASSIGNED_GROUPS,
+    GROUP_FILTER_CLASS,
+    GROUPS,
+    GROUPS_EXCLUDE,
+    POLL_TIMEOUT,
+    REFRESH,
+    TOPIC_FILTER_CLASS,
+    TOPICS,
+    flag,
+    interval,
+    sync_interval,
+    writing_keys,
+)
+from connectors.keys import numbered
+from connectors.mirror_options import mirror_keys
+from connectors.validators import In, ListOf, ReplicationFactor
+
+EMIT, EMIT_SYNCS = "emit.checkpoints.enabled", "emit.offset-syncs.enabled"
+EVIDENCE, SYNCS_LOCATION = "translation.evidence", "offset-syncs.topic.location"
+REPLICATION_FACTOR = "checkpoints.topic.replication.factor"
+
+_GROUP = "Checkpoints"
+_EVIDENCES = ("syncs", "timestamps", "both")
+
+_STOCKS = (
+    flag(EMIT, "true", "Whether to replicate consumer offsets to target cluster.", _GROUP),
+    interval("emit.checkpoints.interval.seconds", "60", "Frequency of checkpoints.", _GROUP),
+    flag(
+        "sync.group.offsets.enabled",
+        "false",
+        "Whether to periodically write the translated offsets to __consumer_offsets topic in target cluster, as long "
+        "as no active consumers in that group are connected to the target cluster.",
+        _GROUP,
+    ),
+    sync_interval(_GROUP),
+    Key(
+        REPLICATION_FACTOR,
+        Type.SHORT,
+        "3",
+        Importance.LOW,
+        "Replication factor for checkpoints topic; -1: the brokers' default.",
+        _GROUP,
+        validator=ReplicationFactor(),
+    ),
+    Key(
+        SYNCS_LOCATION,
+        Type.STRING,
+        "source",
+        Importance.LOW,
+        "The location (source/target) of the offset-syncs topic; the same as the source connector's.",
+        _GROUP,
+        validator=In(("source", "target")),
+        recommended=("source", "target"),
+    ),
+    TOPIC_FILTER_CLASS,
+    Key(
+        "metric.names.formats",
+        Type.LIST,
+        "legacy",
+        Importance.LOW,
+        "How stock names its JMX metrics. Without effect: the service's metrics have names of their own, at /metrics.",
+        _GROUP,
+        validator=ListOf(allow_empty=False, values=("legacy", "new")),
+    ),
+)
+_OURS = (
+    flag(
+        EMIT_SYNCS,
+        "true",
+        "A key of the source connector. Without offset syncs there is nothing to translate by, so false is an error "
+        "here, unless translation.evidence is timestamps or the connector is not enabled.",
+        _GROUP,
+    ),
+    Key(
+        EVIDENCE,
+        Type.STRING,
+        "both",
+        Importance.MEDIUM,
+        "What offsets are translated by. syncs: offset syncs alone, with stock's answers. timestamps: the neighbouring "
+        "records, found on both clusters. both: those, checked against the syncs.",
+        _GROUP,
+        validator=In(_EVIDENCES),
+        recommended=_EVIDENCES,
+    ),
+    *writing_keys(_GROUP),
+)
+
+DEFINITION = ConfigDef(
+    numbered(
+        (
+            *mirror_keys("Mirror"),
+            *unprefixed_keys(),
+            POLL_TIMEOUT,
+            GROUPS,
+            GROUPS_EXCLUDE,
+            GROUP_FILTER_CLASS,
+            *REFRESH,
+            *_STOCKS,
+            *TOPICS,
+            ASSIGNED_GROUPS,
+            *_OURS,
+            *bridge_keys("Bridge"),
+            *cluster_keys("source", "Source cluster"),
+            *cluster_keys("target", "Target cluster"),
+        )
+    ),
+    forbidden=(
+        Forbidden(
+            EMIT,
+            "false",
+            "MirrorCheckpointConnector can't run with emit.checkpoints.enabled set to false",
+            unless={"enabled": "false"},
+        ),
+        Forbidden(
+            EMIT_SYNCS,
+            "false",
+            "MirrorCheckpointConnector can't run without offset syncs",
+            unless={"enabled": "false", EVIDENCE: "timestamps"},
+        ),
+    ),
+)

@@ -1,0 +1,52 @@
+"""BridgeMirrorCheckpointConnector's configuration, typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from connectors.checkpoint.definition import DEFINITION, EMIT, EVIDENCE, REPLICATION_FACTOR, SYNCS_LOCATION
+from connectors.configdef import ValidatedConfig
+from connectors.groups.checks import GroupOptions, Props, check
+from connectors.ports import ClientCheck
+
+__all__ = ["DEFINITION", "CheckpointOptions", "Evidences", "validate"]
+
+
+class Evidences(StrEnum):
+    """What offsets are translated by (design 5.3, 5.4)."""
+
+    SYNCS = "syncs"
+    TIMESTAMPS = "timestamps"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOptions(GroupOptions):
+    emit_enabled: bool
+    emit_interval: float
+    sync_enabled: bool
+    checkpoints_replication_factor: int
+    """-1: the brokers' default."""
+    offset_syncs_on_target: bool
+    evidence: Evidences
+
+    @staticmethod
+    def from_props(props: Props, clients: ClientCheck) -> CheckpointOptions:
+        """Raises ConfigRejected with every error at once."""
+        checked = check(DEFINITION, props, clients)
+        common, config = checked.common(), checked.config
+        return CheckpointOptions(
+            **common,
+            emit_enabled=config.flag(EMIT),
+            emit_interval=float(config.number("emit.checkpoints.interval.seconds")),
+            sync_enabled=config.flag("sync.group.offsets.enabled"),
+            checkpoints_replication_factor=config.number(REPLICATION_FACTOR),
+            offset_syncs_on_target=config.text(SYNCS_LOCATION) == "target",
+            evidence=Evidences(config.text(EVIDENCE)),
+        )
+
+
+def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
+    """Every key with its value and errors; rules across keys, plugins and client properties included."""
+    return check(DEFINITION, props, clients).config

@@ -1,0 +1,94 @@
+"""Configurations of connectors that follow groups: checked as a whole, every error at once, then typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.errors import ConfigError
+from bridge.translation.filters import GroupFilter, TopicFilter
+from bridge.translation.naming import ReplicationPolicy
+from connectors.configdef import ConfigDef, ValidatedConfig, given
+from connectors.groups.keys import REWIND
+from connectors.groups.options import Rewind
+from connectors.mirror_options import SOURCE_ALIAS, TARGET_ALIAS, mirror_errors
+from connectors.plugins import GROUP_FILTER, REPLICATION_POLICY, TOPIC_FILTER, Plugins, sound
+from connectors.ports import ClientCheck
+
+Props = Mapping[str, str | None]
+Rules = Callable[[Mapping[str, str], ValidatedConfig], Iterable[ConfigError]]
+"""What is wrong across keys, in what was given and what it was parsed to."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """What these connectors have in common. Intervals in seconds where not named otherwise."""
+
+    enabled: bool
+    source_alias: str
+    target_alias: str
+    group_filter: GroupFilter
+    topic_filter: TopicFilter
+    policy: ReplicationPolicy
+    refresh_groups_enabled: bool
+    refresh_groups_interval: float
+    sync_interval: float
+    poll_timeout_ms: int
+    admin_timeout_ms: int
+    assigned_groups: tuple[str, ...] | None
+    rewind: Rewind
+    dry_run: bool
+    lease_ms: int
+    source_committed_only: bool
+    """The mirror reads committed data only, so aborted records of the source have no copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    config: ValidatedConfig
+    given: Mapping[str, str]
+    group_filter: GroupFilter | None
+    topic_filter: TopicFilter | None
+    policy: ReplicationPolicy | None
+
+    def common(self) -> dict[str, Any]:
+        """The fields of GroupOptions. Raises ConfigRejected with every error at once."""
+        config = self.config
+        config.raise_if_invalid()
+        return {
+            "enabled": config.flag("enabled"),
+            "source_alias": config.text(SOURCE_ALIAS),
+            "target_alias": config.text(TARGET_ALIAS),
+            "group_filter": sound(self.group_filter),
+            "topic_filter": sound(self.topic_filter),
+            "policy": sound(self.policy),
+            "refresh_groups_enabled": config.flag("refresh.groups.enabled"),
+            "refresh_groups_interval": float(config.number("refresh.groups.interval.seconds")),
+            "sync_interval": float(config.number("sync.group.offsets.interval.seconds")),
+            "poll_timeout_ms": config.number("consumer.poll.timeout.ms"),
+            "admin_timeout_ms": config.number("admin.timeout.ms"),
+            "assigned_groups": config.items("task.assigned.groups"),
+            "rewind": Rewind(config.text(REWIND)),
+            "dry_run": config.flag("dry.run"),
+            "lease_ms": config.number("bridge.task.lease.ms"),
+            "source_committed_only": _mirror_isolation(self.given) == "read_committed",
+        }
+
+
+def check(definition: ConfigDef, props: Props, clients: ClientCheck, rules: Rules | None = None) -> Checked:
+    """Every key with its value and errors; rules across keys, plugins and client properties included."""
+    there = given(props)
+    config = definition.validate(props)
+    plugins = Plugins(there, config)
+    group_filter, topic_filter = plugins.load(GROUP_FILTER), plugins.load(TOPIC_FILTER)
+    policy = plugins.load(REPLICATION_POLICY)
+    own = rules(there, config) if rules else ()
+    errors = [*mirror_errors(there, config), *own, *clients.check(there), *plugins.errors]
+    return Checked(config.with_errors(errors), there, group_filter, topic_filter, policy)
+
+
+def _mirror_isolation(props: Mapping[str, str]) -> str | None:
+    """The source consumer's isolation level as stock resolves it; compared to the letter, as stock does."""
+    own = props.get("source.consumer.isolation.level")
+    return props.get("consumer.isolation.level") if own is None else own

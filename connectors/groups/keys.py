@@ -1,0 +1,116 @@
+"""Keys of the connectors that follow consumer groups: stock's words where stock has the key (mm2 1.3)."""
+
+from __future__ import annotations
+
+from bridge.translation.filters import (
+    GROUPS_DEFAULT,
+    GROUPS_EXCLUDE_DEFAULT,
+    TOPICS_DEFAULT,
+    TOPICS_EXCLUDE_DEFAULT,
+)
+from connectors.configdef import Importance, Key, Type, Width
+from connectors.mirror_options import PYTHON_CLASS, STOCK
+from connectors.validators import In, ListOf, Patterns, Range
+
+REWIND = "sync.group.offsets.rewind"
+SELECTION = "Groups and topics"
+
+_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
+def flag(name: str, default: str, doc: str, group: str, importance: Importance = _LOW) -> Key:
+    return Key(name, Type.BOOLEAN, default, importance, doc, group)
+
+
+def interval(name: str, default: str, doc: str, group: str) -> Key:
+    return Key(name, Type.LONG, default, _LOW, doc, group, validator=Range(1))
+
+
+def patterns(name: str, default: str | None, doc: str) -> Key:
+    return Key(name, Type.LIST, default, _HIGH, doc, SELECTION, width=Width.LONG, validator=Patterns())
+
+
+def _filter(name: str, default: str, doc: str) -> Key:
+    return Key(name, Type.STRING, STOCK + default, _LOW, doc + PYTHON_CLASS, SELECTION, width=Width.LONG)
+
+
+POLL_TIMEOUT = interval(
+    "consumer.poll.timeout.ms", "1000", "Timeout when reading records of the clusters.", SELECTION
+)
+GROUPS = patterns(
+    "groups",
+    GROUPS_DEFAULT,
+    "Consumer groups to replicate. Supports comma-separated group IDs and regexes.",
+)
+GROUPS_EXCLUDE = patterns(
+    "groups.exclude",
+    GROUPS_EXCLUDE_DEFAULT,
+    "Exclude groups. Supports comma-separated group IDs and regexes. Excludes take precedence over includes.",
+)
+GROUP_FILTER_CLASS = _filter(
+    "group.filter.class", "DefaultGroupFilter", "GroupFilter to use. Selects consumer groups to replicate."
+)
+REFRESH = (
+    flag(
+        "refresh.groups.enabled",
+        "true",
+        "Whether to periodically check for new consumer groups.",
+        SELECTION,
+    ),
+    interval("refresh.groups.interval.seconds", "600", "Frequency of group refresh.", SELECTION),
+)
+TOPIC_FILTER_CLASS = _filter(
+    "topic.filter.class",
+    "DefaultTopicFilter",
+    "TopicFilter to use. Selects the topics whose offsets are replicated.",
+)
+TOPICS = (
+    patterns(
+        "topics", TOPICS_DEFAULT, "Topics of the source whose offsets are replicated: names and regexes."
+    ),
+    patterns(
+        "topics.exclude",
+        TOPICS_EXCLUDE_DEFAULT,
+        "Excluded topics. Supports comma-separated topic names and regexes. Excludes take precedence over includes.",
+    ),
+)
+ASSIGNED_GROUPS = Key(
+    "task.assigned.groups",
+    Type.LIST,
+    None,
+    _LOW,
+    "When given, only these group IDs are replicated, whatever the filters let through besides. Groups are spread "
+    "over the tasks by the service.",
+    SELECTION,
+    width=Width.LONG,
+    validator=ListOf(),
+)
+
+
+def sync_interval(group: str) -> Key:
+    doc = "Frequency of consumer group offset sync."
+    return interval("sync.group.offsets.interval.seconds", "60", doc, group)
+
+
+def writing_keys(group: str) -> tuple[Key, ...]:
+    """How offsets on the target are written; ours."""
+    return (
+        Key(
+            REWIND,
+            Type.STRING,
+            "never",
+            _MEDIUM,
+            "Whether an offset on the target may ever be moved back. empty-groups: where the offset there is still "
+            "the one that we wrote and the group is empty.",
+            group,
+            validator=In(("never", "empty-groups")),
+            recommended=("never", "empty-groups"),
+        ),
+        flag(
+            "dry.run",
+            "false",
+            "true: everything is looked up and reported, nothing is written.",
+            group,
+            _MEDIUM,
+        ),
+    )

@@ -1,0 +1,38 @@
+"""The one definition of BridgeMirrorHeartbeatConnector's keys: stock's, in stock's order (mm2 1.1, 1.4), then ours."""
+
+from __future__ import annotations
+
+from connectors.client_keys import unprefixed_keys
+from connectors.cluster_options import bridge_keys, cluster_keys
+from connectors.configdef import ConfigDef, Importance, Key, Type
+from connectors.groups.keys import flag, interval
+from connectors.keys import numbered
+from connectors.mirror_options import mirror_keys
+from connectors.validators import ReplicationFactor
+
+EMIT, EMIT_INTERVAL = "emit.heartbeats.enabled", "emit.heartbeats.interval.seconds"
+REPLICATION_FACTOR = "heartbeats.topic.replication.factor"
+
+_GROUP = "Heartbeats"
+
+DEFINITION = ConfigDef(
+    numbered(
+        (
+            *mirror_keys("Mirror"),
+            *unprefixed_keys(),
+            flag(EMIT, "true", "Whether to emit heartbeats to target cluster.", _GROUP),
+            interval(EMIT_INTERVAL, "1", "Frequency of heartbeats.", _GROUP),
+            Key(
+                REPLICATION_FACTOR,
+                Type.SHORT,
+                "3",
+                Importance.LOW,
+                "Replication factor for heartbeats topic; -1: the brokers' default.",
+                _GROUP,
+                validator=ReplicationFactor(),
+            ),
+            *bridge_keys("Bridge"),
+            *cluster_keys("target", "Target cluster"),
+        )
+    )
+)
