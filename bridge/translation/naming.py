@@ -151,6 +151,20 @@ def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
         topic = upstream
 
 
+def counterpart(
+    policy: ReplicationPolicy, topic: str, source_alias: str, target_alias: str, *, reverse: bool
+) -> str | None:
+    """Where on the target the records of a source's topic are: its copy there. None for what came from the target;
+    with `reverse` (failback, KIP-1098) a copy of a topic of the target itself has that topic as its counterpart.
+
+    One hop only, `upstream_topic` and not stock's `original_topic`: on A, `B.C.t` is a copy of B's `C.t`, not of a `t`.
+    """
+    if not is_cycle(policy, topic, target_alias):
+        return policy.format_remote_topic(source_alias, topic)
+    own = reverse and policy.topic_source(topic) == target_alias
+    return policy.upstream_topic(topic) if own else None
+
+
 def java_split(text: str, separator: str) -> list[str]:
     """`Pattern.compile(Pattern.quote(separator)).split(text)`: trailing empty parts are dropped."""
     parts = text.split(separator) if separator else list(text) or [""]

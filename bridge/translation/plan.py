@@ -6,7 +6,7 @@ that is not known counts as active: stock takes it for absent and rewinds runnin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -66,7 +66,7 @@ class TargetGroup:
 
 def plan_group(
     group: str,
-    translated: list[Translated],
+    translated: Sequence[Translated],
     target: TargetGroup,
     written: Mapping[TopicPartition, Written],
     *,

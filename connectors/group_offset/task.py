@@ -1,42 +1,19 @@
-"""MirrorGroupOffsetConnector at work: finds groups, runs rounds at their interval, reports what it found.
-
-A round that fails is tried again soon, not an interval later: after a fault heals every group is to be current within
-two intervals (R4). Whatever fails, the instance goes on; only credentials that stay wrong are called a failure (R6).
-"""
+"""MirrorGroupOffsetConnector at work."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
 from collections.abc import Mapping
-from dataclasses import replace
 
-from bridge.errors import KafkaFailure, KafkaFault
-from bridge.protocol.messages import GroupReport
-from bridge.translation.assignment import task_of
-from bridge.translation.model import GroupListing, Reason, Side
-from bridge.translation.plan import SYNCED_TYPES, GroupPlan
-from connectors.base import Assignment, Publisher, Summary
+from bridge.translation.model import Side
+from connectors.base import Publisher
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_offset.report import Tally, fingerprint, pack, report, unpack
-from connectors.group_offset.round import Outcome, Rounds
-from connectors.group_offset.translate import ClusterAway, reason_of
-from connectors.ports import Cluster, Clusters
-
-log = logging.getLogger(__name__)
-
-_SOON, _SOON_AT_MOST = 0.5, 5.0
-"""Seconds between a failed round and the next try, doubling."""
-_PERMANENT_AFTER = 3
-"""Rounds that credentials must be refused in a row before that counts as permanent: one may be a rotation under way."""
-_LASTING = 2
-_PORTION = 1000
-"""Groups that are looked at together: bounds what a round holds in memory, and how old a state is when we commit."""
+from connectors.groups.instance import GroupsInstance
+from connectors.groups.ways import ByRecords, ByTimestamp, Way
+from connectors.ports import Clusters
 
 
-class GroupOffsetInstance:
-    """One connector, running; see connectors.base.Instance."""
+class GroupOffsetInstance(GroupsInstance):
+    """Groups of the source resume on the target where the records say; see connectors.groups."""
 
     def __init__(
         self,
@@ -46,169 +23,9 @@ class GroupOffsetInstance:
         props: Mapping[str, str],
         publisher: Publisher,
     ) -> None:
-        self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
-        self._source: Cluster = clusters.open(Side.SOURCE, props)
-        self._target: Cluster = clusters.open(Side.TARGET, props)
-        self._rounds = Rounds(options, self._source, self._target)
-        self._assignment = Assignment(1, frozenset())
-        self._changed = asyncio.Event()
-        self._groups: dict[str, GroupListing] = {}
-        self._refreshed: float | None = None
-        self._reported: dict[str, tuple[int | None, bytes]] = {}
-        """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
-        self._summary = Summary()
-        self._failures: list[KafkaFailure] = []
+        sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
+        super().__init__(name, options, clusters, sides, publisher, way(options), options.sync_interval)
 
-    def assign(self, assignment: Assignment) -> None:
-        if assignment != self._assignment:
-            self._assignment = assignment
-            self._changed.set()
 
-    async def close(self) -> None:
-        await self._clusters.release(self._source)
-        await self._clusters.release(self._target)
-
-    async def run(self) -> None:
-        while True:
-            began = time.monotonic()
-            self._changed.clear()
-            if self._assignment.active and self._options.enabled:
-                await self._round(began)
-            await self._pause(began)
-
-    async def _pause(self, began: float) -> None:
-        """Until the next round is due, or the assignment changes."""
-        interval = self._options.sync_interval
-        if self._failures:
-            interval = min(interval, _SOON_AT_MOST, _SOON * 2 ** min(10, len(self._failures) - 1))
-        try:
-            left = max(0.0, began + interval - time.monotonic())
-            await asyncio.wait_for(self._changed.wait(), left if self._assignment.active else None)
-        except TimeoutError:
-            return
-
-    async def _round(self, began: float) -> None:
-        tally = Tally()
-        try:
-            await self._refresh()
-            mine = self._mine()
-            for at in range(0, len(mine), _PORTION):
-                self._publish(await self._rounds.run(mine[at : at + _PORTION]), tally)
-        except ClusterAway as away:
-            self._failed(away)
-            return
-        finally:
-            self._rounds.end()
-        self._failures.clear()
-        self._finish(tally, began)
-
-    # -- groups ---------------------------------------------------------------------------------------------------
-
-    async def _refresh(self) -> None:
-        """Lists the source's groups: first, and then every refresh interval."""
-        now = time.monotonic()
-        if self._refreshed is not None and not (
-            self._options.refresh_groups_enabled
-            and now - self._refreshed >= self._options.refresh_groups_interval
-        ):
-            return
-        listed = await self._rounds.ask(Side.SOURCE, self._source.list_groups())
-        chosen = {name: found for name, found in listed.items() if self._chosen(found)}
-        if self._refreshed is not None and chosen.keys() != self._groups.keys():
-            log.info("groups: %d", len(chosen), extra={"connector": self._name})
-        self._groups, self._refreshed = chosen, now
-
-    def _chosen(self, listing: GroupListing) -> bool:
-        """What stock lists as consumer groups (protocol type `consumer`, or none: offsets committed without a member),
-        and groups of newer types, which are named as not supported."""
-        if listing.type in SYNCED_TYPES and listing.protocol_type not in ("consumer", ""):
-            return False
-        assigned = self._options.assigned_groups
-        if assigned is not None and listing.group not in assigned:
-            return False
-        return self._options.group_filter.should_replicate_group(listing.group)
-
-    def _mine(self) -> list[str]:
-        count, active = self._assignment.task_count, self._assignment.active
-        mine = [name for name in self._groups if task_of(name, count) in active]
-        return [name for name in mine if self._groups[name].type in SYNCED_TYPES]
-
-    # -- reports --------------------------------------------------------------------------------------------------
-
-    def _publish(self, outcome: Outcome, tally: Tally) -> None:
-        """The reports of a portion that differ from the last ones."""
-        now_ms = int(time.time() * 1000)
-        changed: dict[str, GroupReport | None] = {}
-        for name, plan in outcome.plans.items():
-            tally.count(plan)
-            mark = fingerprint(plan)
-            if self._reported.get(name, (None,))[0] != mark:
-                changed[name] = found = self._report(plan, now_ms)
-                self._reported[name] = (mark, pack(found))
-        for name, reason in outcome.troubles.items():
-            tally.seen.add(name)
-            changed[name] = self._not_seen(name, reason)
-        tally.add(outcome)
-        if changed:
-            self._publisher.groups(changed)
-
-    def _finish(self, tally: Tally, began: float) -> None:
-        """The end of a round: groups that went, groups of types that are not synced, and the sums."""
-        changed: dict[str, GroupReport | None] = {}
-        for name, listing in self._groups.items():
-            if listing.type not in SYNCED_TYPES and self._task(name) in self._assignment.active:
-                tally.seen.add(name)
-                mark = hash(Reason.GROUP_TYPE_UNSUPPORTED)
-                if self._reported.get(name, (None,))[0] != mark:
-                    changed[name] = found = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
-                    self._reported[name] = (mark, pack(found))
-        for name in [name for name in self._reported if name not in tally.seen]:
-            del self._reported[name]
-            self._rounds.forget_group(name)
-            changed[name] = None
-        if changed:
-            self._publisher.groups(changed)
-        self._summary = tally.summary(self._summary, time.monotonic() - began)
-        self._publisher.summary(self._summary)
-
-    def _task(self, name: str) -> int:
-        return task_of(name, self._assignment.task_count)
-
-    def _report(self, plan: GroupPlan, now_ms: int | None) -> GroupReport:
-        options = self._options
-        state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
-        return report(
-            plan,
-            connector=self._name,
-            source=options.source_alias,
-            target=options.target_alias,
-            task=self._task(plan.group),
-            state=state,
-            synced_at_ms=now_ms,
-        )
-
-    def _not_seen(self, name: str, reason: Reason) -> GroupReport:
-        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5)."""
-        _, packed = self._reported.get(name, (None, None))
-        last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
-        found = last.model_copy(update={"reason": reason.value})
-        self._reported[name] = (None, pack(found))
-        return found
-
-    def _failed(self, away: ClusterAway) -> None:
-        """The round as a whole: said in the log when it begins, shown in health when it lasts."""
-        said = f"{away.side.value} cluster: {away.failure}"
-        if not self._failures:
-            log.warning("round failed, trying again; %s", said, extra={"connector": self._name})
-            reason = reason_of(away.side, away.failure)
-            mine = [name for name in self._groups if self._task(name) in self._assignment.active]
-            self._publisher.groups({name: self._not_seen(name, reason) for name in {*self._reported, *mine}})
-        self._failures.append(away.failure)
-        del self._failures[:-100]
-        refused = [each.fault is KafkaFault.CREDENTIALS for each in self._failures[-_PERMANENT_AFTER:]]
-        self._summary = replace(
-            self._summary,
-            errors=[said] if len(self._failures) >= _LASTING else self._summary.errors,
-            failure=said if len(refused) == _PERMANENT_AFTER and all(refused) else None,
-        )
-        self._publisher.summary(self._summary)
+def way(options: GroupOffsetOptions) -> Way:
+    return ByRecords() if options.verify else ByTimestamp()

@@ -18,7 +18,7 @@ from bridge.translation.lookups import Need, Read, Window
 from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import Judgement, Side, TopicPartition
 from bridge.translation.stretch import Caps, LogBounds
-from connectors.group_offset.translate import Job, translate_all
+from connectors.groups.translate import Job, translate_all
 from tests.perf.results import write
 from tests.support import create_topic, unique
 

@@ -11,7 +11,8 @@ from bridge.local import Cluster
 from bridge.translation.model import Side, TopicPartition
 from bridge.translation.plan import Row
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_offset.round import Rounds
+from connectors.group_offset.task import way
+from connectors.groups.round import Rounds
 from tests.support.names import unique
 from tests.support.records import Record, produce
 from tests.support.topics import create_topic
@@ -61,7 +62,7 @@ def translate(source: Cluster, target: Cluster, group: str, **settings: str) -> 
         clusters = KafkaClusters()
         try:
             sides = [clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET)]
-            rounds = Rounds(options, *sides)
+            rounds = Rounds(options, *sides, way(options))
             outcome = await rounds.run([group])
             rounds.end()
             assert not outcome.troubles, outcome

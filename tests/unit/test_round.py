@@ -19,8 +19,9 @@ from bridge.translation.model import (
 )
 from bridge.translation.plan import Row
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_offset.round import Outcome, Rounds
-from connectors.group_offset.translate import ClusterAway
+from connectors.group_offset.task import way
+from connectors.groups.round import Outcome, Rounds
+from connectors.groups.trouble import ClusterAway
 from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
@@ -43,7 +44,8 @@ def options(**given: str) -> GroupOffsetOptions:
 
 
 def rounds(source: FakeCluster, target: FakeCluster, **given: str) -> Rounds:
-    return Rounds(options(**given), source, target)
+    chosen = options(**given)
+    return Rounds(chosen, source, target, way(chosen))
 
 
 def run(kept: Rounds, source: FakeCluster) -> Outcome:

@@ -13,7 +13,7 @@ from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
 from bridge.translation.model import Committed, GroupState, TopicPartition
 from connectors.base import Assignment, Summary
-from connectors.group_offset import task as task_module
+from connectors.groups import instance as task_module
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.fake_clusters import JUNK, FakeCluster, FakeClusters, mirrored

@@ -10,7 +10,8 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.translation.lookups import FindTime, Need, Read, Window
 from bridge.translation.model import Judgement, Reason, Side, TopicPartition, Verdict
-from connectors.group_offset.translate import Job, reason_of, translate_all
+from connectors.groups.translate import Job, translate_all
+from connectors.groups.trouble import reason_of
 from tests.unit.fake_clusters import FakeCluster, mirrored
 
 Steps = Generator[Need, Window | int | None, Verdict]

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.translation.memory import Anchor
 from bridge.translation.model import Bounds, Evidence, Judgement, Reason, TopicPartition, Verdict
-from connectors.group_offset.verdicts import Identity, Verdicts
+from connectors.groups.verdicts import Identity, Verdicts
 
 PAIR = (TopicPartition("orders", 0), TopicPartition("A.orders", 0))
 OTHER = (TopicPartition("orders", 1), TopicPartition("A.orders", 1))

@@ -11,7 +11,7 @@ from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.translation.model import Judgement, Reason
 from bridge.translation.plan import GroupPlan, Row
 from connectors.base import Summary
-from connectors.group_offset.round import Outcome
+from connectors.groups.round import Outcome
 
 _ORDER = (Judgement.EXACT, Judgement.BOUNDED, Judgement.PENDING)
 

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from bridge.errors import KafkaFailure, KafkaFault
+from bridge.errors import KafkaFailure
 from bridge.translation.lookups import Need, Window
-from bridge.translation.model import Reason, Side, TopicPartition, Verdict
+from bridge.translation.model import Side, TopicPartition, Verdict
+from connectors.groups.trouble import reason_of
 from connectors.ports import Cluster
 
 K = TypeVar("K", bound=Hashable)
@@ -16,23 +17,6 @@ K = TypeVar("K", bound=Hashable)
 AT_ONCE = 500
 """Translations under way at a time: enough to fill the fetches of many partitions, few enough to bound memory (each
 holds two decoded batches or so)."""
-
-_REASONS = {
-    (Side.SOURCE, KafkaFault.NOT_AUTHORIZED): Reason.SOURCE_NOT_AUTHORIZED,
-    (Side.TARGET, KafkaFault.NOT_AUTHORIZED): Reason.TARGET_NOT_AUTHORIZED,
-    (Side.SOURCE, KafkaFault.UNKNOWN_TOPIC): Reason.SOURCE_TOPIC_MISSING,
-    (Side.TARGET, KafkaFault.UNKNOWN_TOPIC): Reason.TARGET_TOPIC_MISSING,
-    (Side.SOURCE, KafkaFault.OUT_OF_RANGE): Reason.NOT_LOOKED_AT_YET,
-    (Side.TARGET, KafkaFault.OUT_OF_RANGE): Reason.NOT_LOOKED_AT_YET,
-}
-
-
-class ClusterAway(Exception):
-    """A cluster as a whole did not answer: the round ends, and is tried again soon."""
-
-    def __init__(self, side: Side, failure: KafkaFailure) -> None:
-        super().__init__(str(failure))
-        self.side, self.failure = side, failure
 
 
 class Job(NamedTuple):
@@ -42,12 +26,6 @@ class Job(NamedTuple):
     target: TopicPartition
     offset: int
     steps: Generator[Need, Window | int | None, Verdict]
-
-
-def reason_of(side: Side, failure: KafkaFailure) -> Reason:
-    """Why a partition is pending when a cluster refused or did not answer."""
-    fallback = Reason.SOURCE_UNREACHABLE if side is Side.SOURCE else Reason.TARGET_UNREACHABLE
-    return _REASONS.get((side, failure.fault), fallback)
 
 
 async def translate_all(

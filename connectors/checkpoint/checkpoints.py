@@ -1,0 +1,79 @@
+"""The checkpoints topic: what stands there, and what is on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bridge.translation.checkpoints import CheckpointStore, emit
+from bridge.translation.mm2_records import Checkpoint
+from bridge.translation.model import Side, TopicPartition
+from bridge.translation.plan import Translated
+from connectors.checkpoint.followed import Followed
+from connectors.ports import Tail
+
+Key = tuple[str, TopicPartition]
+
+
+class Checkpoints:
+    """Followed as long as the connector runs. Stock reads the topic once, at the start of each task: it does not see
+    what another connector writes there, and takes for written what Connect never wrote."""
+
+    def __init__(self, tail: Tail, timeout_ms: int) -> None:
+        self._there = CheckpointStore()
+        self._sent: dict[Key, Checkpoint] = {}
+        """On their way through Connect, which writes them sooner or later."""
+        self._log = Followed(Side.TARGET, tail, Checkpoint.decode, self._apply, self._restart, timeout_ms)
+        self.emitted = 0
+
+    @property
+    def bad_records(self) -> int:
+        return self._log.bad_records
+
+    @property
+    def remark(self) -> str | None:
+        return self._log.remark
+
+    async def follow(self) -> None:
+        """Raises ClusterAway."""
+        await self._log.follow()
+
+    def last(self, group: str, place: TopicPartition) -> Checkpoint | None:
+        """The newest one of a group and remote partition, written or on its way."""
+        return self._sent.get((group, place)) or self._there.get(group, place)
+
+    def written(self, group: str, place: TopicPartition) -> Checkpoint | None:
+        return self._there.get(group, place)
+
+    def emit(
+        self, group: str, rows: Sequence[Translated], target_end: Callable[[TopicPartition], int | None]
+    ) -> list[Checkpoint]:
+        """The checkpoints that are due for a group (mm2 3.8); they count as on their way from now on. One that points
+        past the target's end counts as none: the target was cut back or made anew, and nothing would ever be more
+        recent."""
+        answers = {row.source: row.verdict.offset for row in rows}
+        topics = {row.source.topic: row.target.topic for row in rows}
+        last: dict[TopicPartition, Checkpoint] = {}
+        for row in rows:
+            checkpoint, end = self.last(group, row.target), target_end(row.target)
+            if checkpoint is not None and (end is None or checkpoint.downstream_offset <= end):
+                last[row.target] = checkpoint
+        due = emit(
+            group,
+            {row.source: row.committed for row in rows},
+            lambda place, _: answers[place],
+            topics.__getitem__,
+            last,
+        )
+        self._sent.update({(group, checkpoint.topic_partition): checkpoint for checkpoint in due})
+        self.emitted += len(due)
+        return due
+
+    def _apply(self, checkpoint: Checkpoint) -> None:
+        key = (checkpoint.group, checkpoint.topic_partition)
+        if self._sent.get(key) == checkpoint:
+            del self._sent[key]
+        self._there.apply(checkpoint)
+
+    def _restart(self) -> None:
+        """A topic that was emptied gets its checkpoints again; what is on its way arrives there."""
+        self._there = CheckpointStore()

@@ -1,0 +1,76 @@
+"""An internal topic, followed record by record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from bridge.errors import KafkaFault
+from bridge.translation.mm2_records import SchemaError
+from bridge.translation.model import Side
+from connectors.groups.trouble import ClusterAway, ask
+from connectors.ports import Tail
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_OF_THE_TOPIC = (KafkaFault.UNKNOWN_TOPIC, KafkaFault.NOT_AUTHORIZED)
+
+
+class Followed(Generic[R]):
+    """`apply` gets every record in the log's order, `restart` is called before the first one of a topic that was made
+    anew or is gone. A record that can't be read costs itself and no other (stock loses the rest of the batch, and all
+    that follows a null value)."""
+
+    def __init__(
+        self,
+        side: Side,
+        tail: Tail,
+        decode: Callable[[bytes | None, bytes | None], R],
+        apply: Callable[[R], None],
+        restart: Callable[[], None],
+        timeout_ms: int,
+    ) -> None:
+        self._side, self._tail, self._timeout_ms = side, tail, timeout_ms
+        self._decode, self._apply, self._restart = decode, apply, restart
+        self.bad_records = 0
+        self.remark: str | None = None
+        """Why the topic can't be read now."""
+
+    async def follow(self) -> None:
+        """Reads up to the end of the log as it is now. Raises ClusterAway when the cluster does not answer; a topic
+        that is missing or forbidden is a remark."""
+        bad = self.bad_records
+        try:
+            while True:
+                part = await ask(self._side, self._tail.read(), self._timeout_ms)
+                if part.restarted:
+                    self._restart()
+                for record in part.records:
+                    try:
+                        self._apply(self._decode(record.key, record.value))
+                    except SchemaError as problem:
+                        self.bad_records += 1
+                        last = f"at offset {record.offset}: {problem}"
+                if part.at_end:
+                    break
+        except ClusterAway as away:
+            if away.failure.fault not in _OF_THE_TOPIC:
+                raise
+            if away.failure.fault is KafkaFault.UNKNOWN_TOPIC:
+                self._restart()
+            self._say(f"{self._tail.topic} on the {self._side.value} cluster can't be read: {away.failure}")
+        else:
+            self._say(None)
+        if self.bad_records > bad:
+            count = self.bad_records - bad
+            log.warning(
+                "%s: %d records can't be read and are left out, the last %s", self._tail.topic, count, last
+            )
+
+    def _say(self, remark: str | None) -> None:
+        if remark is not None and remark != self.remark:
+            log.warning(remark)
+        self.remark = remark

@@ -1,0 +1,52 @@
+"""The offset-syncs topic, followed into a store."""
+
+from __future__ import annotations
+
+from bridge.translation.mm2_records import OffsetSync
+from bridge.translation.model import Side, TopicPartition
+from bridge.translation.sync_store import OffsetSyncStore, SyncBounds
+from connectors.checkpoint.followed import Followed
+from connectors.ports import Tail
+
+
+class FollowedSyncs:
+    """Read to the end before each round, so that no answer rests on half a log. `mended`: see OffsetSyncStore."""
+
+    def __init__(self, side: Side, tail: Tail, timeout_ms: int, *, mended: bool) -> None:
+        self._mended = mended
+        self._store = self._new(must_read_to_end=False)
+        self._begun = False
+        self._log = Followed(side, tail, OffsetSync.decode, self._apply, self._restart, timeout_ms)
+
+    @property
+    def bad_records(self) -> int:
+        return self._log.bad_records
+
+    @property
+    def remark(self) -> str | None:
+        return self._log.remark
+
+    async def follow(self, *, must_read_to_end: bool) -> None:
+        """`must_read_to_end` counts the first time: the checkpoints that were emitted before are not known. Raises
+        ClusterAway."""
+        if not self._begun:
+            self._store = self._new(must_read_to_end=must_read_to_end)
+        await self._log.follow()
+        self._begun = True
+        self._store.finish_start()
+
+    def translate(self, place: TopicPartition, offset: int) -> int | None:
+        return self._store.translate(place, offset)
+
+    def bounds(self, place: TopicPartition, offset: int) -> SyncBounds | None:
+        return self._store.bounds(place, offset)
+
+    def _apply(self, sync: OffsetSync) -> None:
+        self._store.apply(sync)
+
+    def _restart(self) -> None:
+        if self._begun:
+            self._store = self._new(must_read_to_end=False)
+
+    def _new(self, *, must_read_to_end: bool) -> OffsetSyncStore:
+        return OffsetSyncStore(must_read_to_end, self._mended)

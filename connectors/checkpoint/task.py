@@ -1,0 +1,162 @@
+"""BridgeMirrorCheckpointConnector at work: checkpoints through Connect and, where asked for, group offsets.
+
+Stock's MirrorCheckpointTask (mm2 3.8) with other answers: by default those of bracketing within what the offset syncs
+say. Both intervals begin when the connector starts, and a start is due at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from bridge.translation.mm2_records import Checkpoint
+from bridge.translation.model import Committed, GroupState, Side, Verdict
+from bridge.translation.plan import GroupPlan, TargetGroup, Translated, plan_group
+from connectors.base import EmittedRecord, Publisher
+from connectors.checkpoint.checkpoints import Checkpoints
+from connectors.checkpoint.options import CheckpointOptions, Evidences
+from connectors.checkpoint.syncs import FollowedSyncs
+from connectors.groups.instance import GroupsInstance
+from connectors.groups.round import Outcome
+from connectors.groups.trouble import ask
+from connectors.groups.ways import ByBoth, ByRecords, BySyncs, Way
+from connectors.ports import Clusters
+
+
+class CheckpointInstance(GroupsInstance):
+    """One connector, running; see connectors.base.Instance."""
+
+    def __init__(
+        self,
+        name: str,
+        options: CheckpointOptions,
+        clusters: Clusters,
+        props: Mapping[str, str],
+        publisher: Publisher,
+    ) -> None:
+        sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
+        self._chosen_options = options
+        self._topic = options.policy.checkpoints_topic(options.source_alias)
+        self._topic_trouble: str | None = None
+        self._topic_made = False
+        wait = options.admin_timeout_ms
+        self._checkpoints = Checkpoints(sides[1].tail(self._topic), wait)
+        on_target = options.offset_syncs_on_target
+        alias = options.source_alias if on_target else options.target_alias
+        tail = sides[on_target].tail(options.policy.offset_syncs_topic(alias))
+        # Stock's answers to the letter include those that a target which was cut back makes wrong.
+        mended = options.evidence is not Evidences.SYNCS
+        side = Side.TARGET if on_target else Side.SOURCE
+        self._syncs = FollowedSyncs(side, tail, wait, mended=mended)
+        self._emit_at = self._sync_at = time.monotonic()
+        super().__init__(name, options, clusters, sides, publisher, self._way(), options.emit_interval)
+
+    def _way(self) -> Way:
+        match self._chosen_options.evidence:
+            case Evidences.SYNCS:
+                return BySyncs(self._syncs)
+            case Evidences.TIMESTAMPS:
+                return ByRecords()
+            case Evidences.BOTH:
+                return ByBoth(self._syncs)
+
+    # -- when --------------------------------------------------------------------------------------------------------
+
+    def _due(self, began: float) -> float:
+        options = self._chosen_options
+        if not self._failures:
+            # Of a round that failed all that was due is due still.
+            self._emit_at = _next(self._emit_at, options.emit_interval, began)
+            self._sync_at = _next(self._sync_at, options.sync_interval, began)
+        return min(self._emit_at, self._sync_at) if options.sync_enabled else self._emit_at
+
+    # -- what --------------------------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        options = self._chosen_options
+        if not self._topic_made and not options.dry_run:
+            made = self._target.create_compacted_topic(self._topic, options.checkpoints_replication_factor)
+            failure = await ask(Side.TARGET, made, options.admin_timeout_ms)
+            self._topic_made, self._topic_trouble = failure is None, str(failure) if failure else None
+        await self._checkpoints.follow()
+        if options.evidence is not Evidences.TIMESTAMPS:
+            await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
+
+    async def _portion(self, groups: Sequence[str]) -> Outcome:
+        options, now = self._chosen_options, time.monotonic()
+        outcome = Outcome()
+        translated = await self._rounds.translated(groups, outcome)
+        if now >= self._emit_at and not options.dry_run:
+            self._emit(translated)
+        if options.sync_enabled:
+            if options.evidence is Evidences.SYNCS:
+                translated = {group: self._as_emitted(group, rows) for group, rows in translated.items()}
+            await self._rounds.write(translated, outcome, commit=now >= self._sync_at)
+        else:
+            outcome.plans = {group: self._as_written(group, rows) for group, rows in translated.items()}
+        return outcome
+
+    def _remarks(self) -> Sequence[str]:
+        return [
+            remark
+            for remark in (self._topic_trouble, self._checkpoints.remark, self._syncs.remark)
+            if remark is not None
+        ]
+
+    # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    def _emit(self, translated: Mapping[str, Sequence[Translated]]) -> None:
+        now_ms = int(time.time() * 1000)
+        records = [
+            self._record(checkpoint, now_ms)
+            for group, rows in translated.items()
+            for checkpoint in self._checkpoints.emit(group, rows, self._rounds.target_end)
+        ]
+        if records:
+            self._publisher.records(records)
+
+    def _record(self, checkpoint: Checkpoint, now_ms: int) -> EmittedRecord:
+        topic, partition = checkpoint.topic_partition
+        return EmittedRecord(
+            affinity=checkpoint.group,
+            source_partition={"group": checkpoint.group, "topic": topic, "partition": partition},
+            source_offset={"offset": 0},
+            topic=self._topic,
+            key=checkpoint.key(),
+            value=checkpoint.value(),
+            timestamp=now_ms,
+        )
+
+    def _as_emitted(self, group: str, rows: Sequence[Translated]) -> list[Translated]:
+        """What stock syncs: the last checkpoint of each partition, which a suppressed one does not replace."""
+
+        def emitted(row: Translated) -> Translated:
+            last = self._checkpoints.last(group, row.target)
+            if last is None or row.verdict.offset is None or last.downstream_offset <= row.verdict.offset:
+                return row
+            committed = Committed(last.upstream_offset, last.metadata)
+            return row._replace(committed=committed, verdict=_moved(row.verdict, last.downstream_offset))
+
+        return [emitted(row) for row in rows]
+
+    def _as_written(self, group: str, rows: Sequence[Translated]) -> GroupPlan:
+        """Without group sync what counts is the checkpoint that stands in the topic: a group that fails over by
+        MirrorClient resumes there."""
+        standing = {
+            row.target: Committed(written.downstream_offset, written.metadata)
+            for row in rows
+            if (written := self._checkpoints.written(group, row.target)) is not None
+        }
+        there = TargetGroup(GroupState.EMPTY, "classic", standing)
+        plan = plan_group(group, rows, there, {}, dry_run=self._chosen_options.dry_run)
+        return GroupPlan(group, tuple(row._replace(write=None) for row in plan.rows), plan.reason)
+
+
+def _moved(verdict: Verdict, offset: int) -> Verdict:
+    bound = None if verdict.bound is None else max(0, verdict.bound - (offset - (verdict.offset or 0)))
+    return Verdict(verdict.judgement, offset, bound, verdict.evidence, detail=verdict.detail)
+
+
+def _next(due: float, interval: float, began: float) -> float:
+    """When something that was due then is due again after a round that began at `began`."""
+    return due if due > began else began + interval

@@ -1,0 +1,168 @@
+"""Verdicts on committed offsets: where each stands on the other cluster, and what is remembered of that."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from bridge.errors import KafkaFailure
+from bridge.translation.model import (
+    Bounds,
+    Committed,
+    Judgement,
+    Reason,
+    Side,
+    TopicInfo,
+    TopicPartition,
+    Verdict,
+)
+from bridge.translation.naming import counterpart
+from bridge.translation.stretch import LogBounds
+from connectors.groups.checks import GroupOptions
+from connectors.groups.translate import Job, translate_all
+from connectors.groups.trouble import ask, reason_of
+from connectors.groups.verdicts import Identity, Verdicts
+from connectors.groups.ways import Way
+from connectors.ports import Cluster
+
+log = logging.getLogger(__name__)
+
+Pair = tuple[TopicPartition, TopicPartition]
+Place = tuple[Pair, int]
+Groups = Mapping[str, Mapping[TopicPartition, Committed]]
+
+
+class _Looked(NamedTuple):
+    """A pair of partitions that both clusters have told about."""
+
+    identity: Identity
+    bounds: tuple[Bounds, Bounds]
+    late: bool
+    """The target overwrites timestamps."""
+
+
+class Judge:
+    """The verdicts of one connector, and what it remembers between rounds."""
+
+    def __init__(
+        self, options: GroupOptions, source: Cluster, target: Cluster, way: Way, *, reverse: bool = False
+    ) -> None:
+        """`reverse`: copies of the target's own topics are translated back to those (failback)."""
+        self._options, self._source, self._target, self._way = options, source, target, way
+        self._reverse = reverse
+        self._verdicts = Verdicts()
+        self._pairs: dict[TopicPartition, Pair | None] = {}
+        self._seen: dict[Pair, set[int]] = {}
+        self.lookups = 0
+        self.target_ends: dict[TopicPartition, int] = {}
+        """Of this round."""
+
+    def end(self) -> None:
+        """Ends a round: lets go of what it read, and of what it remembered of offsets that no group is at any more."""
+        self._verdicts.keep(self._seen)
+        self._seen, self.target_ends = {}, {}
+        self._source.forget_windows()
+        self._target.forget_windows()
+
+    def pair(self, place: TopicPartition) -> Pair | None:
+        """The partition and its counterpart on the target, None where it is not to be synced; the same objects each
+        time, for there are many groups to a partition."""
+        if place not in self._pairs:
+            topic = self._counterpart(place.topic)
+            self._pairs[place] = None if topic is None else (place, TopicPartition(topic, place.partition))
+        return self._pairs[place]
+
+    def _counterpart(self, topic: str) -> str | None:
+        options = self._options
+        if options.policy.is_internal_topic(topic) or not options.topic_filter.should_replicate_topic(topic):
+            return None
+        aliases = options.source_alias, options.target_alias
+        return counterpart(options.policy, topic, *aliases, reverse=self._reverse)
+
+    async def judged(self, committed: Groups) -> dict[Place, Verdict]:
+        """A verdict for every offset that some group is committed at; partitions without a counterpart are left out.
+        Raises ClusterAway."""
+        offsets: dict[Pair, set[int]] = {}
+        for positions in committed.values():
+            for place, position in positions.items():
+                if pair := self.pair(place):
+                    offsets.setdefault(pair, set()).add(position.offset)
+        found: dict[Place, Verdict] = {}
+        jobs: dict[Place, Job] = {}
+        looked = await self._look(list(offsets), found, offsets)
+        for pair, (identity, bounds, late) in looked.items():
+            ends = (LogBounds(bounds[0].start, bounds[0].end), LogBounds(bounds[1].start, bounds[1].end))
+            memory = self._verdicts.memory(*pair, identity)
+            self.target_ends[pair[1]] = bounds[1].end
+            for offset in offsets[pair]:
+                known = self._verdicts.recall(*pair, identity, offset, bounds)
+                at_once = self._way.at_once(pair[0], offset, known, ends[1], late=late)
+                if at_once is not None:
+                    found[pair, offset] = at_once
+                else:
+                    jobs[pair, offset] = Job(*pair, offset, self._way.steps(pair[0], offset, ends, memory))
+        self.lookups += len(jobs)
+        judged = await translate_all(
+            jobs, self._source, self._target, source_committed_only=self._options.source_committed_only
+        )
+        for (pair, offset), verdict in judged.items():
+            identity, bounds, late = looked[pair]
+            if late and verdict.reason is Reason.COPY_NOT_FOUND:
+                verdict = replace(verdict, reason=Reason.TARGET_TIMESTAMP_TYPE)
+            if verdict.judgement is Judgement.PENDING:
+                log.debug("%s-%d offset %d is not synced: %s", *pair[0], offset, verdict.reason)
+            found[pair, offset] = verdict
+            self._verdicts.remember(*pair, identity, offset, verdict, bounds[1].end)
+        for pair, some in offsets.items():
+            self._seen.setdefault(pair, set()).update(some)
+        return found
+
+    async def _look(
+        self, pairs: Sequence[Pair], found: dict[Place, Verdict], offsets: Mapping[Pair, set[int]]
+    ) -> dict[Pair, _Looked]:
+        """Ids, epochs and bounds of both sides; a pair that lacks one of them gets its reason as verdict."""
+
+        def reject(pair: Pair, reason: Reason, said: str) -> None:
+            found.update({(pair, offset): Verdict.pending(reason, said=said) for offset in offsets[pair]})
+
+        wait = self._options.admin_timeout_ms
+        source_topics, target_topics = await asyncio.gather(
+            ask(Side.SOURCE, self._source.topics(sorted({pair[0].topic for pair in pairs})), wait),
+            ask(Side.TARGET, self._target.topics(sorted({pair[1].topic for pair in pairs})), wait),
+        )
+        there: dict[Pair, tuple[TopicInfo, TopicInfo]] = {}
+        for pair in pairs:
+            infos = []
+            for side, place, topics in zip(Side, pair, (source_topics, target_topics), strict=True):
+                info = topics[place.topic]
+                if isinstance(info, KafkaFailure):
+                    reject(pair, reason_of(side, info), str(info))
+                    break  # what the source lacks is the cause of what the target lacks
+                if place.partition >= info.partitions:
+                    missing = side is Side.TARGET
+                    reason = Reason.TARGET_PARTITION_MISSING if missing else Reason.SOURCE_TOPIC_MISSING
+                    reject(pair, reason, f"{place.topic} has {info.partitions} partitions")
+                    break
+                infos.append(info)
+            if len(infos) == 2:
+                there[pair] = (infos[0], infos[1])
+        committed_only = self._options.source_committed_only
+        left, right = [pair[0] for pair in there], [pair[1] for pair in there]
+        source_bounds, target_bounds = await asyncio.gather(
+            ask(Side.SOURCE, self._source.bounds(left, committed_only=committed_only), wait),
+            ask(Side.TARGET, self._target.bounds(right, committed_only=True), wait),
+        )
+        looked: dict[Pair, _Looked] = {}
+        for pair, (source, target) in there.items():
+            here, beyond = source_bounds[pair[0]], target_bounds[pair[1]]
+            if isinstance(here, KafkaFailure):
+                reject(pair, reason_of(Side.SOURCE, here), str(here))
+            elif isinstance(beyond, KafkaFailure):
+                reject(pair, reason_of(Side.TARGET, beyond), str(beyond))
+            else:
+                identity = Identity(source.topic_id, here.leader_epoch, target.topic_id, beyond.leader_epoch)
+                looked[pair] = _Looked(identity, (here, beyond), target.log_append_time)
+        return looked

@@ -1,0 +1,116 @@
+"""One round: read what groups have committed on the source, translate, plan, commit on the target.
+
+Reads come first and touch nothing; then the plans (pure, bridge.translation.plan); then the commits. Trouble with one
+group, topic or partition stays with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bridge.errors import KafkaFailure
+from bridge.translation.model import Committed, GroupListing, GroupState, Reason, Side, TopicPartition
+from bridge.translation.plan import GroupPlan, TargetGroup, Translated
+from connectors.groups.checks import GroupOptions
+from connectors.groups.commits import Commits
+from connectors.groups.judge import Judge
+from connectors.groups.trouble import ask, reason_of
+from connectors.groups.ways import Way
+from connectors.ports import Cluster
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a round came to. `troubles`: groups that could not be looked at, and why."""
+
+    plans: dict[str, GroupPlan] = field(default_factory=dict)
+    troubles: dict[str, Reason] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    lookups: int = 0
+    writes: int = 0
+
+
+class Rounds:
+    """The rounds of one connector over the two clusters, and what it remembers between them."""
+
+    def __init__(
+        self, options: GroupOptions, source: Cluster, target: Cluster, way: Way, *, reverse: bool = False
+    ) -> None:
+        self._options, self._source, self._target = options, source, target
+        self._judge = Judge(options, source, target, way, reverse=reverse)
+        self._commits = Commits(options, target)
+        self._states: Mapping[str, GroupListing] | None = None
+
+    def end(self) -> None:
+        """Ends a round: lets go of what it read."""
+        self._judge.end()
+        self._states = None
+
+    def forget_group(self, group: str) -> None:
+        self._commits.forget(group)
+
+    async def run(self, groups: Sequence[str]) -> Outcome:
+        """A portion of a round: some of the groups. Raises ClusterAway."""
+        outcome = Outcome()
+        translated = await self.translated(groups, outcome)
+        await self.write(translated, outcome)
+        return outcome
+
+    async def translated(self, groups: Sequence[str], outcome: Outcome) -> dict[str, list[Translated]]:
+        """What the groups have committed, with a verdict on each; groups without any of it are left out, as stock
+        does. Raises ClusterAway."""
+        lookups = self._judge.lookups
+        committed = await self._committed(groups, outcome)
+        verdicts = await self._judge.judged(committed)
+        outcome.lookups += self._judge.lookups - lookups
+        return {
+            group: [
+                Translated(*pair, position, verdicts[pair, position.offset])
+                for place, position in positions.items()
+                if (pair := self._judge.pair(place))
+            ]
+            for group, positions in committed.items()
+        }
+
+    def target_end(self, place: TopicPartition) -> int | None:
+        """The end of a target partition as this round has seen it."""
+        return self._judge.target_ends.get(place)
+
+    async def write(
+        self, translated: Mapping[str, list[Translated]], outcome: Outcome, *, commit: bool = True
+    ) -> None:
+        """Plans from what stands on the target, and commits (`commit`). Raises ClusterAway."""
+        writes, wait = self._commits.writes, self._options.admin_timeout_ms
+        if self._states is None:
+            self._states = await ask(Side.TARGET, self._target.list_groups(), wait)
+        offsets = await ask(Side.TARGET, self._target.committed(list(translated)), wait)
+        for group, rows in translated.items():
+            there = offsets[group]
+            if isinstance(there, KafkaFailure):
+                self._trouble(outcome, group, Side.TARGET, there)
+                continue
+            listing = self._states.get(group, GroupListing(group, GroupState.NOT_FOUND, "classic"))
+            target = TargetGroup(listing.state, listing.type, there)
+            outcome.plans[group] = self._commits.plan(group, rows, target)
+        if commit:
+            outcome.plans |= await self._commits.apply(outcome.plans)
+            outcome.writes += self._commits.writes - writes
+
+    async def _committed(
+        self, groups: Sequence[str], outcome: Outcome
+    ) -> dict[str, dict[TopicPartition, Committed]]:
+        found = {}
+        asked = self._source.committed(groups)
+        for group, offsets in (await ask(Side.SOURCE, asked, self._options.admin_timeout_ms)).items():
+            if isinstance(offsets, KafkaFailure):
+                self._trouble(outcome, group, Side.SOURCE, offsets)
+                continue
+            kept = {place: position for place, position in offsets.items() if self._judge.pair(place)}
+            if kept:
+                found[group] = kept
+        return found
+
+    def _trouble(self, outcome: Outcome, group: str, side: Side, failure: KafkaFailure) -> None:
+        outcome.troubles[group] = reason_of(side, failure)
+        outcome.errors.append(str(failure))
