@@ -1,0 +1,93 @@
+"""Which checkpoints a group gets: stock MirrorCheckpointTask's rules, without its clients (Kafka 4.3.1).
+
+A checkpoint is emitted when it is the first of its partition, when the group went back on the source, or when it takes
+the group forward on the target. All others are suppressed: the store's answer for one and the same offset goes down as
+syncs are thinned, and a checkpoint must not follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from bridge.translation.mm2_records import Checkpoint
+from bridge.translation.model import Committed, TopicPartition
+from bridge.translation.naming import ReplicationPolicy
+
+_NONE: Mapping[TopicPartition, Checkpoint] = MappingProxyType({})
+
+
+def remote_topic(policy: ReplicationPolicy, source_alias: str, target_alias: str, topic: str) -> str:
+    """What a topic of the source is called on the target; one that came from the target is called there as it was
+    first called anywhere (`renameTopicPartition`)."""
+    if policy.topic_source(topic) == target_alias:
+        return policy.original_topic(topic)
+    return policy.format_remote_topic(source_alias, topic)
+
+
+def is_more_recent(last: Checkpoint | None, new: Checkpoint) -> bool:
+    """Whether `new` is to be emitted after `last`, the checkpoint emitted before it for that group and partition
+    (`checkpointIsMoreRecent`)."""
+    return (
+        last is None
+        or new.upstream_offset < last.upstream_offset
+        or new.downstream_offset > last.downstream_offset
+    )
+
+
+def emit(
+    group: str,
+    committed: Mapping[TopicPartition, Committed | None],
+    translate: Callable[[TopicPartition, int], int | None],
+    rename: Callable[[str], str],
+    last: Mapping[TopicPartition, Checkpoint],
+) -> list[Checkpoint]:
+    """The checkpoints to emit for one group (`checkpointsForGroup`, but for the topic filter, which is the caller's).
+
+    `committed` is by partition of the source, None where the broker had no offset; `translate` answers None or a
+    negative number where there is no translation; `rename` gives the remote topic; `last` is by remote partition, and
+    is the caller's to update. Where two topics of the source have one remote topic the lower answer counts (stock
+    fails, and emits nothing for any group).
+    """
+    found: dict[TopicPartition, Checkpoint] = {}
+    for (topic, partition), standing in committed.items():
+        if standing is None:
+            continue
+        downstream = translate(TopicPartition(topic, partition), standing.offset)
+        if downstream is None or downstream < 0:
+            continue
+        remote = TopicPartition(rename(topic), partition)
+        other = found.get(remote)
+        if other is None or downstream < other.downstream_offset:
+            found[remote] = Checkpoint(group, remote, standing.offset, downstream, standing.metadata)
+    return [
+        checkpoint for remote, checkpoint in found.items() if is_more_recent(last.get(remote), checkpoint)
+    ]
+
+
+class CheckpointStore:
+    """The last checkpoint of every group and remote partition: those of the topic, read once, and those emitted since
+    (mm2's `CheckpointStore`, of all groups; stock's drops what other tasks own, as it is read again by each)."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[TopicPartition, Checkpoint]] = {}
+
+    def apply(self, checkpoint: Checkpoint) -> None:
+        self._groups.setdefault(checkpoint.group, {})[checkpoint.topic_partition] = checkpoint
+
+    def get(self, group: str, topic_partition: TopicPartition) -> Checkpoint | None:
+        return self.of_group(group).get(topic_partition)
+
+    def of_group(self, group: str) -> Mapping[TopicPartition, Checkpoint]:
+        """By remote partition; empty for a group without checkpoints. For reading only, and now: it may change."""
+        return self._groups.get(group, _NONE)
+
+    def groups(self) -> list[str]:
+        return list(self._groups)
+
+    def forget(self, group: str, topic_partition: TopicPartition) -> None:
+        """Stock never forgets, and commits for deleted topics and groups forever (KAFKA-19107)."""
+        checkpoints = self._groups.get(group, {})
+        checkpoints.pop(topic_partition, None)
+        if not checkpoints:
+            self._groups.pop(group, None)

@@ -1,0 +1,188 @@
+"""Stock MirrorMaker's store of offset syncs, to the slot (`OffsetSyncStore` of Kafka 4.3.1), and translation by it.
+
+64 slots for each source partition, newest sync first; a sync stands in a run of slots. For slots i < j that hold
+different upstream offsets:
+
+- **A**: slot 0 holds the latest sync received.
+- **B**: `up(i) <= up(j) + 2^j - 2^i`: not too far apart.
+- **C**: `up(i) >= up(j) + 2^max(i - 2, 0)`: not too close.
+- **D**: slot 63 holds the earliest sync that may be used.
+
+So the distance between kept syncs grows exponentially with their age, and the answer for an offset that lies `x` below
+the newest sync is low by about `x` at worst. Between two syncs the answer is the older one's place plus one: what lies
+between may have been copied or not, with or without markers in between, so any other step could skip a record. For one
+state answers rise with the offset; for one offset they may fall as syncs come.
+
+The sync after an offset is an upper bound of its place, as long as nothing was copied twice and the target's log was
+not cut back; `bounds` gives both. To interpolate between them would skip by every marker and duplicate (mm2.md 5.4).
+
+`mended` mends what stock does when the target's log was cut back or made anew: a sync whose downstream offset is not
+above the latest one's tells so, and every kept sync at or above it points into what is gone. Those are dropped first:
+the newest sync left takes over their slots, which are lower than its own, and B and C ask less of it in a lower slot.
+With none left the new sync takes all 64. An answer is then never past the latest sync's place plus one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridge.translation.mm2_records import OffsetSync
+from bridge.translation.model import TopicPartition
+
+SLOTS = 64
+
+_LAST = SLOTS - 1
+_LONGEST = 2**63
+
+_Pair = tuple[int, int]
+"""Upstream and downstream offset. Two slots hold the same sync when they hold the same object: an equal pair that came
+again is another one, as in stock."""
+
+
+class SyncBounds(NamedTuple):
+    """The kept syncs on both sides of an offset: `lower.upstream_offset <= offset < upper.upstream_offset`; a sync of
+    that very offset is both. None where there is none on that side."""
+
+    lower: OffsetSync | None
+    upper: OffsetSync | None
+
+
+class OffsetSyncStore:
+    """The syncs of one offset-syncs topic. Offsets are 0 to 2^63 - 1. One thread at a time.
+
+    `must_read_to_end`: of what is read before `finish_start` only the last sync of each partition counts. Stock asks
+    for it where it could not read its checkpoints: an older sync may have been used for higher answers before.
+    """
+
+    def __init__(self, must_read_to_end: bool, mended: bool = False) -> None:
+        self._only_last = must_read_to_end
+        self._mended = mended
+        self._started = False
+        self._slots: dict[TopicPartition, list[_Pair]] = {}
+
+    def apply(self, sync: OffsetSync) -> None:
+        """Takes in the next record of the topic."""
+        topic_partition, upstream, downstream = sync
+        pair = (upstream, downstream)
+        slots = self._slots.get(topic_partition)
+        if slots is None or self._only_last or upstream < slots[0][0]:
+            # The first one, or the source's log was cut back: then nothing older holds.
+            self._slots[topic_partition] = [pair] * SLOTS
+            return
+        if self._mended and downstream <= slots[0][1] and pair != slots[0]:
+            _drop_from(slots, downstream, pair)
+        _insert(slots, pair)
+
+    def finish_start(self) -> None:
+        """The topic has been read to the end it had at start; translation begins."""
+        self._started = True
+        self._only_last = False
+
+    def translate(self, topic_partition: TopicPartition, offset: int) -> int | None:
+        """The downstream offset for a group that committed `offset`.
+
+        None before `finish_start` and for a partition without syncs; -1 where the oldest usable sync is past the
+        offset. At the end of what a long can hold the step wraps around, as in stock.
+        """
+        slots = self._slots.get(topic_partition) if self._started else None
+        if slots is None:
+            return None
+        for upstream, downstream in slots:
+            if upstream <= offset:
+                if upstream == offset:
+                    return downstream
+                return downstream + 1 if downstream + 1 < _LONGEST else -_LONGEST
+        return -1
+
+    def bounds(self, topic_partition: TopicPartition, offset: int) -> SyncBounds | None:
+        """The syncs around an offset; None where `translate` answers None. `lower` is the one that it uses."""
+        slots = self._slots.get(topic_partition) if self._started else None
+        if slots is None:
+            return None
+        upper = None
+        for pair in slots:
+            if pair[0] <= offset:
+                lower = OffsetSync(topic_partition, *pair)
+                if pair[0] == offset:
+                    return SyncBounds(lower, lower)
+                return SyncBounds(lower, upper and OffsetSync(topic_partition, *upper))
+            upper = pair
+        return SyncBounds(None, upper and OffsetSync(topic_partition, *upper))
+
+    def sync_for(self, topic_partition: TopicPartition, slot: int) -> OffsetSync | None:
+        """The sync in a slot (0 to 63); None for a partition without syncs."""
+        slots = self._slots.get(topic_partition)
+        return OffsetSync(topic_partition, *slots[slot]) if slots else None
+
+    def kept(self, topic_partition: TopicPartition) -> list[OffsetSync]:
+        """The distinct syncs, newest first."""
+        slots = self._slots.get(topic_partition, [])
+        return [
+            OffsetSync(topic_partition, *pair)
+            for slot, pair in enumerate(slots)
+            if slot == 0 or pair is not slots[slot - 1]
+        ]
+
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._slots)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        self._slots.pop(topic_partition, None)
+
+    def forget_topic(self, topic: str) -> None:
+        for topic_partition in [each for each in self._slots if each.topic == topic]:
+            del self._slots[topic_partition]
+
+
+def _drop_from(slots: list[_Pair], downstream: int, new: _Pair) -> None:
+    """Drops every sync at or above `downstream`. Downstream offsets fall along the slots, as this was done before."""
+    dropped = sum(pair[1] >= downstream for pair in slots)
+    slots[:dropped] = [slots[dropped] if dropped < SLOTS else new] * dropped
+
+
+def _insert(slots: list[_Pair], new: _Pair) -> None:
+    """Makes `new` the latest sync and repairs B and C behind it, for as far as B is broken (`updateSyncArray`)."""
+    upstream = new[0]
+    gap = upstream - slots[0][0]
+    # Up to here B is broken and no kept sync is recent enough to mend it: 2^(slot - 1) < gap. `new` fills these slots.
+    first = min((gap - 1).bit_length() + 1, SLOTS) if gap > 0 else 1
+    if first == SLOTS or upstream - slots[first][0] <= 1 << (first - 1):
+        slots[:first] = [new] * first
+        return
+    old = slots.copy()
+    slots[:first] = [new] * first
+    candidate = first - 1
+    while old[candidate] is not old[0]:
+        candidate -= 1
+    replacement = new
+    for slot in range(first, SLOTS):
+        previous = slots[slot - 1]
+        if _close(previous, old[slot], slot):
+            return
+        # Old syncs move to higher slots only. One that equals its successor, or is too close to the slot before, is of
+        # no further use; one that does not fit yet may fit later.
+        useless = True
+        while useless and candidate < slot:
+            value = old[candidate]
+            apart = _apart(previous, value, slot - 1)
+            fits = (
+                apart
+                and _close(previous, value, slot)
+                and (slot == _LAST or _apart(value, old[slot + 1], slot))
+            )
+            if fits:
+                replacement = value
+            useless = not apart or (candidate < _LAST and value is old[candidate + 1])
+            if fits or useless:
+                candidate += 1
+        slots[slot] = replacement
+
+
+def _close(newer: _Pair, older: _Pair, slot: int) -> bool:
+    """B for `older` in `slot`, and `newer` in the one before."""
+    return newer is older or newer[0] <= older[0] + (1 << (slot - 1))
+
+
+def _apart(newer: _Pair, older: _Pair, slot: int) -> bool:
+    """C for `newer` in `slot`, and `older` anywhere behind it."""
+    return newer is older or newer[0] >= older[0] + (1 << max(slot - 2, 0))
