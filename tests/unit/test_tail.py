@@ -79,10 +79,9 @@ class MemoryLink:
 
     async def send(self, node: int, call: Call, doing: str) -> Reader:
         assert node == self.leader
-        if call.API_KEY == 1:
-            if self.broken is not None:
-                broken, self.broken = self.broken, None
-                raise broken
+        if call.API_KEY == 1 and self.broken is not None:
+            broken, self.broken = self.broken, None
+            raise broken
         call.API_VERSION = self._newest_fetch
         self.sent.append("fetch" if call.API_KEY == 1 else "list")
         return Reader(b"", flexible=False)

@@ -1,0 +1,460 @@
+"""Internal topics on real brokers: made as stock makes them, read and followed, and every way they can be cut back."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import requests
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.cluster import KafkaCluster
+from bridge.kafka.tail import TopicTail
+from bridge.kafka.wire import Call
+from bridge.local import Broker, Cluster, LocalStack
+from bridge.local.jars import kafka_jars
+from bridge.local.security import Security
+from bridge.translation.model import LogRecord, Side, TopicPartition
+from tests.support import (
+    Record,
+    admin,
+    allow,
+    compact,
+    create_topic,
+    delete_records,
+    delete_topic,
+    eventually,
+    numbered,
+    produce,
+    produce_transaction,
+    set_topic_config,
+    unique,
+)
+from tests.support.records import producer
+
+# aiokafka forgets to close the transport of a connection that was refused.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+T = TypeVar("T")
+NOW = 1_700_000_000_000
+HASTY = {"source.admin.request.timeout.ms": "3000", "source.consumer.request.timeout.ms": "3000"}
+
+
+def using(
+    bootstrap: str, work: Callable[[KafkaCluster], Awaitable[T]], props: Mapping[str, str] | None = None
+) -> T:
+    """Runs `work` with a cluster of its own."""
+    given = {"source.cluster.bootstrap.servers": bootstrap, **(props or {})}
+
+    async def go() -> T:
+        cluster = KafkaCluster(client_settings(Side.SOURCE, given))
+        try:
+            return await work(cluster)
+        finally:
+            await cluster.close()
+
+    try:
+        return asyncio.run(go())
+    finally:
+        gc.collect()
+
+
+async def read_on(tail: TopicTail) -> tuple[list[LogRecord], bool]:
+    """To the end; whether any part said `restarted`, and then what came since."""
+    records: list[LogRecord] = []
+    restarted = False
+    while True:
+        part = await tail.read()
+        assert part.unreadable == 0
+        if part.restarted:
+            records, restarted = [], True
+        records += part.records
+        if part.at_end:
+            return records, restarted
+
+
+def offsets(records: list[LogRecord]) -> list[int]:
+    return [record.offset for record in records]
+
+
+def read_topic(bootstrap: str, topic: str) -> list[LogRecord]:
+    async def work(cluster: KafkaCluster) -> list[LogRecord]:
+        records, restarted = await read_on(cluster.tail(topic))
+        assert not restarted
+        return records
+
+    return using(bootstrap, work)
+
+
+def under_a_tail(
+    bootstrap: str, topic: str, *changes: Callable[[], object], props: Mapping[str, str] | None = None
+) -> list[tuple[list[int], bool]]:
+    """What a tail reads at first and after each change: offsets and `restarted`."""
+
+    async def work(cluster: KafkaCluster) -> list[tuple[list[int], bool]]:
+        tail = cluster.tail(topic)
+        found = []
+        for change in (lambda: None, *changes):
+            await asyncio.to_thread(change)
+            records, restarted = await read_on(tail)
+            found.append((offsets(records), restarted))
+        return found
+
+    return using(bootstrap, work, props)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_of_every_codec(source: Cluster, codec: str) -> None:
+    topic = create_topic(source.bootstrap, unique("codec"))
+    sent = [
+        Record(None, b"tombstone", NOW),
+        Record(b"", None, NOW + 1, (("h", b"1"),)),
+        Record(b"x" * 5000, "schlüssel".encode(), NOW + 2),
+    ]
+    produce(source.bootstrap, topic, sent, compression=codec)
+    assert read_topic(source.bootstrap, topic) == [
+        (at, each.timestamp, each.key, each.value) for at, each in enumerate(sent)
+    ]
+
+
+def test_what_is_open_or_aborted_is_read_and_control_records_are_not(source: Cluster) -> None:
+    topic = create_topic(source.bootstrap, unique("tx"))
+    produce_transaction(source.bootstrap, topic, numbered(2))
+    produce_transaction(source.bootstrap, topic, numbered(2, start=2), commit=False)
+    with producer(source.bootstrap, transactional_id=unique("tx")) as sink:
+        sink.init_transactions(30)
+        sink.begin_transaction()
+        sink.produce(topic, b"open")
+        sink.flush(30)
+        assert offsets(read_topic(source.bootstrap, topic)) == [0, 1, 3, 4, 6]
+        sink.abort_transaction(30)
+
+
+def test_batches_larger_than_what_is_asked_for_come_whole(source: Cluster) -> None:
+    large = {"max.message.bytes": str(16 << 20)}
+    topic = create_topic(source.bootstrap, unique("large"), 1, large)
+    sizes = [10, 5 << 20, 10, 3 << 20, 10]
+    records = [Record(os.urandom(size), key=b"k") for size in sizes]
+    produce(source.bootstrap, topic, records, message_max_bytes=16 << 20)
+    assert [record.value for record in read_topic(source.bootstrap, topic)] == [
+        each.value for each in records
+    ]
+
+
+def test_reading_goes_on_in_parts_without_loss(source: Cluster) -> None:
+    topic = create_topic(source.bootstrap, unique("parts"))
+    produce(source.bootstrap, topic, numbered(100_000))
+
+    async def work(cluster: KafkaCluster) -> None:
+        tail = cluster.tail(topic)
+        parts = [await tail.read()]
+        while not parts[-1].at_end:
+            parts.append(await tail.read())
+        assert len(parts) > 2
+        records = [record for part in parts for record in part.records]
+        assert offsets(records) == list(range(100_000))
+        assert records[-1].value == b"value-99999"
+        assert not any(part.restarted for part in parts)
+
+    using(source.bootstrap, work)
+
+
+def test_an_empty_topic_and_what_comes_after(source: Cluster) -> None:
+    topic = create_topic(source.bootstrap, unique("empty"))
+
+    def write() -> None:
+        produce(source.bootstrap, topic, numbered(2))
+
+    found = under_a_tail(source.bootstrap, topic, write, lambda: None, write)
+    assert found == [([], False), ([0, 1], False), ([], False), ([2, 3], False)]
+
+
+def test_append_time(source: Cluster) -> None:
+    topic = create_topic(source.bootstrap, unique("append"), 1, {"message.timestamp.type": "LogAppendTime"})
+    produce(source.bootstrap, topic, numbered(2, timestamp=7))
+    assert all(record.timestamp > NOW for record in read_topic(source.bootstrap, topic))
+
+
+def test_a_record_that_means_nothing_is_a_record_like_any(source: Cluster) -> None:
+    """What a value holds is for its reader to judge; the log goes on."""
+    topic = create_topic(source.bootstrap, unique("poison"))
+    produce(source.bootstrap, topic, [Record(b"\xff", key=b"\0"), Record(b"fine", key=b"k")])
+    assert [record.value for record in read_topic(source.bootstrap, topic)] == [b"\xff", b"fine"]
+
+
+# -- topics that change under the tail -------------------------------------------------------------------------------
+
+
+def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with brokers before Fetch v13."""
+    fetch = requests.fetch
+
+    def without_ids(parts: Mapping[TopicPartition, requests.FetchPart], **how: Any) -> Call:
+        return fetch({place: part._replace(topic_id="") for place, part in parts.items()}, **how)
+
+    monkeypatch.setattr(requests, "fetch", without_ids)
+
+
+@pytest.mark.parametrize("ids", [True, False], ids=["by id", "by name"])
+@pytest.mark.parametrize("count", [2, 5, 9], ids=["shorter", "as long", "longer"])
+def test_a_topic_deleted_and_made_again(
+    source: Cluster, monkeypatch: pytest.MonkeyPatch, ids: bool, count: int
+) -> None:
+    if not ids:
+        by_name(monkeypatch)
+    topic = create_topic(source.bootstrap, unique("again"))
+    produce(source.bootstrap, topic, numbered(5))
+
+    def again() -> None:
+        delete_topic(source.bootstrap, topic)
+        create_topic(source.bootstrap, topic)
+        produce(source.bootstrap, topic, numbered(count, start=100))
+
+    found = under_a_tail(source.bootstrap, topic, again, lambda: None)
+    assert found == [(list(range(5)), False), (list(range(count)), True), ([], False)]
+
+
+def test_a_topic_that_is_missing_and_comes_back(source: Cluster) -> None:
+    topic = unique("missing")
+
+    async def work(cluster: KafkaCluster) -> None:
+        tail = cluster.tail(topic)
+
+        async def missing() -> None:
+            with pytest.raises(KafkaFailure, match=topic) as caught:
+                await tail.read()
+            assert (caught.value.fault, caught.value.retriable) == (KafkaFault.UNKNOWN_TOPIC, True)
+
+        await missing()
+        await asyncio.to_thread(create_topic, source.bootstrap, topic)
+        await asyncio.to_thread(produce, source.bootstrap, topic, numbered(3))
+        records, restarted = await read_on(tail)
+        assert (offsets(records), restarted) == ([0, 1, 2], False)
+        await asyncio.to_thread(delete_topic, source.bootstrap, topic)
+        await missing()
+        await missing()
+        await asyncio.to_thread(create_topic, source.bootstrap, topic)
+        records, restarted = await read_on(tail)
+        assert (records, restarted) == ([], True)
+
+    using(source.bootstrap, work)
+
+
+@pytest.mark.parametrize(
+    ("start", "restarted"),
+    [(3, False), (5, True), (7, True), (8, True)],
+    ids=["a part of what was read", "all that was read", "some unread", "all"],
+)
+def test_records_deleted_under_the_tail(source: Cluster, start: int, restarted: bool) -> None:
+    topic = create_topic(source.bootstrap, unique("deleted"), 1, {"cleanup.policy": "compact,delete"})
+    produce(source.bootstrap, topic, numbered(5))
+
+    def cut() -> None:
+        produce(source.bootstrap, topic, numbered(3, start=5))
+        delete_records(source.bootstrap, topic, {0: start})
+
+    found = under_a_tail(source.bootstrap, topic, cut, lambda: None)
+    assert found == [(list(range(5)), False), (list(range(max(5, start), 8)), restarted), ([], False)]
+
+
+def test_a_log_that_does_not_begin_at_0_is_no_restart(source: Cluster) -> None:
+    topic = create_topic(source.bootstrap, unique("later"), 1, {"cleanup.policy": "compact,delete"})
+    produce(source.bootstrap, topic, numbered(5))
+    delete_records(source.bootstrap, topic, {0: 3})
+    assert offsets(read_topic(source.bootstrap, topic)) == [3, 4]
+
+
+def test_compaction_under_the_tail_is_no_restart(source: Cluster) -> None:
+    topic = create_topic(source.bootstrap, unique("compacted"), 1, {"cleanup.policy": "compact"})
+    produce(source.bootstrap, topic, [Record(b"%d" % at, key=b"k%d" % (at % 2)) for at in range(20)])
+    left: list[int] = []
+
+    def compacted() -> None:
+        left.extend(compact(source.bootstrap, topic))
+
+    first, second = under_a_tail(source.bootstrap, topic, compacted)
+    assert first == (list(range(20)), False)
+    # What was compacted away between two reads may be among the fillers; what is left above 19 came.
+    assert not second[1]
+    assert set(second[0]) >= {offset for offset in left if offset > 19}
+    assert offsets(read_topic(source.bootstrap, topic)) == left
+
+
+# -- trouble ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lone(stack: LocalStack) -> Iterator[Broker]:
+    """A broker that may be stopped and robbed of its data."""
+    broker = stack.broker(unique("lone"))
+    yield broker
+    broker.stop()
+
+
+def test_a_disk_that_was_lost_and_filled_beyond_the_position_is_a_restart(lone: Broker) -> None:
+    """The topic has its id and more records than before: only the leader epochs tell."""
+    topic = create_topic(lone.bootstrap, unique("lost"))
+    produce(lone.bootstrap, topic, numbered(5))
+
+    def lose() -> None:
+        lone.stop()
+        shutil.rmtree(lone._data / f"{topic}-0")
+        lone.start()
+        eventually(lambda: produce(lone.bootstrap, topic, numbered(9, start=100)), 30, what="it is written")
+
+    found = under_a_tail(lone.bootstrap, topic, lone.restart, lose, lambda: None, props=HASTY)
+    assert found == [(list(range(5)), False), ([], False), (list(range(9)), True), ([], False)]
+
+
+def test_a_broker_that_is_away_costs_no_record(lone: Broker) -> None:
+    topic = create_topic(lone.bootstrap, unique("away"))
+    produce(lone.bootstrap, topic, numbered(5))
+
+    async def work(cluster: KafkaCluster) -> None:
+        tail = cluster.tail(topic)
+        await read_on(tail)
+        await asyncio.to_thread(lone.stop)
+        for _ in range(2):
+            with pytest.raises(KafkaFailure) as caught:
+                await tail.read()
+            assert caught.value.fault in (KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT)
+        failed = await cluster.create_compacted_topic("t", 1)
+        assert failed is not None
+        assert str(failed).startswith(
+            "Timed out while checking for or creating topic 't'. This could indicate"
+        )
+        assert failed.retriable
+        await asyncio.to_thread(lone.start)
+        await asyncio.to_thread(produce, lone.bootstrap, topic, numbered(3, start=5))
+        records, restarted = await read_on(tail)
+        assert (offsets(records), restarted) == ([5, 6, 7], False)
+
+    using(lone.bootstrap, work, HASTY)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose user alice needs an ACL for everything."""
+    directory: Path = tmp_path_factory.mktemp("guarded")
+    security = Security(users={"alice": "wonder"}, authorizer=True)
+    broker = Broker("guarded", kafka_jars("4.3.1"), directory, security=security)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def test_acls(guarded: Broker) -> None:
+    open_, closed, made = (unique(name) for name in ("open", "closed", "made"))
+    for topic in (open_, closed):
+        create_topic(guarded.bootstrap, topic)
+        produce(guarded.bootstrap, topic, numbered(2))
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = {
+        "source.cluster.security.protocol": "SASL_PLAINTEXT",
+        "source.cluster.sasl.mechanism": "PLAIN",
+        "source.cluster.sasl.jaas.config": f'{module} required username="alice" password="wonder";',
+    }
+
+    async def work(cluster: KafkaCluster) -> None:
+        assert await cluster.topic_names() == []
+        tail = cluster.tail(open_)
+        for operation in ("DESCRIBE", "READ"):
+            with pytest.raises(KafkaFailure, match=open_) as caught:
+                await tail.read()
+            assert (caught.value.fault, caught.value.retriable) == (KafkaFault.NOT_AUTHORIZED, True)
+            await asyncio.to_thread(allow, guarded.bootstrap, "User:alice", open_, operation)
+        records, restarted = await read_on(tail)
+        assert (offsets(records), restarted) == ([0, 1], False)
+        assert await cluster.topic_names() == [open_]
+        with pytest.raises(KafkaFailure) as caught:
+            await cluster.tail(closed).read()
+        assert caught.value.fault is KafkaFault.NOT_AUTHORIZED
+        # Not ours to make: stock goes on without it too.
+        assert await cluster.create_compacted_topic(made, 1) is None
+
+    using(guarded.address("SASL_PLAINTEXT"), work, login)
+    assert made not in admin(guarded.bootstrap).list_topics(timeout=10).topics
+
+
+# -- making and listing ----------------------------------------------------------------------------------------------
+
+
+def own_configs(bootstrap: str, topic: str) -> dict[str, str]:
+    """Configs that the topic itself carries."""
+    client = admin(bootstrap)
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    entries = client.describe_configs([resource])[resource].result(30)
+    return {name: entry.value for name, entry in entries.items() if entry.source == 1}
+
+
+@pytest.mark.parametrize("replication_factor", [1, -1])
+def test_a_compacted_topic(target: Cluster, replication_factor: int) -> None:
+    name = unique("A.checkpoints.internal")
+
+    async def work(cluster: KafkaCluster) -> None:
+        assert await cluster.create_compacted_topic(name, replication_factor) is None
+        assert await cluster.create_compacted_topic(name, replication_factor) is None
+        assert name in await cluster.topic_names()
+
+    using(target.bootstrap, work)
+    metadata = admin(target.bootstrap).list_topics(name, timeout=10).topics[name]
+    assert [len(each.replicas) for each in metadata.partitions.values()] == [1]
+    assert own_configs(target.bootstrap, name) == {"cleanup.policy": "compact"}
+
+
+def test_a_topic_that_exists_is_left_as_it_is(target: Cluster) -> None:
+    name = create_topic(target.bootstrap, unique("mine"), 3)
+    set_topic_config(target.bootstrap, name, {"retention.ms": "1000"})
+
+    async def work(cluster: KafkaCluster) -> None:
+        assert await cluster.create_compacted_topic(name, 1) is None
+
+    using(target.bootstrap, work)
+    assert own_configs(target.bootstrap, name) == {"retention.ms": "1000"}
+    assert len(admin(target.bootstrap).list_topics(name, timeout=10).topics[name].partitions) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "replication_factor", "why"),
+    [("plain", 3, "3"), ("plain", 0, "0"), ("not a name", 1, "not a name"), ("x" * 300, 1, "249")],
+)
+def test_a_topic_that_the_broker_refuses(
+    target: Cluster, name: str, replication_factor: int, why: str
+) -> None:
+    name = unique(name) if name == "plain" else name
+
+    async def work(cluster: KafkaCluster) -> None:
+        failed = await cluster.create_compacted_topic(name, replication_factor)
+        assert failed is not None
+        text = str(failed)
+        start = f"Error while attempting to create/find topic '{name}': "
+        assert text.startswith(start)
+        assert why in text.removeprefix(start)
+        assert "\n" not in text
+
+    using(target.bootstrap, work)
+
+
+def test_all_topics_are_named(source: Cluster) -> None:
+    names = {create_topic(source.bootstrap, unique(name)) for name in ("plain", "__hidden", "a.b_c-d")}
+
+    async def work(cluster: KafkaCluster) -> None:
+        found = await cluster.topic_names()
+        assert names <= set(found)
+        assert len(found) == len(set(found))
+
+    using(source.bootstrap, work)
