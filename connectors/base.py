@@ -39,7 +39,7 @@ class Summary:
     lookups: int = 0
     writes: int = 0
     clusters_seen: frozenset[str] = frozenset()
-    """`source` and `target`, each once it has answered."""
+    """`source` and `target`, each once it has answered; or from the beginning, where the connector needs none of it."""
     errors: Sequence[str] = ()
     """Errors that last: present in the last two rounds or more."""
     failure: str | None = None

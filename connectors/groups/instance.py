@@ -12,12 +12,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bridge.errors import KafkaFailure, KafkaFault
 from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
 from bridge.translation.model import GroupListing, Reason, Side
 from bridge.translation.plan import SYNCED_TYPES, GroupPlan
 from connectors.base import Assignment, Publisher, Summary
+from connectors.failures import Failures
 from connectors.groups.checks import GroupOptions
 from connectors.groups.report import Tally, fingerprint, pack, report, unpack
 from connectors.groups.round import Outcome, Rounds
@@ -27,11 +27,6 @@ from connectors.ports import Cluster, Clusters
 
 log = logging.getLogger(__name__)
 
-_SOON, _SOON_AT_MOST = 0.5, 5.0
-"""Seconds between a failed round and the next try, doubling."""
-_PERMANENT_AFTER = 3
-"""Rounds that credentials must be refused in a row before that counts as permanent: one may be a rotation under way."""
-_LASTING = 2
 _PORTION = 1000
 """Groups that are looked at together: bounds what a round holds in memory, and how old a state is when we commit."""
 
@@ -48,11 +43,13 @@ class GroupsInstance:
         publisher: Publisher,
         way: Way,
         interval: float,
+        *,
+        reverse: bool = False,
     ) -> None:
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
         self._interval = interval
         self._source, self._target = sides
-        self._rounds = Rounds(options, self._source, self._target, way)
+        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse)
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
         self._groups: dict[str, GroupListing] = {}
@@ -60,7 +57,7 @@ class GroupsInstance:
         self._reported: dict[str, tuple[int | None, bytes]] = {}
         """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
         self._summary = Summary()
-        self._failures: list[KafkaFailure] = []
+        self._failures = Failures()
 
     def assign(self, assignment: Assignment) -> None:
         if assignment != self._assignment:
@@ -102,7 +99,7 @@ class GroupsInstance:
         """Until the next round is due, or the assignment changes."""
         due = self._due(began)
         if self._failures:
-            due = min(due, began + min(_SOON_AT_MOST, _SOON * 2 ** min(10, len(self._failures) - 1)))
+            due = min(due, began + self._failures.pause)
         try:
             left = max(0.0, due - time.monotonic())
             await asyncio.wait_for(self._changed.wait(), left if self._assignment.active else None)
@@ -227,12 +224,10 @@ class GroupsInstance:
             reason = reason_of(away.side, away.failure)
             mine = [name for name in self._groups if self._task(name) in self._assignment.active]
             self._publisher.groups({name: self._not_seen(name, reason) for name in {*self._reported, *mine}})
-        self._failures.append(away.failure)
-        del self._failures[:-100]
-        refused = [each.fault is KafkaFault.CREDENTIALS for each in self._failures[-_PERMANENT_AFTER:]]
+        self._failures.add(away.failure)
         self._summary = replace(
             self._summary,
-            errors=[said] if len(self._failures) >= _LASTING else self._summary.errors,
-            failure=said if len(refused) == _PERMANENT_AFTER and all(refused) else None,
+            errors=[said] if self._failures.lasting else self._summary.errors,
+            failure=said if self._failures.permanent else None,
         )
         self._publisher.summary(self._summary)

@@ -12,8 +12,8 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
 from bridge.translation.model import Committed, GroupState, TopicPartition
+from connectors import failures
 from connectors.base import Assignment, Summary
-from connectors.groups import instance as task_module
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.fake_clusters import JUNK, FakeCluster, FakeClusters, mirrored
@@ -99,8 +99,8 @@ def _hasty(chosen: GroupOffsetOptions, sync: float = 0.02, refresh: float = 600.
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_module, "_SOON", 0.005)
-    monkeypatch.setattr(task_module, "_SOON_AT_MOST", 0.02)
+    monkeypatch.setattr(failures, "_SOON", 0.005)
+    monkeypatch.setattr(failures, "_SOON_AT_MOST", 0.02)
 
 
 # -- which groups ----------------------------------------------------------------------------------------------------

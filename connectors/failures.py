@@ -1,0 +1,42 @@
+"""What follows from a cluster's failures in a row: when to try again, and what to say of it."""
+
+from __future__ import annotations
+
+from bridge.errors import KafkaFailure, KafkaFault
+
+_SOON, _SOON_AT_MOST = 0.5, 5.0
+"""Seconds between a failure and the next try, doubling."""
+_PERMANENT_AFTER = 3
+"""Times that credentials must be refused in a row before that counts as permanent: one may be a rotation under way."""
+_LASTING = 2
+
+
+class Failures:
+    """Of one connector, since the last success; true while there are any."""
+
+    def __init__(self) -> None:
+        self._count = self._refused = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, failure: KafkaFailure) -> None:
+        self._count += 1
+        self._refused = self._refused + 1 if failure.fault is KafkaFault.CREDENTIALS else 0
+
+    def clear(self) -> None:
+        self._count = self._refused = 0
+
+    @property
+    def pause(self) -> float:
+        """Seconds from the last try to the next."""
+        return min(_SOON_AT_MOST, _SOON * 2.0 ** min(10, self._count - 1))
+
+    @property
+    def lasting(self) -> bool:
+        return self._count >= _LASTING
+
+    @property
+    def permanent(self) -> bool:
+        """Only credentials that stay wrong are (R6)."""
+        return self._refused >= _PERMANENT_AFTER

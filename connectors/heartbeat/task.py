@@ -1,0 +1,134 @@
+"""BridgeMirrorHeartbeatConnector at work: one record each interval, for Connect to write to the heartbeats topic.
+
+As stock (mm2 1.4, 3.9) the first comes one interval after the start. One thing is better: stock logs it when the topic
+could not be made, and lets the producer make one by the broker's defaults, which is not compacted. Here records wait
+until the topic is there, and health says why it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bridge.errors import KafkaFailure
+from bridge.translation.mm2_records import Heartbeat
+from bridge.translation.model import Side
+from connectors.base import Assignment, EmittedRecord, Publisher, Summary
+from connectors.failures import Failures
+from connectors.groups.trouble import ClusterAway, ask
+from connectors.heartbeat.options import HeartbeatOptions
+from connectors.ports import Clusters
+
+log = logging.getLogger(__name__)
+
+_SOURCE_ONLY = frozenset({Side.SOURCE.value})
+"""Nobody connects to the source here: it must not keep the service from being ready."""
+
+
+class HeartbeatInstance:
+    """One connector, running; see connectors.base.Instance."""
+
+    def __init__(
+        self,
+        name: str,
+        options: HeartbeatOptions,
+        clusters: Clusters,
+        props: Mapping[str, str],
+        publisher: Publisher,
+    ) -> None:
+        self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
+        self._target = clusters.open(Side.TARGET, props)
+        self._topic = options.policy.heartbeats_topic()
+        self._topic_there = False
+        self._begun, self._ended = asyncio.Event(), asyncio.Event()
+        self._failures = Failures()
+        self._summary = Summary(clusters_seen=_SOURCE_ONLY)
+
+    def assign(self, assignment: Assignment) -> None:
+        if assignment.active:
+            self._begun.set()
+            self._ended.clear()
+        else:
+            self._begun.clear()
+            self._ended.set()
+
+    async def close(self) -> None:
+        await self._clusters.release(self._target)
+
+    async def run(self) -> None:
+        interval = self._options.emit_interval
+        if not self._options.emit_enabled:
+            await asyncio.Event().wait()
+        while True:
+            await self._begun.wait()
+            self._topic_there, due = False, time.monotonic() + interval
+            while await self._topic_made() and await self._until(due):
+                self._emit()
+                due = max(due + interval, time.monotonic())
+
+    async def _until(self, due: float) -> bool:
+        """Waits till then; False as soon as the task has ended."""
+        try:
+            await asyncio.wait_for(self._ended.wait(), max(0.0, due - time.monotonic()))
+        except TimeoutError:
+            return True
+        return False
+
+    async def _topic_made(self) -> bool:
+        """Tries until the topic is there, or somebody else has to see to it; False when the task has ended."""
+        while not self._topic_there:
+            making = self._target.create_compacted_topic(self._topic, self._options.replication_factor)
+            try:
+                failure = await ask(Side.TARGET, making, self._options.admin_timeout_ms)
+            except ClusterAway as away:
+                failure = away.failure
+            if failure is None:
+                self._found()
+            else:
+                self._failed(failure)
+                if not await self._until(time.monotonic() + self._failures.pause):
+                    return False
+        return True
+
+    def _found(self) -> None:
+        self._topic_there = True
+        self._failures.clear()
+        seen = _SOURCE_ONLY | {Side.TARGET.value}
+        self._summary = replace(self._summary, errors=(), failure=None, clusters_seen=seen)
+        self._publisher.summary(self._summary)
+
+    def _failed(self, failure: KafkaFailure) -> None:
+        """Said in the log when it begins, shown in health when it lasts."""
+        said = f"{Side.TARGET.value} cluster: {failure}"
+        if not self._failures:
+            log.warning("no heartbeats yet, trying again; %s", said, extra={"connector": self._name})
+        self._failures.add(failure)
+        self._summary = replace(
+            self._summary,
+            errors=[said] if self._failures.lasting else (),
+            failure=said if self._failures.permanent else None,
+        )
+        self._publisher.summary(self._summary)
+
+    def _emit(self) -> None:
+        now_ms = int(time.time() * 1000)
+        options = self._options
+        beat = Heartbeat(options.source_alias, options.target_alias, now_ms)
+        record = EmittedRecord(
+            affinity=options.source_alias,
+            source_partition={
+                "sourceClusterAlias": options.source_alias,
+                "targetClusterAlias": options.target_alias,
+            },
+            source_offset={"offset": 0},
+            topic=self._topic,
+            key=beat.key(),
+            value=beat.value(),
+            timestamp=now_ms,
+        )
+        self._publisher.records([record])
+        self._summary = replace(self._summary, rounds=self._summary.rounds + 1, last_success_ms=now_ms)
+        self._publisher.summary(self._summary)
