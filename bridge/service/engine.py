@@ -22,6 +22,7 @@ from bridge.service.frames import (
     unpack_note,
     unpack_summary,
 )
+from bridge.service.parcels import Parcel, unpack_parcels
 from bridge.service.snapshots import Snapshots
 
 log = logging.getLogger(__name__)
@@ -60,20 +61,22 @@ class Engine(Protocol):
 
 
 class RoundsEngine:
-    """The rounds in a process of their own. `failed` is called with a connector's name when a failure is
-    new."""
+    """The rounds in a process of their own. `failed` is called with a connector's name when a failure is new,
+    `emitted` with name, generation and the records that are to be written."""
 
     def __init__(
         self,
         factory: str,
         snapshots: Snapshots,
         failed: Callable[[str], None],
+        emitted: Callable[[str, int, list[Parcel]], None],
         log_level: str = "info",
         log_format: str = "text",
     ) -> None:
         self._arguments = ("-P", "-m", "bridge.service.rounds", factory, log_level, log_format)
         self._snapshots = snapshots
         self._failed = failed
+        self._emitted = emitted
         self._desired: Sequence[Desired] = ()
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
@@ -183,6 +186,9 @@ class RoundsEngine:
             if kind is Frame.GROUPS:
                 self._snapshots.groups(*unpack_groups(payload))
                 await asyncio.sleep(0)  # a whole round may wait in the pipe; requests go first
+            elif kind is Frame.RECORDS:
+                self._emitted(*unpack_parcels(payload))
+                await asyncio.sleep(0)
             elif kind is Frame.SUMMARY:
                 name, generation, summary = unpack_summary(payload)
                 if self._snapshots.summary(name, generation, summary):

@@ -7,6 +7,7 @@
     SUMMARY (up)    JSON
     INSTANCE (up)   JSON: an instance started, or broke and waits
     GROUPS  (up)    header length u32 | JSON header | the reports, compressed, one after the other
+    RECORDS (up)    records for Connect to write (parcels.py)
 
 A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field
 names: a report of one partition takes about 150 bytes instead of 330, and stays like that until somebody
@@ -42,7 +43,7 @@ _DICTIONARY = (
     b'"reason":null,"partitions":[{"topic":"","partition":0,"target_topic":"","committed":1,"target_offset":1,'
     b'"written":null,"verdict":"exact","evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}},'
     b'{"topic":"","partition":1,"target_topic":"","committed":1,"target_offset":1,"written":1,"verdict":"exact",'
-    b'"evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}}]}'
+    b'"evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}}],"checkpoint_latency_ms":null}'
 )
 
 
@@ -53,6 +54,7 @@ class Frame(IntEnum):
     SUMMARY = 4
     INSTANCE = 5
     GROUPS = 6
+    RECORDS = 7
 
 
 class PackedGroup(NamedTuple):

@@ -19,6 +19,7 @@ from bridge import VERSION
 from bridge.service.app import create_app
 from bridge.service.checking import Checker
 from bridge.service.context import CheckContext
+from bridge.service.delivery import Deliveries
 from bridge.service.engine import RoundsEngine
 from bridge.service.holds import Holds
 from bridge.service.http11 import Http11
@@ -43,15 +44,19 @@ class CannotListen(Exception):
 
 
 def build_service(settings: Settings, checks: CheckContext, factory: str = ROUNDS_FACTORY) -> Service:
-    snapshots, holds = Snapshots(), Holds()
+    snapshots, holds, table = Snapshots(), Holds(), TaskTable(lambda: time.monotonic() * 1000)
+    deliveries = Deliveries(table, holds, snapshots)
     pool = BoundedPool(settings.pool_size, settings.pool_queue)
     return Service(
-        table=TaskTable(lambda: time.monotonic() * 1000),
+        table=table,
         snapshots=snapshots,
-        engine=RoundsEngine(factory, snapshots, holds.wake, settings.log_level, settings.log_format),
+        engine=RoundsEngine(
+            factory, snapshots, holds.wake, deliveries.emitted, settings.log_level, settings.log_format
+        ),
         checker=Checker(checks, pool),
         pool=pool,
         holds=holds,
+        deliveries=deliveries,
         grace=settings.shutdown_grace_seconds * (1 - HTTP_SHARE) - 0.5,
     )
 

@@ -7,7 +7,9 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from bridge import PROTOCOL, VERSION
 from bridge.errors import BridgeError, ErrorCode
@@ -19,10 +21,11 @@ from bridge.protocol.messages import (
     StartTask,
 )
 from bridge.service.checking import Checker
+from bridge.service.delivery import Deliveries
 from bridge.service.desired import Config, Desired
 from bridge.service.engine import Engine
 from bridge.service.holds import Holds
-from bridge.service.outbox import Outbox
+from bridge.service.outbox import Batch
 from bridge.service.pool import BoundedPool
 from bridge.service.snapshots import Snapshots
 from bridge.service.tasks import Connector, TaskTable, comparable
@@ -30,6 +33,13 @@ from bridge.service.tasks import Connector, TaskTable, comparable
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
+
+
+class Polled(NamedTuple):
+    """The answer to a poll; `body` is a PollResponse as JSON."""
+
+    body: bytes
+    held_ms: float
 
 
 @dataclass(slots=True)
@@ -42,8 +52,8 @@ class Service:
     checker: Checker
     pool: BoundedPool
     holds: Holds
+    deliveries: Deliveries
     grace: float = 10.0
-    outbox: Outbox = field(default_factory=Outbox)
     began: float = field(default_factory=time.monotonic)
     _told: tuple[Desired, ...] = ()
     _ticker: asyncio.Task[None] | None = None
@@ -75,7 +85,7 @@ class Service:
         for lapsed in self.table.expire():
             if lapsed.task is None:
                 self.snapshots.forget(lapsed.name)
-                self.outbox.forget(lapsed.name)
+                self.deliveries.forget(lapsed.name)
                 log.info("connector was idle for a day and is forgotten", extra={"connector": lapsed.name})
             else:
                 log.info(
@@ -131,21 +141,20 @@ class Service:
         self._tell()
         return _accepted(known, index)
 
-    async def poll(self, name: str, index: int, body: PollRequest) -> PollResponse:
-        self._renew_lease(name, index, body.session)
-        records = self.outbox.take(name, index, body.max_records)
+    async def poll(self, name: str, index: int, body: PollRequest) -> Polled:
+        batch = self._take(name, index, body)
         held = 0.0
-        if not records and self._failure(name) is None:
+        if not batch.texts and self._failure(name) is None:
             began = time.perf_counter()
             await self.holds.wait(name, body.wait_ms)
-            held = (time.perf_counter() - began) * 1000
-            self._renew_lease(name, index, body.session)
-            records = self.outbox.take(name, index, body.max_records)
-        return PollResponse(records=records, failure=self._failure(name), held_ms=round(held, 3))
+            held = round((time.perf_counter() - began) * 1000, 3)
+            batch = self._take(name, index, body)
+        said = PollResponse(failure=self._failure(name), held_ms=held, batch=batch.number)
+        return Polled(_with_records(said, batch.texts), held)
 
-    def ack(self, name: str, index: int, session: str) -> Accepted:
-        known = self.table.poll(name, index, session)
-        self._tell()
+    async def ack(self, name: str, index: int, session: str, acked: list[dict[str, Any]]) -> Accepted:
+        known = self._renew_lease(name, index, session)
+        await self.deliveries.acked(name, index, session, acked)
         return _accepted(known, index)
 
     # -- steps -------------------------------------------------------------------------------------
@@ -158,12 +167,17 @@ class Service:
             return
         await self.checker.accept(kind, config)
 
-    def _renew_lease(self, name: str, index: int, session: str) -> None:
+    def _take(self, name: str, index: int, body: PollRequest) -> Batch:
+        known = self._renew_lease(name, index, body.session)
+        return self.deliveries.take(known, index, body.session, body.batch, body.max_records)
+
+    def _renew_lease(self, name: str, index: int, session: str) -> Connector:
         before = self.table.version
-        self.table.poll(name, index, session)
+        known = self.table.poll(name, index, session)
         if self.table.version != before:
             log.info("task polls again", extra={"connector": name, "task": index})
             self._tell()
+        return known
 
     def _failure(self, name: str) -> str | None:
         return self.snapshots.connector(name).summary.failure
@@ -184,3 +198,9 @@ def check_protocol(theirs: int) -> None:
 
 def _accepted(known: Connector, task: int | None) -> Accepted:
     return Accepted(name=known.name, task=task, lease_ms=known.lease_ms, version=VERSION, protocol=PROTOCOL)
+
+
+def _with_records(said: PollResponse, texts: Iterable[bytes]) -> bytes:
+    """The records are JSON texts already: nothing is read or built here, whatever their number."""
+    rest = said.model_dump_json(exclude={"records"}).encode()
+    return b'{"records":[' + b",".join(texts) + b"]," + rest.removeprefix(b"{")

@@ -11,7 +11,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from bridge.service.frames import InstanceNote, PackedGroup
+from bridge.protocol.messages import GroupReport
+from bridge.service.frames import InstanceNote, PackedGroup, unpack_report
+from bridge.service.latency import GroupLatency, observed, told
 from connectors.base import Summary
 
 Kept = tuple[str, int, bool, str, int | None, str | None, int, bytes | None]
@@ -28,6 +30,8 @@ class ConnectorSnapshot:
     order: list[str] = field(default_factory=list)
     older: set[str] = field(default_factory=set)
     """Groups that only an earlier instance has reported."""
+    latencies: dict[str, GroupLatency] = field(default_factory=dict)
+    """Of groups that have a report and of whose checkpoints Connect has written one."""
 
 
 class Snapshots:
@@ -45,6 +49,16 @@ class Snapshots:
     def report(self, name: str, group: str) -> PackedGroup | None:
         kept = self.connector(name).groups.get(group)
         return None if kept is None else PackedGroup._make(kept)
+
+    def full(self, name: str, group: str) -> GroupReport | None:
+        """The report as it was made, with what is known of its checkpoints' way."""
+        packed, latency = self.report(name, group), self.connector(name).latencies.get(group)
+        if packed is None or packed.blob is None:
+            return None
+        report = unpack_report(packed.blob)
+        return (
+            report if latency is None else report.model_copy(update={"checkpoint_latency_ms": told(latency)})
+        )
 
     def after(self, name: str, group: str) -> Iterator[PackedGroup]:
         """The groups of a connector from `group` on, in order; groups that come or go meanwhile may be
@@ -112,6 +126,12 @@ class Snapshots:
             known.older = set(known.groups)
             known.note = None
 
+    def written(self, name: str, group: str, latency_ms: int) -> None:
+        """Connect has written a checkpoint of this group; of other records nothing is kept here."""
+        known = self._connectors.get(name)
+        if known is not None and group in known.groups:
+            known.latencies[group] = observed(known.latencies.get(group), latency_ms)
+
     def forget(self, name: str) -> None:
         self._connectors.pop(name, None)
 
@@ -127,6 +147,8 @@ class Snapshots:
     @staticmethod
     def _drop(known: ConnectorSnapshot, groups: set[str]) -> None:
         present = {group for group in groups if known.groups.pop(group, None) is not None}
+        for group in present:
+            known.latencies.pop(group, None)
         if len(present) > 8:
             known.order = [group for group in known.order if group not in present]
         else:

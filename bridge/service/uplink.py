@@ -1,13 +1,15 @@
 """The child's end of the pipe: what instances publish is packed at once, coalesced, and sent as the pipe
 takes it.
 
-A slow reader makes nothing block and nothing grow: per group and per connector only the newest word waits.
+A slow reader makes nothing block and nothing grow: per group, per record key and per connector only the newest word
+waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from bridge.protocol.messages import GroupReport
 from bridge.service.frames import (
@@ -21,7 +23,8 @@ from bridge.service.frames import (
     pack_report,
     pack_summary,
 )
-from connectors.base import Summary
+from bridge.service.parcels import LINE, PORTION, Parcel, pack, pack_parcels
+from connectors.base import EmittedRecord, Summary
 
 BEAT_SECONDS = 1.0
 
@@ -31,6 +34,7 @@ class Uplink:
         self._writer = writer
         self._notes: list[InstanceNote] = []
         self._groups: dict[tuple[str, int], dict[str, PackedGroup]] = {}
+        self._records: dict[tuple[str, int], dict[bytes, Parcel]] = {}
         self._summaries: dict[tuple[str, int], Summary] = {}
         self._said = asyncio.Event()
 
@@ -42,6 +46,13 @@ class Uplink:
         waiting = self._groups.setdefault((name, generation), {})
         for group, report in changed.items():
             waiting[group] = pack_report(group, report)
+        self._said.set()
+
+    def records(self, name: str, generation: int, records: Sequence[EmittedRecord]) -> None:
+        waiting = self._records.setdefault((name, generation), {})
+        for record in records:
+            parcel = pack(record)
+            waiting[parcel[LINE]] = parcel
         self._said.set()
 
     def summary(self, name: str, generation: int, summary: Summary) -> None:
@@ -59,16 +70,22 @@ class Uplink:
         notes, self._notes = self._notes, []
         for note in notes:
             self._writer.write(frame(Frame.INSTANCE, pack_note(note)))
-        # Summaries are taken first and sent last: a summary never overtakes the groups that were published
-        # before it.
+        # Summaries are taken first and sent last: a summary never overtakes the groups and records that were
+        # published before it.
         summaries, self._summaries = self._summaries, {}
         groups, self._groups = self._groups, {}
+        records, self._records = self._records, {}
         for (name, generation), changed in groups.items():
             packed = list(changed.values())
             for start in range(0, len(packed), BATCH):
                 self._writer.write(
                     frame(Frame.GROUPS, pack_groups(name, generation, packed[start : start + BATCH]))
                 )
+                await self._writer.drain()
+        for (name, generation), parcels in records.items():
+            left = iter(parcels.values())
+            while portion := list(islice(left, PORTION)):
+                self._writer.write(frame(Frame.RECORDS, pack_parcels(name, generation, portion)))
                 await self._writer.drain()
         for (name, generation), summary in summaries.items():
             self._writer.write(frame(Frame.SUMMARY, pack_summary(name, generation, summary)))
@@ -87,6 +104,9 @@ class PipePublisher:
         self._uplink = uplink
         self._name = name
         self._generation = generation
+
+    def records(self, records: Sequence[EmittedRecord]) -> None:
+        self._uplink.records(self._name, self._generation, records)
 
     def summary(self, summary: Summary) -> None:
         self._uplink.summary(self._name, self._generation, summary)

@@ -12,6 +12,7 @@ from bridge.errors import ConfigError, ConfigRejected
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.checking import Checker
 from bridge.service.context import CheckContext, RoundsContext
+from bridge.service.delivery import Deliveries
 from bridge.service.desired import Desired
 from bridge.service.engine import EngineState
 from bridge.service.holds import Holds
@@ -212,11 +213,14 @@ def fake_service(
     clock: Callable[[], float] | None = None, kind: FakeKind | None = None, size: int = 1, queue: int = 8
 ) -> Service:
     pool = BoundedPool(size, queue)
+    table, snapshots, holds = TaskTable(clock or (lambda: time.monotonic() * 1000)), Snapshots(), Holds()
+    wall = clock or (lambda: time.time() * 1000)
     return Service(
-        table=TaskTable(clock or (lambda: time.monotonic() * 1000)),
-        snapshots=Snapshots(),
+        table=table,
+        snapshots=snapshots,
         engine=FakeEngine(),
         checker=Checker(checks(kind), pool),
         pool=pool,
-        holds=Holds(),
+        holds=holds,
+        deliveries=Deliveries(table, holds, snapshots, lambda: int(wall())),
     )

@@ -88,7 +88,7 @@ def test_a_task_lives_from_start_to_stop() -> None:
         assert (await at.put("/v1/connectors/c/tasks/0", TASK)).json()["task"] == 0
         polled = (await at.poll()).json()
         assert polled.pop("held_ms") < 50
-        assert polled == {"records": [], "failure": None}
+        assert polled == {"records": [], "failure": None, "batch": 0}
         ack = await at.client.post(
             "/v1/connectors/c/tasks/0/ack", json={"session": session(1), "acked": [{}]}
         )

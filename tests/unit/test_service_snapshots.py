@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.protocol.messages import GroupReport, Record
+from bridge.protocol.messages import GroupReport
 from bridge.service.desired import Desired
 from bridge.service.frames import (
     Frame,
@@ -30,7 +29,6 @@ from bridge.service.frames import (
     unpack_report,
     unpack_summary,
 )
-from bridge.service.outbox import MOST_RECORDS, Outbox
 from bridge.service.snapshots import Snapshots
 from connectors.base import Assignment, Summary
 from tests.unit.service_fakes import partition, report
@@ -171,17 +169,3 @@ def varied(number: int, partitions: int) -> GroupReport:
             ]
         }
     )
-
-
-def test_records_for_connect_are_bounded_and_in_order() -> None:
-    box = Outbox()
-    records = [
-        Record(source_partition={}, source_offset={"n": n}, topic="t") for n in range(MOST_RECORDS + 5)
-    ]
-    assert box.offer("c", 0, records) == MOST_RECORDS
-    assert [record.source_offset["n"] for record in box.take("c", 0, 3)] == [0, 1, 2]
-    assert box.offer("c", 0, records[-5:]) == 3
-    assert box.take("c", 1, 10) == []
-    box.forget("c")
-    assert box.take("c", 0, 10) == []
-    assert json.loads(records[0].model_dump_json())["topic"] == "t"

@@ -11,7 +11,6 @@ from bridge.errors import ErrorCode, NotFound
 from bridge.protocol.messages import Explanation, GroupReport, GroupReports, Groups
 from bridge.service.explain import explain
 from bridge.service.failures import declares
-from bridge.service.frames import unpack_report
 from bridge.service.listing import Filter, page
 from bridge.service.names import GroupId, TheService
 from bridge.service.service import Service
@@ -48,9 +47,10 @@ async def explained(group: GroupId, service: TheService) -> Explanation:
 
 
 def _reports(service: Service, group: str) -> list[GroupReport]:
-    kept = [service.snapshots.report(name, group) for name in service.snapshots.names()]
     reports = [
-        unpack_report(packed.blob) for packed in kept if packed is not None and packed.blob is not None
+        found
+        for name in service.snapshots.names()
+        if (found := service.snapshots.full(name, group)) is not None
     ]
     if not reports:
         raise NotFound(f"No connector reports a group {group}", code=ErrorCode.UNKNOWN_GROUP)

@@ -51,7 +51,7 @@ async def poll(
     """Renews the lease; held for `wait_ms` at most while there is nothing to say."""
     answer = await service.poll(name, n, body)
     request.scope[HELD] = answer.held_ms
-    return Response(answer.model_dump_json(), media_type="application/json")
+    return Response(answer.body, media_type="application/json")
 
 
 @router.post("/ack", responses=declares(404, 409, 413), openapi_extra=accepts(AckRequest))
@@ -62,4 +62,4 @@ async def ack(
     body: Annotated[AckRequest, Depends(read(AckRequest))],
 ) -> Accepted:
     """Connect has written these records. Renews the lease."""
-    return service.ack(name, n, body.session)
+    return await service.ack(name, n, body.session, body.acked)
