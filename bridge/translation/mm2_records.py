@@ -13,6 +13,7 @@ the last field and takes any version for 0; UTF-8 that is none becomes U+FFFD, t
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from struct import Struct, error
 from typing import NamedTuple
@@ -27,6 +28,8 @@ _SYNC_VALUE = Struct(">qq")
 _CHECKPOINT_VALUE = Struct(">hqq")
 _HEARTBEAT_VALUE = Struct(">hq")
 _LONGEST = 2**15 - 1
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+"""An encoded surrogate: Java puts one U+FFFD for it, Python one for each byte."""
 _KEYS_KEPT = 8192
 
 
@@ -162,7 +165,14 @@ def _read_string(buffer: bytes | None, at: int, what: str) -> tuple[str, int]:
     begin, end = at + _INT16.size, at + _INT16.size + length
     if end > len(buffer):
         raise SchemaError(f"no {what}: {length} bytes needed, {len(buffer) - begin} there")
-    return buffer[begin:end].decode("utf-8", "replace"), end
+    return _text(buffer[begin:end]), end
+
+
+def _text(encoded: bytes) -> str:
+    try:
+        return encoded.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(b"\xff", encoded).decode("utf-8", "replace")
 
 
 def _numbers(layout: Struct, what: str, *numbers: int) -> bytes:

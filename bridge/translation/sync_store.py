@@ -114,11 +114,11 @@ class OffsetSyncStore:
         slots = self._slots.get(topic_partition)
         return OffsetSync(topic_partition, *slots[slot]) if slots else None
 
-    def kept(self, topic_partition: TopicPartition) -> list[OffsetSync]:
-        """The distinct syncs, newest first."""
+    def kept(self, topic_partition: TopicPartition) -> list[tuple[int, OffsetSync]]:
+        """The distinct syncs, newest first, each with the first slot that holds it."""
         slots = self._slots.get(topic_partition, [])
         return [
-            OffsetSync(topic_partition, *pair)
+            (slot, OffsetSync(topic_partition, *pair))
             for slot, pair in enumerate(slots)
             if slot == 0 or pair is not slots[slot - 1]
         ]

@@ -175,6 +175,21 @@ def test_any_version_is_read_as_the_first() -> None:
     assert Checkpoint.decode(CHECKPOINT.key(), b"\xff\xff" + CHECKPOINT.value()[2:]) == CHECKPOINT
 
 
+@pytest.mark.parametrize(
+    ("encoded", "text"),
+    [
+        (b"a\xff\x80b", "a\ufffd\ufffdb"),
+        (b"\xe2\x82", "\ufffd"),
+        (b"\xf0\x9f\x98A", "\ufffdA"),
+        (b"\xc0\x80", "\ufffd\ufffd"),
+        pytest.param(b"\xed\xa0\x80-\xed\xa0", "\ufffd-\ufffd", id="one for a surrogate, unlike Python"),
+    ],
+)
+def test_what_is_no_utf8_is_replaced_as_java_does(encoded: bytes, text: str) -> None:
+    key = len(encoded).to_bytes(2, "big") + encoded + b"\x00\x01B"
+    assert Heartbeat.decode(key, BEAT.value()) == Heartbeat(text, "B", 1234567890)
+
+
 def test_syncs_of_one_partition_share_its_name() -> None:
     first, second = (OffsetSync.decode(bytes(SYNC.key()), SYNC.value()) for _ in range(2))
     assert first.topic_partition is second.topic_partition

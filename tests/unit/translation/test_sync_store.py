@@ -66,13 +66,15 @@ def upstream_offsets(store: OffsetSyncStore) -> list[int]:
     return [sync.upstream_offset for sync in syncs if sync]
 
 
+def kept(store: OffsetSyncStore) -> list[OffsetSync]:
+    return [sync for _, sync in store.kept(TP)]
+
+
 def state(store: OffsetSyncStore) -> str:
-    firsts, shown = upstream_offsets(store), []
-    for sync in store.kept(TP):
-        _, upstream, downstream = sync
-        text = f"{upstream}" if upstream == downstream else f"{upstream}:{downstream}"
-        shown.append(f"[{firsts.index(upstream)}]{text}")
-    return " ".join(shown)
+    return " ".join(
+        f"[{slot}]{upstream}" if upstream == downstream else f"[{slot}]{upstream}:{downstream}"
+        for slot, (_, upstream, downstream) in store.kept(TP)
+    )
 
 
 class Vector(NamedTuple):
@@ -210,7 +212,7 @@ VECTORS: dict[str, Vector] = {
         {99: -1, 120: 201, 150: 251, 160: 252, 200: 10, 201: 11},
     ),
     "the same upstream offset": Vector(
-        [], [(10, 10), (10, 20)], True, "[0]10:20 [0]10", {9: -1, 10: 20, 11: 21}
+        [], [(10, 10), (10, 20)], True, "[0]10:20 [1]10", {9: -1, 10: 20, 11: 21}
     ),
     "the largest offsets": Vector(
         [], [(0, LONGEST), (LONGEST, LONGEST)], True, f"[0]{LONGEST}", {1: -1, LONGEST: LONGEST}
@@ -229,7 +231,7 @@ def test_vectors(vector: Vector) -> None:
 
 
 @pytest.mark.parametrize(
-    ("newest", "kept"),
+    ("newest", "expected"),
     [
         (4, [4, 3, 2, 0]),
         (7, [7, 6, 4, 0]),
@@ -239,9 +241,9 @@ def test_vectors(vector: Vector) -> None:
         (19, [19, 18, 16, 12, 8, 0]),
     ],
 )
-def test_every_offset_synced(newest: int, kept: list[int]) -> None:
+def test_every_offset_synced(newest: int, expected: list[int]) -> None:
     store = started(then=same(range(newest + 1)))
-    assert [sync.upstream_offset for sync in store.kept(TP)] == kept
+    assert [sync.upstream_offset for sync in kept(store)] == expected
 
 
 def test_offset_translation() -> None:
@@ -289,10 +291,10 @@ def worst_expiry(first: int, steps: Iterable[int]) -> int:
     for step in steps:
         offset += step
         store.apply(OffsetSync(TP, offset, offset))
-        kept = store.kept(TP)
-        assert (kept[0].upstream_offset, kept[-1].upstream_offset) == (offset, first)
-        worst = max(worst, count + 1 - len(kept))
-        count = len(kept)
+        syncs = kept(store)
+        assert (syncs[0].upstream_offset, syncs[-1].upstream_offset) == (offset, first)
+        worst = max(worst, count + 1 - len(syncs))
+        count = len(syncs)
     return worst
 
 
@@ -354,10 +356,10 @@ def test_invariants(start_up: list[Pair], then: list[Pair], must_read_to_end: bo
     usable = [*(start_up[-1:] if must_read_to_end else start_up), *then]
     rewinds = [at for at in range(1, len(usable)) if usable[at][0] < usable[at - 1][0]]
     usable = usable[rewinds[-1] if rewinds else 0 :]
-    kept = [(sync.upstream_offset, sync.downstream_offset) for sync in store.kept(TP)]
-    assert set(kept) <= set(usable)
+    pairs = [(sync.upstream_offset, sync.downstream_offset) for sync in kept(store)]
+    assert set(pairs) <= set(usable)
     if not mended and usable[-1][0] - usable[0][0] < 2**62:
-        assert kept[-1][0] == usable[0][0]
+        assert pairs[-1][0] == usable[0][0]
     assert len(upstream_offsets(store)) == SLOTS
 
 
@@ -378,8 +380,9 @@ def test_mended_never_answers_past_the_latest_sync(pairs: list[Pair]) -> None:
     for at, pair in enumerate(pairs):
         store.apply(OffsetSync(TP, *pair))
         assert all((store.translate(TP, offset) or 0) <= pair[1] + 1 for offset in around(pairs[: at + 1]))
-        kept = store.kept(TP)
-        assert all(newer.downstream_offset >= older.downstream_offset for newer, older in pairwise(kept))
+        assert all(
+            newer.downstream_offset >= older.downstream_offset for newer, older in pairwise(kept(store))
+        )
 
 
 @given(histories())
@@ -410,7 +413,7 @@ def test_mended_is_stock_where_the_targets_log_only_grows(pairs: list[Pair]) -> 
         ),
         pytest.param(
             [(100, 200), (150, 251), (150, 251)],
-            "[0]150:251 [0]150:251 [7]100:200",
+            "[0]150:251 [1]150:251 [7]100:200",
             {150: 251},
             id="sent again",
         ),
@@ -418,7 +421,7 @@ def test_mended_is_stock_where_the_targets_log_only_grows(pairs: list[Pair]) -> 
             [(100, 200), (100, 190)], "[0]100:190", {100: 190, 101: 191}, id="the same record, lower"
         ),
         pytest.param(
-            [(100, 200), (100, 300)], "[0]100:300 [0]100:200", {100: 300}, id="the same record, twice"
+            [(100, 200), (100, 300)], "[0]100:300 [1]100:200", {100: 300}, id="the same record, twice"
         ),
     ],
 )
@@ -431,7 +434,7 @@ def test_mended(pairs: list[Pair], expected: str, answers: dict[int, int]) -> No
 def test_bounds() -> None:
     store = started(then=[(100, 1000), (200, 1100), (300, 1250)])
     first, last = OffsetSync(TP, 100, 1000), OffsetSync(TP, 300, 1250)
-    assert [sync.upstream_offset for sync in store.kept(TP)] == [300, 200, 100]
+    assert [sync.upstream_offset for sync in kept(store)] == [300, 200, 100]
     assert store.bounds(TP, 99) == SyncBounds(None, first)
     assert store.bounds(TP, 100) == SyncBounds(first, first)
     assert store.bounds(TP, 250) == SyncBounds(OffsetSync(TP, 200, 1100), last)
@@ -455,7 +458,7 @@ def test_bounds_are_the_nearest_kept_syncs(pairs: list[Pair], mended: bool) -> N
         else:
             assert answer in (lower.downstream_offset + 1, -(2**63))
         if upper is not None and upper is not lower:
-            newer = [sync for sync in store.kept(TP) if sync.upstream_offset > offset]
+            newer = [sync for sync in kept(store) if sync.upstream_offset > offset]
             assert newer[-1] == upper
         if upper is None:
             assert lower == store.sync_for(TP, 0)
