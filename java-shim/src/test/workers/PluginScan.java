@@ -12,16 +12,10 @@ public class PluginScan {
     public static void main(String[] args) throws Exception {
         for (String mode : List.of("service_load", "hybrid_fail", "hybrid_warn", "only_scan")) {
             Plugins plugins = new Plugins(Map.of("plugin.path", args[0], "plugin.discovery", mode));
-            for (String alias : List.of("MirrorGroupOffsetConnector", "MirrorGroupOffset")) {
-                Connector ours = plugins.newConnector(alias);
-                same(alias, "dev.mirrorbridge.MirrorGroupOffsetConnector", ours.getClass().getName());
-                same(alias + " loader", "PluginClassLoader",
-                    ours.getClass().getClassLoader().getClass().getSimpleName());
-                Task task = ours.taskClass().getDeclaredConstructor().newInstance();
-                same(alias + " task version", ours.version(), task.version());
-                same(alias + " knows bridge.url", true, ours.config().names().contains("bridge.url"));
-                same(alias + " finds what is missing", true, ours.validate(Map.of("name", "c")).configValues().stream()
-                    .anyMatch(value -> value.errorMessages().toString().contains("Missing required configuration")));
+            for (String ours : List.of("MirrorGroupOffset", "BridgeMirrorCheckpoint", "BridgeMirrorHeartbeat")) {
+                for (String alias : List.of(ours, ours + "Connector")) {
+                    check(plugins, alias, "dev.mirrorbridge." + ours + "Connector");
+                }
             }
             for (String stock : List.of("MirrorSource", "MirrorCheckpoint", "MirrorHeartbeat")) {
                 for (String alias : List.of(stock, stock + "Connector")) {
@@ -31,6 +25,17 @@ public class PluginScan {
             }
             System.out.println(mode + ": ok");
         }
+    }
+
+    private static void check(Plugins plugins, String alias, String name) throws Exception {
+        Connector ours = plugins.newConnector(alias);
+        same(alias, name, ours.getClass().getName());
+        same(alias + " loader", "PluginClassLoader", ours.getClass().getClassLoader().getClass().getSimpleName());
+        Task task = ours.taskClass().getDeclaredConstructor().newInstance();
+        same(alias + " task version", ours.version(), task.version());
+        same(alias + " knows bridge.url", true, ours.config().names().contains("bridge.url"));
+        same(alias + " finds what is missing", true, ours.validate(Map.of("name", "c")).configValues().stream()
+            .anyMatch(value -> value.errorMessages().toString().contains("Missing required configuration")));
     }
 
     private static void same(String what, Object expected, Object actual) {

@@ -18,12 +18,12 @@ import org.apache.kafka.connect.source.SourceRecord;
 final class AckQueue {
     static final int LIMIT = 10_000;
 
-    private final Map<Map<String, ?>, Map<String, Object>> acks = new LinkedHashMap<>();
+    private final Map<Map<String, ?>, Ack> acks = new LinkedHashMap<>();
 
     synchronized void add(SourceRecord record, RecordMetadata metadata) {
         Map<String, ?> partition = Map.copyOf(record.sourcePartition());
         acks.remove(partition);
-        acks.put(partition, RecordCodec.ack(record, metadata));
+        acks.put(partition, new Ack(RecordCodec.ack(record, metadata)));
         if (acks.size() > LIMIT) {
             Iterator<?> oldest = acks.values().iterator();
             oldest.next();
@@ -31,14 +31,30 @@ final class AckQueue {
         }
     }
 
-    synchronized List<Map<String, Object>> all() {
+    synchronized List<Ack> all() {
         return new ArrayList<>(acks.values());
     }
 
     /** Forgets what the service has taken; what was added since stays. */
-    synchronized void taken(List<Map<String, Object>> taken) {
-        Set<Map<String, Object>> same = Collections.newSetFromMap(new IdentityHashMap<>());
+    synchronized void taken(List<Ack> taken) {
+        Set<Ack> same = Collections.newSetFromMap(new IdentityHashMap<>());
         same.addAll(taken);
         acks.values().removeIf(same::contains);
+    }
+
+    static final class Ack {
+        private final Map<String, Object> written;
+        private final long writtenAt = System.nanoTime();
+
+        private Ack(Map<String, Object> written) {
+            this.written = written;
+        }
+
+        /** As the contract has it: with the time since it was written, for the clocks need not agree. */
+        Map<String, Object> body() {
+            Map<String, Object> body = new LinkedHashMap<>(written);
+            body.put("age_ms", (System.nanoTime() - writtenAt) / 1_000_000);
+            return body;
+        }
     }
 }

@@ -100,6 +100,13 @@ public abstract class BridgeSourceConnector extends SourceConnector {
             + partition + " can only be deleted");
     }
 
+    /** The value of a BOOLEAN key, or its default. */
+    final boolean isOn(String key) {
+        String given = props.get(key);
+        return (Boolean) (given == null ? config().configKeys().get(key).defaultValue
+            : ConfigDef.parseType(key, given, ConfigDef.Type.BOOLEAN));
+    }
+
     Pacer pacer() {
         return new Pacer();
     }

@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +14,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
 import org.apache.kafka.common.config.ConfigDef.Type;
 import org.apache.kafka.common.config.ConfigDef.Width;
+import org.apache.kafka.common.config.ConfigValue;
 
 /**
  * The configuration keys of one kind of connector. They are defined once, in the service, and exported into this jar
@@ -22,11 +24,16 @@ final class Definition {
     final String kind;
     final ConfigDef configDef = new ConfigDef();
     private final Set<String> secrets = new HashSet<>();
+    private final List<Map<?, ?>> forbidden = new ArrayList<>();
 
     Definition(Map<?, ?> exported) {
         kind = (String) exported.get("kind");
         for (Object key : (List<?>) exported.get("keys")) {
             define((Map<?, ?>) key);
+        }
+        Object rules = exported.get("forbidden");
+        for (Object rule : rules == null ? List.of() : (List<?>) rules) {
+            forbidden.add((Map<?, ?>) rule);
         }
     }
 
@@ -39,6 +46,25 @@ final class Definition {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    /**
+     * Every key with its value and errors. A value that is forbidden, unless another key has the value that excuses it,
+     * is an error in the rule's own words: these have to be there though the service is away.
+     */
+    List<ConfigValue> validate(Map<String, String> props) {
+        List<ConfigValue> values = configDef.validate(props);
+        Map<String, String> texts = new HashMap<>();
+        values.forEach(value -> texts.put(value.name(), String.valueOf(value.value())));
+        for (Map<?, ?> rule : forbidden) {
+            Map<?, ?> unless = (Map<?, ?>) rule.get("unless");
+            boolean excused = unless.entrySet().stream().anyMatch(e -> e.getValue().equals(texts.get(e.getKey())));
+            if (rule.get("value").equals(texts.get(rule.get("key"))) && !excused) {
+                values.stream().filter(value -> value.name().equals(rule.get("key")))
+                    .forEach(value -> value.addErrorMessage((String) rule.get("message")));
+            }
+        }
+        return values;
     }
 
     boolean isSecret(String key) {

@@ -55,6 +55,9 @@ final class RecordCodec {
             ack.put("partition", metadata.partition());
             ack.put("offset", metadata.hasOffset() ? metadata.offset() : null);
         }
+        if (record.timestamp() != null) {
+            ack.put("timestamp", record.timestamp());
+        }
         return ack;
     }
 

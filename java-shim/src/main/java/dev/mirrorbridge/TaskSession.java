@@ -2,6 +2,8 @@ package dev.mirrorbridge;
 
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Collectors;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.slf4j.Logger;
@@ -38,6 +40,10 @@ final class TaskSession {
     private long notBefore;
     private long sentAt;
     private int timesUnknown;
+    /** Of the last answer that was read, null before the first: the service hands out again one that got lost. */
+    private Long batch;
+    /** Connect polls and commits in threads of their own. */
+    private final ReentrantLock flushing = new ReentrantLock();
     private volatile boolean serving;
     private volatile boolean registered;
     /** The service may know of this session: a registration has been sent. */
@@ -63,7 +69,11 @@ final class TaskSession {
 
     List<SourceRecord> poll() throws InterruptedException {
         long end = pacer.nowMs() + HOLD_MS;
-        for (long left = HOLD_MS; left > 0 && !stopped; left = end - pacer.nowMs()) {
+        if (call == null) {
+            // Connect commits once a minute by default, and the service hands out only so many unwritten records.
+            flush();
+        }
+        for (long left = end - pacer.nowMs(); left > 0 && !stopped; left = end - pacer.nowMs()) {
             long delay = fenced ? HOLD_MS : notBefore - pacer.nowMs();
             if (delay > 0) {
                 pacer.pause(Math.min(delay, left));
@@ -83,16 +93,22 @@ final class TaskSession {
 
     /** Tells what has been written, if the service is there; what could not be told stays queued. */
     void flush() throws InterruptedException {
-        List<Map<String, Object>> written = acks.all();
-        if (written.isEmpty() || !serving || stopped) {
+        if (!flushing.tryLock()) {
             return;
         }
-        Call flushing = client.ack(address, written);
-        ack = flushing;
-        Answer answer = flushing.await(COMMIT_MS);
-        flushing.cancel();
-        if (answer != null && answer.kind == Answer.Kind.OK) {
-            acks.taken(written);
+        try {
+            List<AckQueue.Ack> written = acks.all();
+            if (written.isEmpty() || !serving || stopped) {
+                return;
+            }
+            ack = client.ack(address, written.stream().map(AckQueue.Ack::body).collect(Collectors.toList()));
+            Answer answer = ack.await(COMMIT_MS);
+            ack.cancel();
+            if (answer != null && answer.kind == Answer.Kind.OK) {
+                acks.taken(written);
+            }
+        } finally {
+            flushing.unlock();
         }
     }
 
@@ -122,7 +138,7 @@ final class TaskSession {
         if (call == null) {
             sentAt = pacer.nowMs();
             known = true;
-            call = registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS)
+            call = registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch)
                 : client.startTask(address, kind, config);
             if (stopped) {
                 call.cancel();
@@ -168,6 +184,7 @@ final class TaskSession {
         List<SourceRecord> records;
         try {
             records = RecordCodec.records(answer.body);
+            batch = (Long) answer.body.get("batch");
         } catch (RuntimeException notOfTheContract) {
             return lost(Answer.away("an answer that is not of the contract's form"));
         }

@@ -29,7 +29,7 @@ final class Validation {
 
     static Config of(Definition definition, Map<String, String> props) {
         Validation validation = new Validation(definition, BridgeSourceConnector.withoutNulls(props));
-        List<ConfigValue> local = definition.configDef.validate(validation.props);
+        List<ConfigValue> local = definition.validate(validation.props);
         local.forEach(value -> validation.values.put(value.name(), value));
         if (local.stream().allMatch(value -> value.errorMessages().isEmpty())) {
             validation.remotely();

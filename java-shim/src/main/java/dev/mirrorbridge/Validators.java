@@ -29,11 +29,15 @@ final class Validators {
                 return unlessNull(new ConfigDef.NonEmptyString());
             case "list":
                 boolean emptyAllowed = !Boolean.FALSE.equals(exported.get("allow_empty"));
-                return unlessNull((name, value) -> list(name, (List<?>) value, emptyAllowed));
+                List<?> among = (List<?>) exported.get("values");
+                return unlessNull((name, value) -> list(name, (List<?>) value, emptyAllowed,
+                    among == null ? List.of() : among));
             case "pattern_list":
                 return unlessNull((name, value) -> patterns(name, (List<?>) value));
             case "url":
                 return new BridgeUrl();
+            case "replication_factor":
+                return unlessNull((name, value) -> replicationFactor(name, (Number) value));
             default:
                 return null;
         }
@@ -67,10 +71,17 @@ final class Validators {
         };
     }
 
-    private static void list(String name, List<?> values, boolean emptyAllowed) {
+    private static void replicationFactor(String name, Number value) {
+        if (value.intValue() != -1 && value.intValue() < 1) {
+            throw new ConfigException(name, value, "Replication factor must be positive and not larger than the number "
+                + "of brokers in the Kafka cluster, or -1 to use the broker's default");
+        }
+    }
+
+    private static void list(String name, List<?> values, boolean emptyAllowed, List<?> among) {
         if (values.isEmpty() && !emptyAllowed) {
-            throw new ConfigException("Configuration '" + name
-                + "' must not be empty. Valid values include: any non-empty value");
+            throw new ConfigException("Configuration '" + name + "' must not be empty. Valid values include: "
+                + (among.isEmpty() ? "any non-empty value" : among));
         }
         if (new HashSet<Object>(values).size() < values.size()) {
             throw new ConfigException("Configuration '" + name + "' values must not be duplicated.");
@@ -78,11 +89,14 @@ final class Validators {
         if (values.contains("")) {
             throw new ConfigException("Configuration '" + name + "' values must not be empty.");
         }
+        if (!among.isEmpty()) {
+            in(among, false).ensureValid(name, values);
+        }
     }
 
     /** Stock joins the list to one pattern, so that "(a,b)" works there; what compiles joined is right here too. */
     private static void patterns(String name, List<?> values) {
-        list(name, values, true);
+        list(name, values, true, List.of());
         try {
             Pattern.compile(String.join("|", values.toArray(new String[0])));
         } catch (PatternSyntaxException joined) {

@@ -3,6 +3,7 @@ package dev.mirrorbridge;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -31,12 +32,61 @@ class AckTest {
         task.commitRecord(record("h", 0), null);
         assertEquals(0, service.count("POST", ACK));
         task.commit();
+        List<Map<?, ?>> acked = new ArrayList<>();
+        for (Object item : (List<?>) service.await("POST", ACK).body.get("acked")) {
+            Map<?, ?> ack = (Map<?, ?>) item;
+            assertTrue((Long) ack.remove("age_ms") >= 0);
+            acked.add(ack);
+        }
         assertEquals(List.of(
             Map.of("source_partition", Map.of("group", "g"), "source_offset", Map.of("offset", 1L),
-                "topic", "t", "partition", 0L, "offset", 42L),
-            Map.of("source_partition", Map.of("group", "h"), "source_offset", Map.of("offset", 0L))),
-            service.await("POST", ACK).body.get("acked"));
+                "topic", "t", "partition", 0L, "offset", 42L, "timestamp", 1001L),
+            Map.of("source_partition", Map.of("group", "h"), "source_offset", Map.of("offset", 0L),
+                "timestamp", 1000L)), acked);
         task.commit();
+        assertEquals(1, service.count("POST", ACK));
+    }
+
+    /** The service hands out so many unwritten records and no more; Connect commits once a minute by default. */
+    @Test
+    void aPollTellsWhatHasBeenWrittenSince() throws Exception {
+        task.poll();
+        task.commitRecord(record("g", 0), metadata(41));
+        task.poll();
+        assertEquals(1, service.count("POST", ACK));
+        task.poll();
+        assertEquals(1, service.count("POST", ACK));
+    }
+
+    @Test
+    void anAckThatHangsHoldsAPollNoLongerThanASecond() throws Exception {
+        task.poll();
+        service.answers = request -> FakeService.HANG;
+        task.commitRecord(record("g", 0), metadata(41));
+        long began = System.nanoTime();
+        task.poll();
+        assertTrue(System.nanoTime() - began < 1_500_000_000L);
+    }
+
+    @Test
+    void ofTwoThatFlushAtATimeOneDoes() throws Exception {
+        task.poll();
+        service.answers = request -> {
+            Tasks.sleep(100);
+            return FakeService.usual(request);
+        };
+        task.commitRecord(record("g", 0), metadata(41));
+        Thread other = new Thread(() -> {
+            try {
+                task.commit();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        other.start();
+        service.await("POST", ACK);
+        task.commit();
+        other.join();
         assertEquals(1, service.count("POST", ACK));
     }
 
@@ -75,21 +125,22 @@ class AckTest {
             queue.add(record("g" + i, 0), null);
         }
         assertEquals(AckQueue.LIMIT, queue.all().size());
-        assertEquals(Map.of("group", "g5"), queue.all().get(0).get("source_partition"));
+        assertEquals(Map.of("group", "g5"), queue.all().get(0).body().get("source_partition"));
     }
 
     @Test
     void whatIsAddedDuringACommitStays() {
         AckQueue queue = new AckQueue();
         queue.add(record("g", 0), null);
-        List<Map<String, Object>> told = queue.all();
+        List<AckQueue.Ack> told = queue.all();
         queue.add(record("g", 1), null);
         queue.taken(told);
-        assertEquals(Map.of("offset", 1L), queue.all().get(0).get("source_offset"));
+        assertEquals(Map.of("offset", 1L), queue.all().get(0).body().get("source_offset"));
     }
 
     private static SourceRecord record(String group, long offset) {
-        return new SourceRecord(Map.of("group", group), Map.of("offset", offset), "t", null, null);
+        return new SourceRecord(Map.of("group", group), Map.of("offset", offset), "t", null, null, null, null, null,
+            1000 + offset);
     }
 
     private static RecordMetadata metadata(long offset) {

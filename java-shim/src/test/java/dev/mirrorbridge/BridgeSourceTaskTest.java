@@ -26,6 +26,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 class BridgeSourceTaskTest {
     private static final String TASK = "/v1/connectors/c/tasks/0";
     private static final String POLL = TASK + "/poll";
+    private static final String RECORD = "{\"source_partition\":{\"group\":\"g\"},\"source_offset\":{\"offset\":0},"
+        + "\"topic\":\"t\",\"value\":\"AAE=\"}";
 
     private final FakeService service = FakeService.start();
     private final FastPacer pacer = new FastPacer();
@@ -89,11 +91,47 @@ class BridgeSourceTaskTest {
 
     @Test
     void recordsArriveAsConnectsOwn() throws Exception {
-        service.polls(new Reply(200, "{\"records\":[{\"source_partition\":{\"group\":\"g\"},\"source_offset\":"
-            + "{\"offset\":0},\"topic\":\"t\",\"value\":\"AAE=\"}],\"something_new\":1}"));
+        service.polls(new Reply(200, "{\"records\":[" + RECORD + "],\"something_new\":1}"));
         List<SourceRecord> records = task.poll();
         assertEquals("t", records.get(0).topic());
         assertEquals(1, records.size());
+    }
+
+    @Test
+    void theNextPollNamesTheBatchThatWasRead() throws Exception {
+        service.polls(new Reply(200, "{\"records\":[" + RECORD + "],\"batch\":7}"));
+        assertEquals(1, task.poll().size());
+        assertFalse(service.await("POST", POLL).body.containsKey("batch"));
+        service.answers = request -> new Reply(200, "{\"records\":[" + RECORD + "],\"batch\":8}");
+        assertEquals(1, task.poll().size());
+        assertEquals(7L, service.await("POST", POLL).body.get("batch"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"{\"records\":[7],\"batch\":8}", "{\"records\":[],\"batch\":\"8\"}", "<html>", ""})
+    void anAnswerThatCouldNotBeReadIsAskedForAgain(String garbage) throws Exception {
+        service.polls(new Reply(200, "{\"records\":[" + RECORD + "],\"batch\":7}"));
+        task.poll();
+        service.await("POST", POLL);
+        service.polls(new Reply(200, garbage));
+        assertNull(task.poll());
+        assertEquals(7L, service.await("POST", POLL).body.get("batch"));
+        service.answers = FakeService::usual;
+        task.poll();
+        task.poll();
+        assertEquals(7L, service.await("POST", POLL).body.get("batch"));
+    }
+
+    @Test
+    void theBatchOutlivesAServiceThatForgotTheTask() throws Exception {
+        service.polls(new Reply(200, "{\"records\":[" + RECORD + "],\"batch\":7}"));
+        task.poll();
+        service.await("POST", POLL);
+        service.polls(FakeService.error(404, "unknown_task", "no task 0 of c"));
+        task.poll();
+        service.answers = FakeService::usual;
+        service.await("PUT", TASK);
+        assertEquals(7L, service.await("POST", POLL).body.get("batch"));
     }
 
     @ParameterizedTest

@@ -38,6 +38,14 @@ class DefinitionTest {
         "LIST | {'kind':'pattern_list'} | a,b,a | Configuration 'k' values must not be duplicated.",
         "LIST | {'kind':'pattern_list'} | 'ok,x['"
             + " | Invalid value x[ for configuration k: Not a regular expression: Unclosed character class at position 1",
+        "LIST | {'kind':'list','allow_empty':false,'values':['legacy','new']} | foo"
+            + " | Invalid value foo for configuration k: String must be one of: legacy, new",
+        "LIST | {'kind':'list','allow_empty':false,'values':['legacy','new']} | new,new"
+            + " | Configuration 'k' values must not be duplicated.",
+        "LIST | {'kind':'list','allow_empty':false,'values':['legacy','new']} | ''"
+            + " | Configuration 'k' must not be empty. Valid values include: [legacy, new]",
+        "SHORT | {'kind':'replication_factor'} | 0 | Invalid value 0 for configuration k: Replication factor must be"
+            + " positive and not larger than the number of brokers in the Kafka cluster, or -1 to use the broker's default",
         "STRING | {'kind':'url'} | nowhere"
             + " | Invalid value nowhere for configuration k: Must be http://host:port or https://host:port",
     })
@@ -51,6 +59,9 @@ class DefinitionTest {
         "LIST | {'kind':'pattern_list'} | '(a,b)'",
         "LIST | {'kind':'pattern_list'} | ''",
         "LIST | {'kind':'list'} | ''",
+        "LIST | {'kind':'list','values':['legacy','new']} | 'new,legacy'",
+        "SHORT | {'kind':'replication_factor'} | -1",
+        "SHORT | {'kind':'replication_factor'} | 3",
         "STRING | {'kind':'in','values':['SSL'],'ignore_case':true} | ssl",
         "INT | {'kind':'range','min':1,'max':3} | 3",
         "CLASS | null | python:my.Filter",
@@ -107,10 +118,11 @@ class DefinitionTest {
         assertNotNull(Definition.load("group_offset").configDef.configKeys().get(name));
     }
 
-    @Test
-    void everySecretIsOfTypePassword() {
-        Definition.load("group_offset").configDef.configKeys().values().stream()
-            .filter(key -> key.name.matches(".*(password|jaas\\.config|\\.token|keystore\\.key|secret)"))
+    @ParameterizedTest
+    @ValueSource(strings = {"group_offset", "checkpoint", "heartbeat"})
+    void everySecretIsOfTypePassword(String kind) {
+        Definition.load(kind).configDef.configKeys().values().stream()
+            .filter(key -> key.name.matches(".*(password|jaas\\.config|\\.token|keystore\\.key|secret|passphrase)"))
             .forEach(key -> assertEquals(ConfigDef.Type.PASSWORD, key.type, key.name));
     }
 

@@ -27,7 +27,7 @@ import javax.net.ssl.SSLParameters;
 final class FakeService implements AutoCloseable {
     static final String ACCEPTED =
         "{\"name\":\"c\",\"task\":0,\"lease_ms\":30000,\"version\":\"0.1.0\",\"protocol\":1}";
-    static final String NOTHING = "{\"records\":[],\"failure\":null,\"held_ms\":0.0}";
+    static final String NOTHING = "{\"records\":[],\"failure\":null,\"held_ms\":0.0,\"batch\":4}";
     static final Reply HANG = new Reply(-1, "");
     static final Reply DROP = new Reply(-3, "");
     static final Reply CUT = new Reply(-2, "");

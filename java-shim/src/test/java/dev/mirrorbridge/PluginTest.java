@@ -24,7 +24,9 @@ class PluginTest {
         List<String> listed = ServiceLoader.load(SourceConnector.class).stream()
             .map(provider -> provider.type().getName()).collect(Collectors.toList());
         assertEquals(manifest(), listed);
-        assertTrue(listed.contains(MirrorGroupOffsetConnector.class.getName()));
+        assertEquals(Set.of(MirrorGroupOffsetConnector.class.getName(),
+            BridgeMirrorCheckpointConnector.class.getName(), BridgeMirrorHeartbeatConnector.class.getName()),
+            Set.copyOf(listed));
         assertFalse(listed.contains(BridgeSourceConnector.class.getName()));
     }
 

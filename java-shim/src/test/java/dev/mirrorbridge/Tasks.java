@@ -39,6 +39,14 @@ final class Tasks {
         return task;
     }
 
+    static void sleep(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
     /** A port of this machine where nobody listens. */
     static String nobody() {
         FakeService gone = FakeService.start();
