@@ -10,6 +10,8 @@ copies. The sync's own record, read on both sides, shows that both are right, an
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bridge.translation.bracketing import bracket
 from bridge.translation.memory import PartitionMemory
 from bridge.translation.mm2_records import OffsetSync
@@ -17,22 +19,23 @@ from bridge.translation.model import Evidence, Judgement, Reason, Side, Verdict
 from bridge.translation.stretch import Budget, CapReached, Caps, Log, LogBounds, Steps, same
 from bridge.translation.sync_store import SyncBounds
 
-_BEYOND_SYNCS = (Reason.OFFSET_BEYOND_END,)
-"""Reasons that syncs know nothing against: the source was cut back or made anew under the group."""
 
+def by_syncs(offset: int, translated: int | None, bounds: SyncBounds | None, target: LogBounds) -> Verdict:
+    """Stock's answer as a verdict; `translated` is OffsetSyncStore.translate's.
 
-def by_syncs(offset: int, translated: int | None, bounds: SyncBounds | None, target_end: int) -> Verdict:
-    """Stock's answer as a verdict; `translated` is OffsetSyncStore.translate's. An answer past the target's end, which
-    the target was cut back below, is none (stock writes it: out of range there, and skips once the log has grown)."""
+    R1 holds unless the mirror went back and some of what it had copied was gone before it copied again. An answer past
+    the target's end, which the target was cut back below, is none (stock writes it: out of range there, and skips once
+    the log has grown).
+    """
     if translated is None or bounds is None:
         return Verdict.pending(Reason.NO_OFFSET_SYNCS)
     if translated < 0 or bounds.lower is None:
         return Verdict.pending(
             Reason.OLDER_THAN_SYNCS, oldest_sync=bounds.upper.upstream_offset if bounds.upper else None
         )
-    if translated > target_end:
-        return Verdict.pending(Reason.EVIDENCE_DISAGREES, answer=translated, target_end=target_end)
-    return _of_syncs(offset, bounds.lower, bounds.upper, target_end)
+    if translated > target.end:
+        return Verdict.pending(Reason.EVIDENCE_DISAGREES, answer=translated, target_end=target.end)
+    return replace(_of_syncs(offset, bounds.lower, bounds.upper, target), offset=translated)
 
 
 def both(
@@ -43,82 +46,71 @@ def both(
     bounds: SyncBounds | None,
     caps: Caps | None = None,
 ) -> Steps[Verdict]:
-    """The verdict by bracketing within what syncs say. Raises nothing; see `bracket`."""
+    """The verdict by bracketing, held against the syncs. Raises nothing; see `bracket`."""
     verdict = yield from bracket(offset, source, target, memory, caps)
-    if agrees(verdict, offset, bounds, target.end):
+    if agrees(verdict, offset, bounds, target):
         return verdict
-    known = _current(bounds, target.end)
+    known = _current(bounds, target)
     assert known is not None
-    if verdict.offset is None:
-        return _instead(verdict, offset, known, target.end)
-    high = _high(offset, known)
-    if high is not None and verdict.offset > high:
+    assert verdict.offset is not None
+    if _above(verdict.offset, offset, known, target):
         return _disagreement(verdict, known.upper or known.lower)
     assert known.lower is not None
     held = yield from _held(known.lower, source, target, memory, caps or Caps())
-    low = _low(offset, known.lower)
-    contradicted = verdict.bound is not None and verdict.offset + verdict.bound < low
-    if held is False:
-        return _disagreement(verdict, known.lower) if contradicted else verdict
-    if held and not contradicted and verdict.bound is not None:
-        raised = verdict.offset + verdict.bound - low
-        judgement = Judgement.BOUNDED if raised else Judgement.EXACT
-        return Verdict(judgement, low, raised, verdict.evidence, None, verdict.flags, -1, verdict.detail)
-    return verdict
+    return _disagreement(verdict, known.lower) if held is False else verdict
 
 
-def agrees(verdict: Verdict, offset: int, bounds: SyncBounds | None, target_end: int) -> bool:
-    """Whether a verdict by bracketing needs nothing of the syncs, and none of them speaks against it."""
-    known = _current(bounds, target_end)
-    if known is None:
+def agrees(verdict: Verdict, offset: int, bounds: SyncBounds | None, target: LogBounds) -> bool:
+    """Whether no sync speaks against a verdict by bracketing."""
+    known = _current(bounds, target)
+    if known is None or verdict.offset is None:
         return True
-    if verdict.offset is None:
-        return verdict.reason in _BEYOND_SYNCS or known.lower is None
-    high = _high(offset, known)
-    if high is not None and verdict.offset > high:
+    if _above(verdict.offset, offset, known, target):
         return False
-    return known.lower is None or _low(offset, known.lower) <= verdict.offset
+    if known.lower is None or verdict.bound is None:
+        return True
+    return verdict.offset + verdict.bound >= _low(offset, known.lower)
 
 
-def _current(bounds: SyncBounds | None, target_end: int) -> SyncBounds | None:
+def _current(bounds: SyncBounds | None, target: LogBounds) -> SyncBounds | None:
     """Without the syncs that tell of what the target does not hold: it was cut back, or is read behind them."""
     if bounds is None:
         return None
     lower, upper = bounds.lower, bounds.upper
-    if lower is not None and lower.downstream_offset >= target_end:
+    if lower is not None and lower.downstream_offset >= target.end:
         return None
-    if upper is not None and upper.downstream_offset >= target_end:
+    if upper is not None and upper.downstream_offset >= target.end:
         upper = None
     return SyncBounds(lower, upper) if lower is not None or upper is not None else None
+
+
+def _above(answer: int, offset: int, bounds: SyncBounds, target: LogBounds) -> bool:
+    """Whether an answer skips a record that a sync tells of. What retention has taken is not skipped."""
+    first = bounds.upper
+    if bounds.lower is not None and bounds.lower.upstream_offset == offset:
+        first = bounds.lower
+    return first is not None and answer > max(first.downstream_offset, target.start)
 
 
 def _low(offset: int, lower: OffsetSync) -> int:
     return lower.downstream_offset + (lower.upstream_offset < offset)
 
 
-def _high(offset: int, bounds: SyncBounds) -> int | None:
-    if bounds.lower is not None and bounds.lower.upstream_offset == offset:
-        return bounds.lower.downstream_offset
-    return bounds.upper.downstream_offset if bounds.upper else None
-
-
-def _of_syncs(offset: int, lower: OffsetSync, upper: OffsetSync | None, target_end: int) -> Verdict:
-    answer = _low(offset, lower)
+def _of_syncs(offset: int, lower: OffsetSync, upper: OffsetSync | None, target: LogBounds) -> Verdict:
+    answer = max(_low(offset, lower), target.start)
     detail: dict[str, str | int | None] = {
         "sync_upstream": lower.upstream_offset,
         "sync_downstream": lower.downstream_offset,
     }
-    if lower.upstream_offset == offset:
+    if lower.upstream_offset == offset and lower.downstream_offset >= target.start:
         return Verdict(Judgement.EXACT, answer, 0, Evidence.SYNC, detail=detail)
-    ceiling = min(target_end, upper.downstream_offset) if upper else target_end
-    return Verdict(Judgement.BOUNDED, answer, max(0, ceiling - answer), Evidence.SYNC_PLUS_1, detail=detail)
-
-
-def _instead(verdict: Verdict, offset: int, known: SyncBounds, target_end: int) -> Verdict:
-    """Syncs alone, where records gave no answer (timestamps overwritten on the target, say)."""
-    if known.lower is None:
-        return verdict
-    return _of_syncs(offset, known.lower, known.upper, target_end)
+    if upper is not None and upper.downstream_offset < target.start:
+        upper = None
+    # Past the newest sync all that the target holds may have been read, and what is before the offset may still arrive.
+    to_come = 0 if upper else max(0, offset - lower.upstream_offset - 1)
+    ceiling = min(target.end, upper.downstream_offset) if upper else target.end
+    bound = max(0, ceiling - answer) + to_come
+    return Verdict(Judgement.BOUNDED, answer, bound, Evidence.SYNC_PLUS_1, detail=detail)
 
 
 def _disagreement(verdict: Verdict, sync: OffsetSync | None) -> Verdict:

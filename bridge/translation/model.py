@@ -130,6 +130,7 @@ class Reason(StrEnum):
     EVIDENCE_DISAGREES = "evidence_disagrees"
     NO_OFFSET_SYNCS = "no_offset_syncs"
     OLDER_THAN_SYNCS = "older_than_syncs"
+    MOVED_BY_MIRROR = "moved_by_mirror"
     TARGET_AHEAD = "target_ahead"
     GROUP_ACTIVE_ON_TARGET = "group_active_on_target"
     GROUP_STATE_UNKNOWN = "group_state_unknown"

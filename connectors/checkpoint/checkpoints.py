@@ -18,11 +18,11 @@ class Checkpoints:
     """Followed as long as the connector runs. Stock reads the topic once, at the start of each task: it does not see
     what another connector writes there, and takes for written what Connect never wrote."""
 
-    def __init__(self, tail: Tail, timeout_ms: int) -> None:
+    def __init__(self, side: Side, tail: Tail, timeout_ms: int) -> None:
         self._there = CheckpointStore()
         self._sent: dict[Key, Checkpoint] = {}
         """On their way through Connect, which writes them sooner or later."""
-        self._log = Followed(Side.TARGET, tail, Checkpoint.decode, self._apply, self._restart, timeout_ms)
+        self._log = Followed(side, tail, Checkpoint.decode, self._apply, self._restart, timeout_ms)
         self.emitted = 0
 
     @property

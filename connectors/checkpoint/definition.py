@@ -25,6 +25,7 @@ from connectors.validators import In, ListOf, ReplicationFactor
 
 EMIT, EMIT_SYNCS = "emit.checkpoints.enabled", "emit.offset-syncs.enabled"
 EVIDENCE, SYNCS_LOCATION = "translation.evidence", "offset-syncs.topic.location"
+REVERSE = "reverse.checkpointing.enabled"
 REPLICATION_FACTOR = "checkpoints.topic.replication.factor"
 
 _GROUP = "Checkpoints"
@@ -89,6 +90,13 @@ _OURS = (
         _GROUP,
         validator=In(_EVIDENCES),
         recommended=_EVIDENCES,
+    ),
+    flag(
+        REVERSE,
+        "false",
+        "Failback: whether a group that moved on the source in a copy of a topic of the target has its offset "
+        "translated back to that topic. For topics that the topic filter lets through under their remote name.",
+        _GROUP,
     ),
     *writing_keys(_GROUP),
 )

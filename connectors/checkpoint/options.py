@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from connectors.checkpoint.definition import DEFINITION, EMIT, EVIDENCE, REPLICATION_FACTOR, SYNCS_LOCATION
+from connectors.checkpoint.definition import (
+    DEFINITION,
+    EMIT,
+    EVIDENCE,
+    REPLICATION_FACTOR,
+    REVERSE,
+    SYNCS_LOCATION,
+)
 from connectors.configdef import ValidatedConfig
 from connectors.groups.checks import GroupOptions, Props, check
 from connectors.ports import ClientCheck
@@ -30,6 +37,8 @@ class CheckpointOptions(GroupOptions):
     """-1: the brokers' default."""
     offset_syncs_on_target: bool
     evidence: Evidences
+    reverse: bool
+    """Failback: copies of the target's own topics are translated back (KIP-1098)."""
 
     @staticmethod
     def from_props(props: Props, clients: ClientCheck) -> CheckpointOptions:
@@ -44,6 +53,7 @@ class CheckpointOptions(GroupOptions):
             checkpoints_replication_factor=config.number(REPLICATION_FACTOR),
             offset_syncs_on_target=config.text(SYNCS_LOCATION) == "target",
             evidence=Evidences(config.text(EVIDENCE)),
+            reverse=config.flag(REVERSE),
         )
 
 

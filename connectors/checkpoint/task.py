@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import Committed, GroupState, Side, Verdict
+from bridge.translation.model import Committed, GroupState, Reason, Side, Verdict
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated, plan_group
 from connectors.base import EmittedRecord, Publisher
 from connectors.checkpoint.checkpoints import Checkpoints
@@ -40,7 +40,7 @@ class CheckpointInstance(GroupsInstance):
         self._topic_trouble: str | None = None
         self._topic_made = False
         wait = options.admin_timeout_ms
-        self._checkpoints = Checkpoints(sides[1].tail(self._topic), wait)
+        self._checkpoints = Checkpoints(Side.TARGET, sides[1].tail(self._topic), wait)
         on_target = options.offset_syncs_on_target
         alias = options.source_alias if on_target else options.target_alias
         tail = sides[on_target].tail(options.policy.offset_syncs_topic(alias))
@@ -49,7 +49,19 @@ class CheckpointInstance(GroupsInstance):
         side = Side.TARGET if on_target else Side.SOURCE
         self._syncs = FollowedSyncs(side, tail, wait, mended=mended)
         self._emit_at = self._sync_at = time.monotonic()
-        super().__init__(name, options, clusters, sides, publisher, self._way(), options.emit_interval)
+        own = options.policy.checkpoints_topic(options.target_alias)
+        self._back = Checkpoints(Side.SOURCE, sides[0].tail(own), wait) if options.reverse else None
+        """What the flow from the target to the source has written, for failback."""
+        super().__init__(
+            name,
+            options,
+            clusters,
+            sides,
+            publisher,
+            self._way(),
+            options.emit_interval,
+            reverse=options.reverse or options.evidence is Evidences.SYNCS,
+        )
 
     def _way(self) -> Way:
         match self._chosen_options.evidence:
@@ -79,6 +91,8 @@ class CheckpointInstance(GroupsInstance):
             failure = await ask(Side.TARGET, made, options.admin_timeout_ms)
             self._topic_made, self._topic_trouble = failure is None, str(failure) if failure else None
         await self._checkpoints.follow()
+        if self._back is not None:
+            await self._back.follow()
         if options.evidence is not Evidences.TIMESTAMPS:
             await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
 
@@ -86,6 +100,8 @@ class CheckpointInstance(GroupsInstance):
         options, now = self._chosen_options, time.monotonic()
         outcome = Outcome()
         translated = await self._rounds.translated(groups, outcome)
+        if self._back is not None:
+            translated = {group: _of_consumers(self._back, group, rows) for group, rows in translated.items()}
         if now >= self._emit_at and not options.dry_run:
             self._emit(translated)
         if options.sync_enabled:
@@ -160,3 +176,15 @@ def _moved(verdict: Verdict, offset: int) -> Verdict:
 def _next(due: float, interval: float, began: float) -> float:
     """When something that was due then is due again after a round that began at `began`."""
     return due if due > began else began + interval
+
+
+def _of_consumers(back: Checkpoints, group: str, rows: Sequence[Translated]) -> list[Translated]:
+    """The loop guard of failback: an offset that the flow from the target has put where it is says nothing new. Sent
+    back it would undo what an operator has reset there."""
+
+    def moved_by_mirror(row: Translated) -> bool:
+        put = back.written(group, row.source)
+        return put is not None and put.downstream_offset == row.committed.offset
+
+    waiting = Verdict.pending(Reason.MOVED_BY_MIRROR)
+    return [row._replace(verdict=waiting) if moved_by_mirror(row) else row for row in rows]

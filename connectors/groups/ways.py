@@ -97,7 +97,7 @@ class BySyncs:
         late: bool,
     ) -> Verdict | None:
         translated = self._syncs.translate(source, offset)
-        return by_syncs(offset, translated, self._syncs.bounds(source, offset), target.end)
+        return by_syncs(offset, translated, self._syncs.bounds(source, offset), target)
 
     def steps(
         self, source: TopicPartition, offset: int, ends: tuple[LogBounds, LogBounds], memory: PartitionMemory
@@ -120,10 +120,14 @@ class ByBoth:
         *,
         late: bool,
     ) -> Verdict | None:
+        bounds = self._syncs.bounds(source, offset)
+        if late:
+            # Copies can't be told by their timestamps. What is left is what stock does, and it is called what it is.
+            verdict = by_syncs(offset, self._syncs.translate(source, offset), bounds, target)
+            return Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE) if verdict.offset is None else verdict
         if remembered is None:
             return None
-        bounds = self._syncs.bounds(source, offset)
-        return remembered if agrees(remembered, offset, bounds, target.end) else None
+        return remembered if agrees(remembered, offset, bounds, target) else None
 
     def steps(
         self, source: TopicPartition, offset: int, ends: tuple[LogBounds, LogBounds], memory: PartitionMemory
