@@ -50,6 +50,7 @@ def create_app(
         ServiceCollector(
             service.table,
             service.snapshots,
+            service.deliveries,
             service.pool,
             lambda: (service.engine.state, service.engine.restarts),
         )

@@ -2,7 +2,7 @@
 a scrape.
 
 No label per group, topic or partition: series grow with connectors (1,000 at most) and reasons (an enum)
-only.
+only. What stock says of a checkpoint's latency per group and partition, /v1/groups/{group} says per group.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from bridge import VERSION
+from bridge.service.delivery import Deliveries
 from bridge.service.engine import EngineState
 from bridge.service.pool import BoundedPool
 from bridge.service.snapshots import Snapshots
@@ -58,16 +59,19 @@ class ServiceCollector:
         self,
         table: TaskTable,
         snapshots: Snapshots,
+        deliveries: Deliveries,
         pool: BoundedPool,
         engine: Callable[[], tuple[EngineState, int]],
     ) -> None:
         self._table = table
         self._snapshots = snapshots
+        self._deliveries = deliveries
         self._pool = pool
         self._engine = engine
 
     def collect(self) -> Iterator[Metric]:
         yield from self._connectors()
+        yield from self._records()
         state, restarts = self._engine()
         yield _gauge(
             "rounds_process_up", "1 while the rounds process runs", float(state is EngineState.RUNNING)
@@ -111,6 +115,30 @@ class ServiceCollector:
             lookups.add_metric([name], said.lookups)
             writes.add_metric([name], said.writes)
         yield from (verdicts, reasons, groups, tasks, failed, age, seconds, rounds, lookups, writes)
+
+    def _records(self) -> Iterator[Metric]:
+        waiting = _family("records_waiting", "Records that wait for a poll of Connect", "connector")
+        in_flight = _family(
+            "records_in_flight", "Records that Connect was given and has not written", "connector"
+        )
+        oldest = _family(
+            "records_oldest_waiting_seconds", "Age of the record that waits longest", "connector"
+        )
+        written = _totals("records_written", "Records that Connect has written")
+        latency = HistogramMetricFamily(
+            f"{PREFIX}_checkpoint_latency_ms",
+            "From the timestamp of a checkpoint (or heartbeat) until Connect had written it",
+            labels=["connector"],
+        )
+        for known in self._table:
+            name, traffic = known.name, self._deliveries.traffic(known.name)
+            waiting.add_metric([name], traffic.waiting)
+            in_flight.add_metric([name], traffic.in_flight)
+            oldest.add_metric([name], (traffic.oldest_waiting_ms or 0) / 1000)
+            written.add_metric([name], traffic.written)
+            if (seen := self._deliveries.latency(name)) is not None:
+                latency.add_metric([name], seen.buckets(), seen.sum)
+        yield from (waiting, in_flight, oldest, written, latency)
 
 
 def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:

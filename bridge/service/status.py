@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from bridge.protocol.messages import ConnectorStatus, Ready, TaskStatus
+from bridge.service.delivery import Traffic
 from bridge.service.engine import EngineState
 from bridge.service.snapshots import ConnectorSnapshot
 from bridge.service.tasks import Connector, Task
 
 CLUSTERS = ("source", "target")
+LONG_MS = 120_000
+"""Records that wait for longer while the connector is active are an error that lasts: its tasks poll, and don't take
+them, because Connect does not acknowledge those before."""
 
 
 def connector_status(
-    known: Connector, snapshot: ConnectorSnapshot, age_ms: Callable[[Task], int]
+    known: Connector, snapshot: ConnectorSnapshot, traffic: Traffic, age_ms: Callable[[Task], int]
 ) -> ConnectorStatus:
     said = snapshot.summary
     errors = list(said.errors)
@@ -26,6 +30,11 @@ def connector_status(
         errors.append(
             f"instance broke {snapshot.note.restarts} time(s), is made anew in "
             f"{snapshot.note.retry_in:.0f} s: {snapshot.note.error}"
+        )
+    if known.active() and traffic.oldest_waiting_ms is not None and traffic.oldest_waiting_ms >= LONG_MS:
+        errors.append(
+            f"{traffic.waiting} record(s) wait to be written by Connect, the first for "
+            f"{traffic.oldest_waiting_ms // 1000} s; {traffic.in_flight} were handed out and are not acknowledged"
         )
     return ConnectorStatus(
         name=known.name,
@@ -50,6 +59,10 @@ def connector_status(
         last_success_ms=said.last_success_ms,
         last_round_seconds=said.last_round_seconds,
         rounds=said.rounds,
+        records_waiting=traffic.waiting,
+        records_in_flight=traffic.in_flight,
+        records_written=traffic.written,
+        oldest_waiting_ms=traffic.oldest_waiting_ms,
         errors=errors,
         failure=said.failure,
     )

@@ -20,7 +20,7 @@ from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
 from bridge.service.snapshots import Snapshots
 from bridge.service.tasks import TaskTable
-from connectors.base import Assignment, Instance, Publisher, Summary
+from connectors.base import Assignment, EmittedRecord, Instance, Publisher, Summary
 from connectors.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
 from connectors.ports import Clusters
 
@@ -66,8 +66,22 @@ def report(group: str, connector: str = "c", partitions: int = 2, **changes: obj
     return GroupReport.model_validate(said | changes)
 
 
+def emitted(group: str, stamp: int, value: str = "") -> EmittedRecord:
+    """Something like a checkpoint: one for each group."""
+    return EmittedRecord(
+        affinity=group,
+        source_partition={"group": group, "topic": "A.orders", "partition": 0},
+        source_offset={"offset": 0},
+        topic="A.checkpoints.internal",
+        key=group.encode(),
+        value=value.encode() or str(os.getpid()).encode(),
+        timestamp=stamp,
+    )
+
+
 class FakeInstance:
-    """`mode`: ok, fail (a permanent failure), crash (run raises), busy (burns CPU), hang (stops the loop)."""
+    """`mode`: ok, fail (a permanent failure), crash (run raises), busy (burns CPU), hang (stops the loop). `records`:
+    how many are published in the first round."""
 
     def __init__(self, name: str, props: Mapping[str, str | None], publisher: Publisher) -> None:
         self._name = name
@@ -99,6 +113,10 @@ class FakeInstance:
                         {f"g-{n:06d}": report(f"g-{n:06d}", self._name, partitions) for n in chunk}
                     )
                 await asyncio.sleep(0)
+            if rounds == 0 and (records := int(self._props.get("records") or 0)):
+                self._publisher.records(
+                    [emitted(f"g-{n:06d}", int(time.time() * 1000)) for n in range(records)]
+                )
             rounds += 1
             self._publisher.summary(
                 Summary(
@@ -136,6 +154,7 @@ class FakeKind:
                 key("mode", Type.STRING, "ok"),
                 key("how.many", Type.INT, "3"),
                 key("partitions", Type.INT, "2"),
+                key("records", Type.INT, "0"),
                 key("marker", Type.STRING, None),
                 key("bridge.task.lease.ms", Type.LONG, "30000"),
                 key("target.password", Type.PASSWORD, None),

@@ -43,6 +43,9 @@ class Stand:
     def reports(self, *reports: GroupReport, connector: str = "c") -> None:
         self.service.snapshots.groups(connector, 1, [pack_report(item.group, item) for item in reports])
 
+    def gone(self, group: str) -> None:
+        self.service.snapshots.groups("c", 1, [pack_report(group, None)])
+
 
 @asynccontextmanager
 async def stand(
@@ -185,7 +188,7 @@ def test_validate_answers_in_connects_words_with_every_error_and_no_secret() -> 
         assert (await at.client.get("/v1/connectors")).json() == {"connectors": []}
         error(await at.put("/v1/plugins/nope/validate", {"config": {}}), 404, "unknown_plugin")
         plugins = (await at.client.get("/v1/plugins")).json()["plugins"]
-        assert [(plugin["kind"], len(plugin["config"])) for plugin in plugins] == [("fake", 6)]
+        assert [(plugin["kind"], len(plugin["config"])) for plugin in plugins] == [("fake", 7)]
 
     run(test)
 

@@ -12,6 +12,7 @@ from bridge.service.failures import declares
 from bridge.service.names import ConnectorName, TheService
 from bridge.service.service import Service
 from bridge.service.status import connector_status
+from bridge.service.tasks import Connector
 
 router = APIRouter(prefix="/v1/connectors", tags=["connectors"])
 
@@ -41,12 +42,13 @@ async def stop(
 @router.get("/{name}/status", responses=declares(404))
 async def status(name: ConnectorName, service: TheService) -> ConnectorStatus:
     """State, tasks, verdicts by number, errors that last."""
-    known = service.table.connector(name)
-    return connector_status(known, service.snapshots.connector(name), service.table.age_ms)
+    return _status(service, service.table.connector(name))
 
 
 def statuses(service: Service) -> list[ConnectorStatus]:
-    return [
-        connector_status(known, service.snapshots.connector(known.name), service.table.age_ms)
-        for known in service.table
-    ]
+    return [_status(service, known) for known in service.table]
+
+
+def _status(service: Service, known: Connector) -> ConnectorStatus:
+    snapshot, traffic = service.snapshots.connector(known.name), service.deliveries.traffic(known.name)
+    return connector_status(known, snapshot, traffic, service.table.age_ms)
