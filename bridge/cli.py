@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bridge import PROTOCOL, VERSION
+from bridge.commands import client, read
+from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end
 
 app = typer.Typer(
     name="mirror-bridge",
@@ -17,9 +18,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-BAD_SETTINGS = 2
-CANNOT_START = 1
+app.add_typer(client.app)
+app.add_typer(read.app)
 
 
 @app.command()
@@ -49,13 +49,13 @@ def serve(
     try:
         settings = load_settings(**flags)
     except SettingsRejected as error:
-        _end(str(error), BAD_SETTINGS)
+        end(str(error), BAD_SETTINGS)
     from bridge.service.serve import CannotListen, run
 
     try:
         run(settings)
     except CannotListen as error:
-        _end(str(error), CANNOT_START)
+        end(str(error), CANNOT_START)
 
 
 @app.command()
@@ -113,12 +113,7 @@ def _write(path: Path | None, text: str) -> None:
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
-        _end(f"can't write {path}: {error.strerror}", CANNOT_START)
-
-
-def _end(line: str, code: int) -> None:
-    print(f"mirror-bridge: {line}", file=sys.stderr)  # noqa: T201
-    raise typer.Exit(code)
+        end(f"can't write {path}: {error.strerror}", CANNOT_START)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.client_names import NUMBERS
-from bridge.kafka.client_props import ADMIN, CONSUMER, ClientProps
+from bridge.kafka.client_props import ADMIN, CONSUMER, ClientProps, Place
 from bridge.kafka.sasl import Sasl, read_sasl
 from bridge.kafka.tls import Tls, read_tls
 from bridge.translation.filters import split_list
@@ -136,8 +136,13 @@ class Connection:
 
 def client_settings(side: Side, props: Mapping[str, str]) -> ClientSettings:
     """The settings of one side; raises ConfigRejected with all errors at once."""
-    settings, errors = _read(side, props)
-    key = f"{side.value}.cluster.bootstrap.servers"
+    return settings_at(Place.of(side), props)
+
+
+def settings_at(place: Place, props: Mapping[str, str]) -> ClientSettings:
+    """The settings of the cluster whose properties stand there; raises ConfigRejected with all errors at once."""
+    settings, errors = _read(place, props)
+    key = f"{place.connection}bootstrap.servers"
     if not errors and settings is None:
         missing = f'Missing required configuration "{key}" which has no default value.'
         errors = [ConfigError(key, missing)]
@@ -151,12 +156,12 @@ class StaticClientCheck:
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         """Missing bootstrap servers are not named here: the definition says that they are required."""
-        return list(dict.fromkeys(error for side in Side for error in _read(side, props)[1]))
+        return list(dict.fromkeys(error for side in Side for error in _read(Place.of(side), props)[1]))
 
 
-def _read(side: Side, props: Mapping[str, str]) -> tuple[ClientSettings | None, list[ConfigError]]:
-    admin = ClientProps(side.value, ADMIN, props)
-    consumer = ClientProps(side.value, CONSUMER, props)
+def _read(place: Place, props: Mapping[str, str]) -> tuple[ClientSettings | None, list[ConfigError]]:
+    admin = ClientProps(place, ADMIN, props)
+    consumer = ClientProps(place, CONSUMER, props)
     for_admin, for_reads = _connection(admin), _connection(consumer)
     isolation = consumer.get("isolation.level") or "read_uncommitted"
     if isolation not in _ISOLATIONS:

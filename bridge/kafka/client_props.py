@@ -1,15 +1,18 @@
-"""A side's client properties as stock resolves them, each remembered with the key that gave it.
+"""A cluster's client properties as stock resolves them, each remembered with the key that gave it.
 
-`X.cluster.*` (client names only) < `admin.*` < `X.admin.*` for admin calls, and < `consumer.*` <
-`X.consumer.*` for reading records; X is source or target.
+In a connector: `X.cluster.*` (client names only) < `admin.*` < `X.admin.*` for admin calls, and < `consumer.*` <
+`X.consumer.*` for reading records; X is source or target. In a configuration for one cluster only (MirrorClientConfig,
+mm2 1.9): names as they are < `admin.*`, and < `consumer.*`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from bridge.errors import ConfigError
 from bridge.kafka.client_names import KNOWN, NUMBERS, REFUSED, SECRET, is_cluster_name
+from bridge.translation.model import Side
 
 ADMIN, CONSUMER = "admin", "consumer"
 
@@ -19,17 +22,41 @@ _OTHER_KEYS = frozenset({"admin.timeout.ms", "consumer.poll.timeout.ms"})
 _JAVA_WHITESPACE = "".join(map(chr, range(33)))
 
 
-class ClientProps:
-    """Resolved properties of one role on one side; `errors` collects what is wrong with them."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a configuration a cluster's properties stand. `connection`: prefix of the names that stock takes for a
+    connection; `own`: what stands before a role (`admin.`) to mean this cluster only. Both are "" where it is the
+    only cluster: then names that no client knows are somebody else's."""
 
-    def __init__(self, side: str, role: str, props: Mapping[str, str]) -> None:
-        self.side = side
+    connection: str = ""
+    own: str = ""
+
+    @staticmethod
+    def of(side: Side) -> Place:
+        return Place(f"{side}.cluster.", f"{side}.")
+
+    def given(self, role: str, props: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+        """Key, name and value; what comes later wins."""
+        for prefix in dict.fromkeys((self.connection, f"{role}.", f"{self.own}{role}.")):
+            for key, value in props.items():
+                name = key.removeprefix(prefix)
+                ours = key in _OTHER_KEYS or name == "alias" or name.startswith("override.")
+                if key.startswith(prefix) and name and not ours and (prefix or name in KNOWN):
+                    yield key, name, value
+
+
+class ClientProps:
+    """Resolved properties of one role at one place; `errors` collects what is wrong with them."""
+
+    def __init__(self, place: Place, role: str, props: Mapping[str, str]) -> None:
+        self._place = place
         self.errors: list[ConfigError] = []
         self._values: dict[str, tuple[str, str]] = {}
-        for key, name, value in _given(side, role, props):
+        for key, name, value in place.given(role, props):
             text = value.strip(_JAVA_WHITESPACE)
-            if key.startswith(f"{side}.cluster.") and not is_cluster_name(name):
-                self.errors.append(_not_a_cluster_name(key, name, text, side))
+            connection = place.connection and key.startswith(place.connection)
+            if connection and not is_cluster_name(name):
+                self.errors.append(_not_a_cluster_name(key, name, text, place.own))
             elif name not in KNOWN:
                 self.errors.append(
                     _invalid(key, name, text, f"{name} is not a property of Kafka's {role} client")
@@ -49,7 +76,7 @@ class ClientProps:
 
     def key(self, name: str) -> str:
         """The key that gave the value, or the one that would."""
-        return self._values[name][0] if name in self._values else f"{self.side}.cluster.{name}"
+        return self._values[name][0] if name in self._values else self._place.connection + name
 
     def reject(self, name: str, why: str) -> None:
         self.errors.append(_invalid(self.key(name), name, self.get(name), why))
@@ -75,21 +102,12 @@ class ClientProps:
         return value
 
 
-def _given(side: str, role: str, props: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    for prefix in (f"{side}.cluster.", f"{role}.", f"{side}.{role}."):
-        for key, value in props.items():
-            name = key.removeprefix(prefix)
-            ours = key in _OTHER_KEYS or name == "alias" or name.startswith("override.")
-            if key.startswith(prefix) and name and not ours:
-                yield key, name, value
-
-
-def _not_a_cluster_name(key: str, name: str, value: str, side: str) -> ConfigError:
+def _not_a_cluster_name(key: str, name: str, value: str, own: str) -> ConfigError:
     why = (
         "only bootstrap.servers, security.protocol, ssl.* and sasl.* properties of Kafka's clients count here"
     )
     if name in KNOWN:
-        why += f"; use {side}.admin.{name} and {side}.consumer.{name}"
+        why += f"; use {own}admin.{name} and {own}consumer.{name}"
     return _invalid(key, name, value, why)
 
 

@@ -39,9 +39,11 @@ class TopicTail:
     A failure loses nothing: the next read looks for the leader again and goes on at the same offset. Only a topic that
     is missing makes it begin anew. A batch whose checksum is right and that can't be decoded nevertheless is stepped
     over and counted; one with a wrong checksum is a failure.
+
+    With `from_end` it begins where the log ends at the first read; a restart is read from its beginning all the same.
     """
 
-    def __init__(self, link: Link, topic: str) -> None:
+    def __init__(self, link: Link, topic: str, *, from_end: bool = False) -> None:
         self.topic = topic
         self._link = link
         self._place = TopicPartition(topic, 0)
@@ -50,6 +52,7 @@ class TopicTail:
         self._began = self._next = -1
         self._last_epoch = -1
         self._restarted = False
+        self._begin_at = requests.LATEST if from_end else requests.EARLIEST
 
     async def read(self) -> TailPart:
         try:
@@ -64,7 +67,8 @@ class TopicTail:
         for _ in range(_TRIES):
             leader = await self._find_leader() if self._leader is None else self._leader
             if self._next < 0:
-                self._began = self._next = await self._log_start(leader)
+                self._began = self._next = await self._beginning(leader)
+                self._begin_at = requests.EARLIEST
             got = await self._fetch(leader)
             if self._next < 0:
                 continue
@@ -99,9 +103,9 @@ class TopicTail:
         (self._leader,) = nodes
         return self._leader
 
-    async def _log_start(self, leader: int) -> int:
-        doing = f"find the start of {self.topic}"
-        call = requests.list_offsets({self._place: requests.EARLIEST}, committed_only=False)
+    async def _beginning(self, leader: int) -> int:
+        doing = f"find where to begin in {self.topic}"
+        call = requests.list_offsets({self._place: self._begin_at}, committed_only=False)
         listed = requests.read_listed_offsets(await self._link.send(leader, call, doing))
         error, start, _ = listed.get(self._place, _NO_ANSWER)
         failed = of_code(error, doing)

@@ -1,0 +1,27 @@
+"""Stock's MirrorClient and RemoteClusterUtils: what MirrorMaker's internal topics say of a cluster (mm2 1.9).
+
+async with MirrorClient({"bootstrap.servers": "b:9092"}) as client:
+    offsets = await client.remote_consumer_offsets("orders", "A", timeout_s=30)
+
+offsets = translate_offsets({"bootstrap.servers": "b:9092"}, "A", "orders", timeout_s=30)
+"""
+
+from bridge.client.mirror_client import MirrorClient
+from bridge.client.once import (
+    checkpoint_topics,
+    heartbeat_topics,
+    remote_topics,
+    replication_hops,
+    translate_offsets,
+    upstream_clusters,
+)
+
+__all__ = [
+    "MirrorClient",
+    "checkpoint_topics",
+    "heartbeat_topics",
+    "remote_topics",
+    "replication_hops",
+    "translate_offsets",
+    "upstream_clusters",
+]

@@ -1,0 +1,66 @@
+"""MirrorClientConfig (mm2 1.9): where the cluster is, how to log in there, and how topics are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bridge.errors import ConfigRejected
+from bridge.kafka.client_config import ClientSettings, settings_at
+from bridge.kafka.client_props import Place
+from bridge.translation.model import Side
+from bridge.translation.naming import ReplicationPolicy
+from connectors.configdef import REQUIRED, ConfigDef, Importance, Key, Type
+from connectors.mirror_options import mirror_keys
+from connectors.plugins import REPLICATION_POLICY, Plugins, sound
+from connectors.validators import ListOf
+
+_GROUP = "Mirror client"
+_NAMES = (
+    "replication.policy.class",
+    "replication.policy.separator",
+    "replication.policy.internal.topic.separator.enabled",
+    "forwarding.admin.class",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorClientConfig:
+    settings: ClientSettings
+    policy: ReplicationPolicy
+
+
+def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorClientConfig:
+    """Kafka's client names as they are, under `admin.` and under `consumer.`, and `replication.policy.*`; with a side,
+    a connector's configuration (`source.cluster.*`, `target.cluster.*` and so on). Keys that nobody here knows are
+    somebody else's, as in stock. Raises ConfigRejected with all errors at once.
+
+    Stock drops client properties that are not about connection and security; ours are honoured or refused.
+    """
+    place = Place() if side is None else Place.of(side)
+    config = _definition(place).validate(props)
+    plugins = Plugins(props, config)
+    policy = plugins.load(REPLICATION_POLICY)
+    errors = [*config.errors, *plugins.errors]
+    try:
+        settings = settings_at(place, props)
+    except ConfigRejected as rejected:
+        known = {error.key for error in errors}
+        errors += [error for error in rejected.errors if error.key not in known]
+        raise ConfigRejected(errors) from None
+    if errors:
+        raise ConfigRejected(errors)
+    return MirrorClientConfig(settings, sound(policy))
+
+
+def _definition(place: Place) -> ConfigDef:
+    bootstrap = Key(
+        f"{place.connection}bootstrap.servers",
+        Type.LIST,
+        REQUIRED,
+        Importance.HIGH,
+        "Brokers to begin with, host:port.",
+        _GROUP,
+        validator=ListOf(allow_empty=False),
+    )
+    return ConfigDef([bootstrap, *(key for key in mirror_keys(_GROUP) if key.name in _NAMES)])

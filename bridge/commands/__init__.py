@@ -1,0 +1,1 @@
+"""Subcommands of `mirror-bridge` that ask a cluster."""

@@ -1,0 +1,39 @@
+"""Where the cluster is: the options that all commands here share."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bridge.commands.ending import BAD_SETTINGS, end
+from bridge.commands.properties import PropertiesProblem, load_properties
+
+Bootstrap = Annotated[
+    str | None, typer.Option("--bootstrap-server", help="Brokers to begin with, host:port,host:port.")
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="Java .properties file with bootstrap.servers, replication.policy.* and Kafka's client properties "
+        "(security.protocol, ssl.*, sasl.*); secrets belong there.",
+    ),
+]
+
+
+def properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:
+    """Of the file; --bootstrap-server wins."""
+    if config is None and bootstrap is None:
+        end("give --bootstrap-server host:port, or --config FILE with bootstrap.servers", BAD_SETTINGS)
+    try:
+        props = {} if config is None else load_properties(config)
+    except PropertiesProblem as problem:
+        end(str(problem), BAD_SETTINGS)
+    if bootstrap is not None:
+        props["bootstrap.servers"] = bootstrap
+    # The library logs each failed attempt; what comes of it is said once, at the end.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    return props

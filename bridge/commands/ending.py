@@ -1,0 +1,36 @@
+"""How a command ends when it can't go on: one line for a person, no traceback, and an exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+
+from bridge.errors import ConfigRejected, KafkaFailure
+
+CANNOT_START, BAD_SETTINGS, INTERRUPTED = 1, 2, 130
+
+
+def end(line: str, code: int) -> NoReturn:
+    note(line)
+    raise typer.Exit(code)
+
+
+def note(line: str) -> None:
+    print(f"mirror-bridge: {line}", file=sys.stderr)  # noqa: T201
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Around all that talks to a cluster."""
+    try:
+        yield
+    except ConfigRejected as error:
+        end(str(error), BAD_SETTINGS)
+    except KafkaFailure as error:
+        end(str(error), CANNOT_START)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,117 @@
+"""`mirror-bridge read`: records of internal topics as stock's formatters print them (mm2 1.11)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from bridge.commands.connection import Bootstrap, Config, properties
+from bridge.commands.ending import BAD_SETTINGS, end, note, reported
+from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync
+from bridge.translation.naming import ReplicationPolicy
+
+app = typer.Typer(
+    name="read", help="Print MirrorMaker's internal topics, a record a line.", no_args_is_help=True
+)
+
+Named = Callable[[ReplicationPolicy], str]
+Topic = Annotated[str | None, typer.Option(help="Name of the topic, where no alias is given.")]
+FromBeginning = Annotated[
+    bool, typer.Option("--from-beginning", help="Begin with what is there, not with what comes next.")
+]
+MaxMessages = Annotated[int | None, typer.Option(min=1, help="End after so many records.")]
+TimeoutMs = Annotated[int | None, typer.Option(min=0, help="End when no record came for so long.")]
+
+
+@app.command()
+def heartbeats(
+    topic: Topic = None,
+    source_alias: Annotated[
+        str | None, typer.Option(help="Those mirrored from there, not the cluster's own.")
+    ] = None,
+    from_beginning: FromBeginning = False,
+    max_messages: MaxMessages = None,
+    timeout_ms: TimeoutMs = None,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+) -> None:
+    """Print heartbeats: of the topic heartbeats, unless told otherwise."""
+
+    def named(policy: ReplicationPolicy) -> str:
+        own = policy.heartbeats_topic()
+        return own if source_alias is None else policy.format_remote_topic(source_alias, own)
+
+    if topic is not None and source_alias is not None:
+        end("give one of --topic and --source-alias", BAD_SETTINGS)
+    limits = from_beginning, max_messages, timeout_ms
+    _print(properties(config, bootstrap), _given(topic, named), Heartbeat.decode, *limits)
+
+
+@app.command()
+def checkpoints(
+    topic: Topic = None,
+    source_alias: Annotated[str | None, typer.Option(help="Cluster that the groups are of.")] = None,
+    from_beginning: FromBeginning = False,
+    max_messages: MaxMessages = None,
+    timeout_ms: TimeoutMs = None,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+) -> None:
+    """Print checkpoints, from the target cluster."""
+    if (topic is None) == (source_alias is None):
+        end("give one of --topic and --source-alias", BAD_SETTINGS)
+    limits = from_beginning, max_messages, timeout_ms
+    named = _given(topic, lambda policy: policy.checkpoints_topic(source_alias or ""))
+    _print(properties(config, bootstrap), named, Checkpoint.decode, *limits)
+
+
+@app.command()
+def offset_syncs(
+    topic: Topic = None,
+    target_alias: Annotated[
+        str | None, typer.Option(help="On the source cluster: the alias of the target.")
+    ] = None,
+    source_alias: Annotated[
+        str | None,
+        typer.Option(help="On the target cluster (offset-syncs.topic.location=target): of the source."),
+    ] = None,
+    from_beginning: FromBeginning = False,
+    max_messages: MaxMessages = None,
+    timeout_ms: TimeoutMs = None,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+) -> None:
+    """Print offset syncs."""
+    if sum(given is not None for given in (topic, target_alias, source_alias)) != 1:
+        end("give one of --topic, --target-alias and --source-alias", BAD_SETTINGS)
+    limits = from_beginning, max_messages, timeout_ms
+    named = _given(topic, lambda policy: policy.offset_syncs_topic(target_alias or source_alias or ""))
+    _print(properties(config, bootstrap), named, OffsetSync.decode, *limits)
+
+
+def _given(topic: str | None, named: Named) -> Named:
+    return named if topic is None else lambda _policy: topic
+
+
+def _print(
+    props: dict[str, str],
+    topic: Named,
+    decode: Callable[[bytes | None, bytes | None], object],
+    from_beginning: bool,
+    max_messages: int | None,
+    timeout_ms: int | None,
+) -> None:
+    from bridge.client.console import Reading, print_records
+
+    def out(lines: str) -> None:
+        sys.stdout.write(lines)
+        sys.stdout.flush()
+
+    idle = None if timeout_ms is None else timeout_ms / 1000
+    reading = Reading(topic, decode, from_beginning, max_messages, idle)
+    with reported():
+        asyncio.run(print_records(props, reading, out, note))

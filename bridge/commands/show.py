@@ -1,0 +1,66 @@
+"""Answers of a cluster, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from bridge.translation.model import Committed, TopicPartition
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people, or for programs.")]
+
+
+def show_names(names: set[str], output: Output) -> None:
+    """One a line, or a JSON array; sorted."""
+    if output is Output.JSON:
+        show_json(sorted(names))
+    else:
+        sys.stdout.writelines(f"{printable(name)}\n" for name in sorted(names))
+
+
+def show_offsets(offsets: Mapping[str, Mapping[TopicPartition, Committed]], output: Output) -> None:
+    rows = [
+        {"group": group, "topic": topic, "partition": partition, "offset": at.offset, "metadata": at.metadata}
+        for group, some in sorted(offsets.items())
+        for (topic, partition), at in sorted(some.items())
+    ]
+    if output is Output.JSON:
+        show_json(rows)
+        return
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("group", "topic", "partition", "offset", "metadata"):
+        right = name in ("partition", "offset")
+        table.add_column(name.upper(), justify="right" if right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(printable(str(value))) for value in row.values()))
+    console = Console(highlight=False)
+    # Names are cut nowhere: a terminal that is too narrow breaks the lines itself.
+    console.width = max(
+        console.width, Measurement.get(console, console.options.update(width=100_000), table).maximum
+    )
+    console.print(table)
+
+
+def show_json(value: Mapping[str, object] | Sequence[object]) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def printable(text: str) -> str:
+    """Group ids and metadata may hold anything, what moves a terminal's cursor too."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
