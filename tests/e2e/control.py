@@ -1,0 +1,76 @@
+"""What end-to-end tests of checkpoints and heartbeats stand on: our connectors, and the internal topics as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bridge.local import Cluster
+from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync
+from bridge.translation.model import TopicPartition
+from tests.e2e.ground import LEASE_MS, WAIT, Ground
+from tests.support import Record, admin, connector, eventually, read, stock_config, unique
+
+
+def our_control(kind: str, ground: Ground, **settings: object) -> dict[str, str]:
+    """Our connector by stock's own JSON: the class changed, the service's address added and nothing else."""
+    config = stock_config(kind, ground.source, ground.target, **settings)
+    return {
+        **config,
+        "connector.class": f"BridgeMirror{kind}Connector",
+        "bridge.url": ground.process.url,
+        "bridge.task.lease.ms": str(LEASE_MS),
+    }
+
+
+def _read(cluster: Cluster, topic: str) -> list[Record]:
+    """Partition 0 of an internal topic, from its beginning to its end as of now; nothing where there is no topic."""
+    return (
+        read(cluster.bootstrap, topic)
+        if topic in admin(cluster.bootstrap).list_topics(timeout=10).topics
+        else []
+    )
+
+
+@contextmanager
+def checkpointing(ground: Ground, groups: str, **settings: object) -> Iterator[str]:
+    """Our checkpoint connector, running for the time of the block."""
+    config = our_control("Checkpoint", ground, groups=groups, **settings)
+    with connector(ground.worker, config, unique("checkpoints")) as name:
+        yield name
+
+
+def checkpoints(cluster: Cluster, alias: str) -> list[Checkpoint]:
+    """All of `<alias>.checkpoints.internal`, in the log's order."""
+    return [Checkpoint.decode(r.key, r.value) for r in _read(cluster, f"{alias}.checkpoints.internal")]
+
+
+def latest(cluster: Cluster, alias: str, group: str) -> dict[TopicPartition, Checkpoint]:
+    """The last checkpoint of each partition of a group."""
+    return {each.topic_partition: each for each in checkpoints(cluster, alias) if each.group == group}
+
+
+def heartbeats(cluster: Cluster) -> list[Heartbeat]:
+    return [Heartbeat.decode(r.key, r.value) for r in _read(cluster, "heartbeats")]
+
+
+def offset_syncs(cluster: Cluster, alias: str) -> list[OffsetSync]:
+    topic = f"mm2-offset-syncs.{alias}.internal"
+    return [OffsetSync.decode(r.key, r.value) for r in _read(cluster, topic)]
+
+
+def wait_checkpoint(
+    ground: Ground, group: str, topic: str, downstream: int, timeout: float = WAIT
+) -> Checkpoint:
+    """Until the last checkpoint of a group for the copy of `topic`, partition 0, has this downstream offset."""
+    place = TopicPartition(ground.remote(topic), 0)
+
+    def stands() -> Checkpoint:
+        found = latest(ground.target, ground.source.name, group)
+        assert place in found, f"no checkpoint of {group}: {found}"
+        assert found[place].downstream_offset == downstream, f"{found[place]}"
+        return found[place]
+
+    return eventually(
+        stands, timeout, what=f"a checkpoint of {group} at {downstream}", watched=ground.watched
+    )
