@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -33,7 +35,19 @@ def shown(value: Value) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, float):
+        return _double(value)
     return "null" if value is None else str(value)
+
+
+def _double(value: float) -> str:
+    """Java's Double.toString: with an exponent from 10^7 on, and below 10^-3."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(value)
+    digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +104,7 @@ class ListOf:
         if not value and not self.allow_empty:
             known = shown(self.values) if self.values else "any non-empty value"
             return f"Configuration '{name}' must not be empty. Valid values include: {known}"
-        if problem := list_problem(name, value):
-            return problem
-        among = In(self.values)
-        return next((p for one in value if self.values and (p := among.check(name, one))), None)
+        return list_problem(name, value, self.values)
 
     def json(self) -> Json:
         return {"kind": "list", "allow_empty": self.allow_empty, "values": list(self.values)}
@@ -150,9 +161,13 @@ class Url:
         return {"kind": "url"}
 
 
-def list_problem(name: str, value: Sequence[str]) -> str | None:
+def list_problem(name: str, value: Sequence[str], known: tuple[str, ...] = ()) -> str | None:
+    """As Kafka goes about it: duplicates first, then one element after the other. `known`: none for any."""
     if len(set(value)) < len(value):
         return f"Configuration '{name}' values must not be duplicated."
-    if "" in value:
-        return f"Configuration '{name}' values must not be empty."
+    for one in value:
+        if not one:
+            return f"Configuration '{name}' values must not be empty."
+        if known and (problem := In(known).check(name, one)):
+            return problem
     return None

@@ -7,6 +7,7 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 import org.apache.kafka.clients.admin.AdminClientConfig;
@@ -19,9 +20,14 @@ import org.apache.kafka.connect.mirror.DefaultTopicFilter;
 import org.apache.kafka.connect.mirror.IdentityReplicationPolicy;
 import org.apache.kafka.connect.mirror.MirrorCheckpointConnector;
 import org.apache.kafka.connect.mirror.MirrorClientConfig;
+import org.apache.kafka.connect.mirror.MirrorHeartbeatConnector;
+import org.apache.kafka.connect.runtime.ConnectorConfig;
+import org.apache.kafka.connect.source.SourceConnector;
 
 /** Answers questions with stock's own classes: a line of tab-separated fields in, one out; "-" is null, "+" begins base64. */
 public class StockOracle {
+    private static final Set<String> CONNECTS = ConnectorConfig.configDef().names();
+
     public static void main(String[] args) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream out = new PrintStream(System.out, false, "UTF-8");
@@ -46,7 +52,8 @@ public class StockOracle {
             case "regex": return List.of(regex(q.get(1), q.get(2)));
             case "topic": return List.of(topic(q));
             case "group": return List.of(group(q));
-            case "keys": return keys();
+            case "keys": return keys(q.get(1));
+            case "validate": return validate(q);
             case "clients": return clients(q.get(1));
             default: return config(q);
         }
@@ -117,13 +124,36 @@ public class StockOracle {
         return found;
     }
 
-    /** Name, type and default of each key of the checkpoint connector. */
-    private static List<String> keys() {
+    private static SourceConnector connector(String kind) {
+        return kind.equals("checkpoint") ? new MirrorCheckpointConnector() : new MirrorHeartbeatConnector();
+    }
+
+    /** Name, type, default and importance of each key of a connector that is not Connect's own. */
+    private static List<String> keys(String kind) {
         List<String> found = new ArrayList<>();
-        for (ConfigDef.ConfigKey key : new MirrorCheckpointConnector().config().configKeys().values()) {
-            found.add(key.name);
-            found.add(key.type.name());
-            found.add(key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null);
+        for (ConfigDef.ConfigKey key : connector(kind).config().configKeys().values()) {
+            if (!CONNECTS.contains(key.name)) {
+                found.add(key.name);
+                found.add(key.type.name());
+                found.add(key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null);
+                found.add(key.importance.name());
+            }
+        }
+        return found;
+    }
+
+    /** Kind, then keys and values; the first error of each key that has one. */
+    private static List<String> validate(List<String> q) {
+        Map<String, String> props = new HashMap<>();
+        for (int i = 2; i < q.size(); i += 2) {
+            props.put(q.get(i), q.get(i + 1));
+        }
+        List<String> found = new ArrayList<>(List.of(q.get(1)));
+        for (ConfigValue value : connector(q.get(1)).validate(props).configValues()) {
+            if (!value.errorMessages().isEmpty()) {
+                found.add(value.name());
+                found.add(value.errorMessages().get(0));
+            }
         }
         return found;
     }

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import random
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bridge.kafka import client_names
+from bridge.kafka.client_config import StaticClientCheck
 from bridge.local.jars import kafka_jars
 from bridge.translation.filters import DefaultGroupFilter, DefaultTopicFilter
 from bridge.translation.java_regex import PatternProblem, compile_java
 from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from connectors.configdef import REQUIRED, Importance, Key, Type
-from connectors.group_offset.definition import DEFINITION
+from connectors.registry import KINDS
 from connectors.validated import judge
 from connectors.validators import ListOf
 
@@ -293,20 +296,130 @@ def test_values_and_error_texts(oracle: Oracle) -> None:
             assert ours.text == answer[0], question
 
 
-def test_keys_that_stock_has_are_as_in_stock(oracle: Oracle) -> None:
-    """All keys of the checkpoint connector that are ours too; class keys are STRING (decision 0004)."""
-    (answer,) = oracle([("keys",)])
-    compared = 0
-    for name, kind, default in zip(answer[::3], answer[1::3], answer[2::3], strict=True):
+@pytest.mark.parametrize("kind", ["checkpoint", "heartbeat"])
+def test_all_keys_that_stock_has_are_there_and_in_stocks_order(oracle: Oracle, kind: str) -> None:
+    """Class keys are STRING (decision 0004)."""
+    (answer,) = oracle([("keys", kind)])
+    ours = KINDS[kind].definition.keys
+    stocks = list(zip(answer[::4], answer[1::4], answer[2::4], answer[3::4], strict=True))
+    names = [name for name, *_ in stocks]
+    assert [name for name in ours if name in names] == names
+    for name, type_, default, importance in stocks:
         assert name is not None
-        key = DEFINITION.keys.get(name)
-        if key is not None:
-            compared += 1
-            assert (key.type.value, key.default_text) == ("STRING" if kind == "CLASS" else kind, default), (
-                name
+        key = ours[name]
+        assert key.type.value == ("STRING" if type_ == "CLASS" else type_), name
+        assert (key.default_text, key.importance.value) == (default, importance), name
+        assert key.required is (name == "source.cluster.alias")
+    assert len(names) > 70
+
+
+def test_keys_of_the_group_offset_connector_that_stock_has_are_as_in_stock(oracle: Oracle) -> None:
+    ours, checkpoints = KINDS["group_offset"].definition.keys, KINDS["checkpoint"].definition.keys
+    shared = [name for name in ours if name in checkpoints]
+    assert [name for name in ours if name not in shared] == ["group", "translation.verify"]
+    for name in shared:
+        assert replace(ours[name], group="", order=0) == replace(checkpoints[name], group="", order=0)
+
+
+PROPS = {
+    "name": "n",
+    "connector.class": "c",
+    "source.cluster.alias": "A",
+    "target.cluster.bootstrap.servers": "b:9092",
+}
+VALUES = [
+    *("", " ", "x", "1", " +1", "0", "-1", "-2", "0.6", "2.5", "99999", "2147483648", "9223372036854775808"),
+    *(
+        "a,b",
+        "a,,b",
+        "a,a",
+        ",",
+        "true",
+        "FALSE ",
+        "yes",
+        "source",
+        "Source",
+        "target ",
+        "SASL_SSL",
+        "sasl_ssl",
+    ),
+    *("legacy", "new", "new,legacy", "legacy,foo", "Legacy", "ES256", "es256", "TLSv1.2", ".", "_", "A"),
+]
+STRICTER = {
+    **dict.fromkeys(
+        (
+            *("admin.timeout.ms", "consumer.poll.timeout.ms", "refresh.groups.interval.seconds"),
+            *("emit.checkpoints.interval.seconds", "sync.group.offsets.interval.seconds"),
+            "emit.heartbeats.interval.seconds",
+        ),
+        "Value must be at least 1",
+    ),
+    "checkpoints.topic.replication.factor": "Replication factor must be positive",
+    "heartbeats.topic.replication.factor": "Replication factor must be positive",
+    "metric.reporters": "String must be one of",
+    "replication.policy.separator": "String must be non-empty",
+    "emit.checkpoints.enabled": "can't run with emit.checkpoints.enabled set to false",
+    "groups": "is not a regular expression",
+    "groups.exclude": "is not a regular expression",
+    "source.cluster.alias": "",
+    "target.cluster.alias": "",
+}
+"""Where we refuse what stock takes, or fails on at its start (B44; decisions 0003, 0004): the key, and our words."""
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "heartbeat"])
+def test_wrong_values_have_stocks_errors(oracle: Oracle, kind: str) -> None:
+    (keys,) = oracle([("keys", kind)])
+    typed = {
+        name: type_ for name, type_ in zip(keys[::4], keys[1::4], strict=True) if name and type_ != "CLASS"
+    }
+    given = [PROPS | {name: value} for name in typed for value in VALUES]
+    given.append({key: value for key, value in PROPS.items() if key != "source.cluster.alias"})
+    refused = 0
+    for props, stocks in zip(given, stock_errors(oracle, kind, given), strict=True):
+        ours = our_errors(kind, props)
+        if ours != stocks:
+            ((key, message),) = ours.items()
+            assert STRICTER[key] in message, props
+            assert not stocks or key == "metric.reporters", (
+                "one list that has elements of ours to be told of first"
             )
-            assert key.required is (default is None)
-    assert compared == 15
+        refused += bool(stocks)
+    assert refused > 500
+
+
+def test_checks_across_keys_are_stocks_but_mind_no_case(oracle: Oracle) -> None:
+    """B44: where stock is led astray by `FALSE` or a space, ours says what stock says of `false`."""
+    keys = ("enabled", "emit.checkpoints.enabled", "emit.offset-syncs.enabled")
+    flags = [None, "true", "false", "TRUE", "FALSE", " false", "False\t"]
+    given = [
+        PROPS | {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+        for values in itertools.product(flags, repeat=3)
+    ]
+    plain = [props | {key: props[key].strip().lower() for key in keys if key in props} for props in given]
+    differing = 0
+    for props, as_written, as_meant in zip(
+        given,
+        stock_errors(oracle, "checkpoint", given),
+        stock_errors(oracle, "checkpoint", plain),
+        strict=True,
+    ):
+        assert our_errors("checkpoint", props) == as_meant, props
+        differing += as_written != as_meant
+    assert differing > 0, "stock minds case no more: B44 is mended there"
+
+
+def stock_errors(oracle: Oracle, kind: str, given: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    answers = oracle([("validate", kind, *itertools.chain(*props.items())) for props in given])
+    told = [[text or "" for text in found[1:]] for found in answers]
+    return [dict(zip(texts[::2], texts[1::2], strict=True)) for texts in told]
+
+
+def our_errors(kind: str, props: Mapping[str, str]) -> dict[str, str]:
+    """Without those of the source's servers, which stock misses when it connects only."""
+    servers = {"source.cluster.bootstrap.servers": "a:9092"} if kind == "checkpoint" else {}
+    found = KINDS[kind].validate(servers | dict(props), StaticClientCheck())
+    return {error.key: error.message for error in found.errors}
 
 
 def test_every_client_property_of_java_is_in_one_table(oracle: Oracle) -> None:

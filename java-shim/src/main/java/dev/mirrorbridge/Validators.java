@@ -86,11 +86,13 @@ final class Validators {
         if (new HashSet<Object>(values).size() < values.size()) {
             throw new ConfigException("Configuration '" + name + "' values must not be duplicated.");
         }
-        if (values.contains("")) {
-            throw new ConfigException("Configuration '" + name + "' values must not be empty.");
-        }
-        if (!among.isEmpty()) {
-            in(among, false).ensureValid(name, values);
+        for (Object value : values) {
+            if (value.equals("")) {
+                throw new ConfigException("Configuration '" + name + "' values must not be empty.");
+            }
+            if (!among.isEmpty()) {
+                in(among, false).ensureValid(name, value);
+            }
         }
     }
 

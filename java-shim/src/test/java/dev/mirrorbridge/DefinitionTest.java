@@ -42,6 +42,10 @@ class DefinitionTest {
             + " | Invalid value foo for configuration k: String must be one of: legacy, new",
         "LIST | {'kind':'list','allow_empty':false,'values':['legacy','new']} | new,new"
             + " | Configuration 'k' values must not be duplicated.",
+        "LIST | {'kind':'list','allow_empty':false,'values':['legacy','new']} | 'new,,a'"
+            + " | Configuration 'k' values must not be empty.",
+        "LIST | {'kind':'list','allow_empty':false,'values':['legacy','new']} | 'a,,new'"
+            + " | Invalid value a for configuration k: String must be one of: legacy, new",
         "LIST | {'kind':'list','allow_empty':false,'values':['legacy','new']} | ''"
             + " | Configuration 'k' must not be empty. Valid values include: [legacy, new]",
         "SHORT | {'kind':'replication_factor'} | 0 | Invalid value 0 for configuration k: Replication factor must be"
