@@ -180,6 +180,12 @@ def stock_checkpoints(source: Cluster, target: Cluster, **settings: object) -> d
     return stock_config("Checkpoint", source, target, sync_group_offsets_enabled="true", **settings)
 
 
+def our_checkpoints(source: Cluster, target: Cluster, service: str, **settings: object) -> dict[str, str]:
+    """Our checkpoint connector by stock's JSON."""
+    config = stock_config("Checkpoint", source, target, **settings)
+    return {**config, "connector.class": "BridgeMirrorCheckpointConnector", "bridge.url": service}
+
+
 class DirectTasks:
     """A connector's tasks by the HTTP contract alone, as the shim would start them; without a worker."""
 
