@@ -66,7 +66,7 @@ class _Lane:
     """By line: was in flight in an earlier session. Goes first."""
     waiting: dict[bytes, Parcel] = field(default_factory=dict)
     """By line, in order of arrival; a newer record takes the place in the queue of the one that it supersedes."""
-    flying: dict[bytes, list[Parcel]] = field(default_factory=dict)
+    flying: dict[bytes, tuple[Parcel, ...]] = field(default_factory=dict)
     """By place, in the order in which they were taken; timestamps differ."""
 
     def offer(self, parcel: Parcel) -> None:
@@ -95,9 +95,9 @@ class _Lane:
             for line, parcel in queue.items():
                 if len(texts) >= most:
                     break
-                flying = self.flying.setdefault(parcel[PLACE], [])
+                flying = self.flying.get(parcel[PLACE], ())
                 if all(other[TIMESTAMP] != parcel[TIMESTAMP] for other in flying):
-                    flying.append(parcel)
+                    self.flying[parcel[PLACE]] = (*flying, parcel)
                     taken.append(line)
                     texts.append(parcel[TEXT])
             for line in taken:
@@ -114,13 +114,14 @@ class _Lane:
         self.flying = {}
 
     def ack(self, place: bytes, timestamp: int) -> Written | None:
-        flying = self.flying.get(place, [])
-        for at, parcel in enumerate(flying):
+        flying = self.flying.get(place, ())
+        for at, parcel in enumerate(flying, start=1):
             if parcel[TIMESTAMP] == timestamp:
-                del flying[: at + 1]
-                if not flying:
+                if at < len(flying):
+                    self.flying[place] = flying[at:]
+                else:
                     del self.flying[place]
-                return Written(parcel[AFFINITY], timestamp, at + 1)
+                return Written(parcel[AFFINITY], timestamp, at)
         return None
 
     def parcels(self) -> Iterator[Parcel]:

@@ -33,6 +33,7 @@ TEXT: Final = 5
 PORTION = 100
 """Records in one frame: the HTTP process handles a frame in well under a millisecond."""
 
+_SORTED = json.JSONEncoder(sort_keys=True)
 _LONG = struct.Struct(">I")
 _HEAD = struct.Struct(">16s16sqII")
 
@@ -54,7 +55,7 @@ def pack(record: EmittedRecord) -> Parcel:
 
 def place_of(source_partition: Mapping[str, Any]) -> bytes:
     """The same for the partition as an instance gave it and as it comes back, whatever the order of its fields."""
-    return _digest(json.dumps(source_partition, sort_keys=True).encode())
+    return _digest(_SORTED.encode(source_partition).encode())
 
 
 def pack_parcels(name: str, generation: int, parcels: Sequence[Parcel]) -> bytes:

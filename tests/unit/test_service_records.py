@@ -13,8 +13,10 @@ import httpx
 import pytest
 
 from bridge.protocol.messages import PollResponse
-from bridge.service.parcels import pack
-from connectors.base import EmittedRecord
+from bridge.service.frames import Frame, read_frame
+from bridge.service.parcels import PORTION, TIMESTAMP, pack, unpack_parcels
+from bridge.service.uplink import PipePublisher, Uplink
+from connectors.base import EmittedRecord, Summary
 from tests.unit.service_fakes import emitted, report, session
 from tests.unit.test_service_http import TASK, Stand, error, run
 from tests.unit.test_service_process import Running, service
@@ -252,6 +254,50 @@ def test_latencies_go_with_their_groups_report() -> None:
     run(test)
 
 
+class Pipe:
+    """Keeps the frames that are written to it."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+    async def frames(self) -> list[tuple[Frame, bytes]]:
+        reader = asyncio.StreamReader()
+        reader.feed_data(self.written)
+        reader.feed_eof()
+        found = []
+        while (read := await read_frame(reader)) is not None:
+            found.append(read)
+        return found
+
+
+def test_the_rounds_send_the_newest_of_each_key_in_small_frames_before_the_summary() -> None:
+    async def go() -> None:
+        pipe = Pipe()
+        uplink = Uplink(pipe)  # type: ignore[arg-type]
+        publisher = PipePublisher(uplink, "c", 7)
+        publisher.summary(Summary(rounds=1))
+        for stamp in (1, 2):
+            publisher.records([emitted(f"g{n}", stamp) for n in range(PORTION + 1)])
+        await uplink.flush()
+        *records, last = await pipe.frames()
+        assert [kind for kind, _ in records] == [Frame.RECORDS, Frame.RECORDS]
+        assert last[0] is Frame.SUMMARY
+        unpacked = [unpack_parcels(payload) for _, payload in records]
+        assert [(name, generation, len(parcels)) for name, generation, parcels in unpacked] == [
+            ("c", 7, PORTION),
+            ("c", 7, 1),
+        ]
+        assert {parcel[TIMESTAMP] for _, _, parcels in unpacked for parcel in parcels} == {2}
+
+    asyncio.run(go())
+
+
 # -- two processes -----------------------------------------------------------------------------------------------------
 
 MANY = 3_000
@@ -329,7 +375,9 @@ def test_records_of_a_killed_rounds_process_are_kept_until_the_next_one_says_the
         taken = reader.poll()
         assert set(reader.read.values()) == {str(first)}
         assert waiting(at, MANY - len(taken))
-        at.eventually(lambda: waiting(at, MANY))
+        at.eventually(lambda: at.health()["rounds_process"] == "running")
+        at.eventually(lambda: f"pid {at.rounds_pid()} " in str(at.status()["errors"]))  # after its records
+        assert waiting(at, MANY)
         again = reader.poll_all()
         assert sorted(again) == [f"g-{n:06d}" for n in range(MANY)]
         assert set(reader.read.values()) == {str(at.rounds_pid())}
