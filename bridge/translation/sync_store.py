@@ -32,6 +32,10 @@ from bridge.translation.model import TopicPartition
 SLOTS = 64
 
 _LAST = SLOTS - 1
+_FARTHEST = [2**slot - 2 ** (slot - 1) if slot else 0 for slot in range(SLOTS)]
+"""B between neighbours: the most by which a slot's sync may lie below that of the slot before."""
+_NEAREST = [2 ** max(slot - 2, 0) for slot in range(SLOTS)]
+"""C: the least by which any other sync behind a slot lies below that of the slot."""
 _LONGEST = 2**63
 
 _Pair = tuple[int, int]
@@ -141,48 +145,44 @@ def _drop_from(slots: list[_Pair], downstream: int, new: _Pair) -> None:
 
 
 def _insert(slots: list[_Pair], new: _Pair) -> None:
-    """Makes `new` the latest sync and repairs B and C behind it, for as far as B is broken (`updateSyncArray`)."""
-    upstream = new[0]
-    gap = upstream - slots[0][0]
-    # Up to here B is broken and no kept sync is recent enough to mend it: 2^(slot - 1) < gap. `new` fills these slots.
+    """Makes `new` the latest sync and repairs B and C behind it, for as far as B is broken (`updateSyncArray`).
+
+    A slot where B is broken takes the newest old sync that satisfies B and C there, else what the slot before took.
+    Old syncs move to higher slots only; one that is too close to the slot before is of no further use, one that does
+    not fit yet may fit later.
+    """
+    gap = new[0] - slots[0][0]
+    # Up to here B is broken and no old sync is recent enough to mend it: 2^(slot - 1) < gap. `new` fills these slots.
     first = min((gap - 1).bit_length() + 1, SLOTS) if gap > 0 else 1
-    if first == SLOTS or upstream - slots[first][0] <= 1 << (first - 1):
+    if first == SLOTS or new[0] - slots[first][0] <= _FARTHEST[first]:
         slots[:first] = [new] * first
         return
     old = slots.copy()
     slots[:first] = [new] * first
-    candidate = first - 1
+    replacement, candidate = new, first - 1
     while old[candidate] is not old[0]:
         candidate -= 1
-    replacement = new
     for slot in range(first, SLOTS):
-        previous = slots[slot - 1]
-        if _close(previous, old[slot], slot):
+        upstream = slots[slot - 1][0]
+        if upstream - old[slot][0] <= _FARTHEST[slot]:
             return
-        # Old syncs move to higher slots only. One that equals its successor, or is too close to the slot before, is of
-        # no further use; one that does not fit yet may fit later.
-        useless = True
-        while useless and candidate < slot:
+        while candidate < slot:
             value = old[candidate]
-            apart = _apart(previous, value, slot - 1)
-            fits = (
-                apart
-                and _close(previous, value, slot)
-                and (slot == _LAST or _apart(value, old[slot + 1], slot))
-            )
-            if fits:
+            below = upstream - value[0]
+            apart = below >= _NEAREST[slot - 1]
+            if apart:
+                if below > _FARTHEST[slot] or (slot < _LAST and value[0] - old[slot + 1][0] < _NEAREST[slot]):
+                    break
                 replacement = value
-            useless = not apart or (candidate < _LAST and value is old[candidate + 1])
-            if fits or useless:
-                candidate += 1
+            candidate = _end_of_run(old, candidate + 1)
+            if apart:
+                break
         slots[slot] = replacement
 
 
-def _close(newer: _Pair, older: _Pair, slot: int) -> bool:
-    """B for `older` in `slot`, and `newer` in the one before."""
-    return newer is older or newer[0] <= older[0] + (1 << (slot - 1))
-
-
-def _apart(newer: _Pair, older: _Pair, slot: int) -> bool:
-    """C for `newer` in `slot`, and `older` anywhere behind it."""
-    return newer is older or newer[0] >= older[0] + (1 << max(slot - 2, 0))
+def _end_of_run(slots: list[_Pair], slot: int) -> int:
+    """The last slot that holds the same sync."""
+    pair = slots[slot]
+    while slot < _LAST and slots[slot + 1] is pair:
+        slot += 1
+    return slot

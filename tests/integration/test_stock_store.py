@@ -189,7 +189,8 @@ def test_checkpoint_rule(stock: Ask, policy_name: str) -> None:
     policy.configure({"source.cluster.alias": "A"})
     while comparison.count < RULE_COMPARISONS // 2:
         histories = [
-            History(rng, each) for each in partitions(rng, "t", "B.u", "C.v", "heartbeats", "B.heartbeats")
+            History(rng, each)
+            for each in partitions(rng, "t", "B.u", "C.v", "B.C.w", "heartbeats", "B.heartbeats")
         ]
         histories = rng.sample(histories, 3)
         syncs, checkpoints = OffsetSyncStore(False), CheckpointStore()

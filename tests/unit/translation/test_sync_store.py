@@ -349,17 +349,22 @@ def around(pairs: Iterable[Pair]) -> list[int]:
 
 @given(histories(), histories(), st.booleans(), st.booleans())
 def test_invariants(start_up: list[Pair], then: list[Pair], must_read_to_end: bool, mended: bool) -> None:
-    """A to C after every sync, D at the end, and one sync in each slot."""
+    """A to C after every sync, D at the end, and one sync in each slot; nothing but usable syncs in any."""
     store = started(start_up, then, must_read_to_end=must_read_to_end, mended=mended)
     if not start_up and not then:
         return
-    usable = [*(start_up[-1:] if must_read_to_end else start_up), *then]
-    rewinds = [at for at in range(1, len(usable)) if usable[at][0] < usable[at - 1][0]]
-    usable = usable[rewinds[-1] if rewinds else 0 :]
+    syncs = [*(start_up[-1:] if must_read_to_end else start_up), *then]
+    usable = syncs[:1]
+    for sync in syncs[1:]:
+        if sync[0] < usable[-1][0]:
+            usable = []
+        elif mended and sync != usable[-1] and sync[1] <= usable[-1][1]:
+            usable = [each for each in usable if each[1] < sync[1]]
+        usable.append(sync)
     pairs = [(sync.upstream_offset, sync.downstream_offset) for sync in kept(store)]
     assert set(pairs) <= set(usable)
-    if not mended and usable[-1][0] - usable[0][0] < 2**62:
-        assert pairs[-1][0] == usable[0][0]
+    if usable[-1][0] - usable[0][0] < 2**62:
+        assert pairs[-1] == usable[0]
     assert len(upstream_offsets(store)) == SLOTS
 
 

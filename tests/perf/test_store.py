@@ -1,0 +1,92 @@
+"""`store`: offset syncs read and applied a second, and offsets translated a second, against stock's own class; both in
+memory. 1,000,000 syncs over 1,000 partitions, 101 offsets apart, as stock's source connector writes them at its default
+`offset.lag.max`. A start-up applies each once, so the first pass counts for either side; stock's last one, compiled by
+then, has a row of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from bridge.translation.mm2_records import OffsetSync
+from bridge.translation.model import TopicPartition
+from bridge.translation.sync_store import OffsetSyncStore
+from tests.perf.results import write
+from tests.support.java import compiled
+
+PARTITIONS, EACH, STEP = 1000, 1000, 101
+SYNCS = PARTITIONS * EACH
+MOST_SECONDS = 10.0
+
+
+def partitions() -> list[TopicPartition]:
+    return [TopicPartition(f"topic-{number // 10}", number % 10) for number in range(PARTITIONS)]
+
+
+def applied() -> tuple[OffsetSyncStore, float]:
+    """A started store, and the seconds that its syncs took from bytes on. What makes the bytes is not counted."""
+    store, seconds = OffsetSyncStore(must_read_to_end=False), 0.0
+    for number in range(EACH):
+        syncs = [OffsetSync(each, number * STEP, number * STEP) for each in partitions()]
+        records = [(sync.key(), sync.value()) for sync in syncs]
+        began = time.perf_counter()
+        for key, value in records:
+            store.apply(OffsetSync.decode(key, value))
+        seconds += time.perf_counter() - began
+    store.finish_start()
+    return store, seconds
+
+
+def translated(store: OffsetSyncStore) -> tuple[int, float]:
+    """The sum of the answers for an offset after each sync, as the Java side sums them, and the seconds."""
+    began = time.perf_counter()
+    answers = [store.translate(each, number * STEP + 1) for each in partitions() for number in range(EACH)]
+    return sum(answer or 0 for answer in answers), time.perf_counter() - began
+
+
+def kilobytes_held() -> float:
+    """What a store holds for one partition, of a hundred: the syncs kept and the slots."""
+    gc.collect()
+    tracemalloc.start()
+    store = OffsetSyncStore(must_read_to_end=False)
+    for each in partitions()[:100]:
+        for number in range(EACH):
+            store.apply(OffsetSync(each, number * STEP, number * STEP))
+    gc.collect()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return round(held / 1e3 / len(store.partitions()), 2)
+
+
+def row(what: str, count: int, ours: float, stock: float) -> dict[str, object]:
+    rates = {"ours": round(count / ours), "stock": round(count / stock), "unit": "1/s"}
+    return {"what": what, **rates, "ratio": round(stock / ours, 2)}
+
+
+@pytest.mark.timeout(600)
+def test_store(tmp_path: Path) -> None:
+    source = Path(__file__).parent.parent / "integration" / "StockStore.java"
+    command = compiled(source, tmp_path, "org.apache.kafka.connect.mirror.StockStore")
+    ran = subprocess.run(
+        [*command, *map(str, (PARTITIONS, EACH, STEP))], capture_output=True, text=True, check=True
+    )
+    passes = [[int(field) for field in line.split("\t")] for line in ran.stdout.splitlines()]
+    cold, warm = ((took[0] / 1e9, took[1] / 1e9) for took in (passes[0], passes[-1]))
+    store, applying = applied()
+    sum_of_answers, translating = translated(store)
+    assert sum_of_answers == passes[0][2]
+    assert applying < MOST_SECONDS
+    rows = [
+        row("syncs read and applied", SYNCS, applying, cold[0]),
+        row("offsets translated", SYNCS, translating, cold[1]),
+        row("syncs read and applied, stock compiled", SYNCS, applying, warm[0]),
+        row("offsets translated, stock compiled", SYNCS, translating, warm[1]),
+        {"what": "held for a partition", "ours": kilobytes_held(), "unit": "KB"},
+    ]
+    write("store", ours=SYNCS / applying, other=SYNCS / cold[0], unit="syncs/s", better="more", rows=rows)
