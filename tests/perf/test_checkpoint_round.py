@@ -30,7 +30,6 @@ from confluent_kafka import TopicPartition as LibTopicPartition
 
 from bridge.local import Cluster, ConnectWorker, LocalStack, eventually
 from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import TopicPartition
 from tests.perf.ground import (
     Groups,
     both,
