@@ -31,16 +31,17 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     begun: tuple[int, str] | None = None
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = natural.lstrip(_BLANK)
-        if begun is None:
+        if begun is None or not begun[1]:
+            begun = None
             if not line or line[0] in "#!":
                 continue
             begun = (number, "")
-        backslashes = len(line) - len(line.rstrip("\\"))
-        begun = (begun[0], begun[1] + (line[:-1] if backslashes % 2 else line))
-        if backslashes % 2 == 0:
+        continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        begun = (begun[0], begun[1] + (line[:-1] if continued else line))
+        if not continued:
             found.append(begun)
             begun = None
-    return found if begun is None else [*found, begun]
+    return [*found, begun] if begun is not None and begun[1] else found
 
 
 def _pair(line: str, where: str) -> tuple[str, str]:

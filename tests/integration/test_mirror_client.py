@@ -1,0 +1,329 @@
+"""MirrorClient, the formatters and .properties files beside stock's own classes, on the same broker."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka.cimpl import NewTopic
+
+from bridge import client
+from bridge.client import MirrorClient
+from bridge.client.config import read_config
+from bridge.commands.properties import PropertiesProblem, load_properties
+from bridge.errors import ConfigRejected, KafkaFailure, KafkaFault
+from bridge.local import Broker, LocalStack
+from bridge.translation.java_regex import compile_java
+from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync, SchemaError
+from bridge.translation.model import Committed, TopicPartition
+from tests.support import Record, admin, create_topic, delete_topic, produce
+from tests.support.java import compiled
+
+Java = Callable[[Sequence[Sequence[str | bytes | None]]], list[list[str]]]
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Java:
+    source = Path(__file__).with_name("JavaMirrorClient.java")
+    command = compiled(source, tmp_path_factory.mktemp("java"), "JavaMirrorClient")
+
+    def ask(questions: Sequence[Sequence[str | bytes | None]]) -> list[list[str]]:
+        lines = "".join("\t".join(map(encoded, question)) + "\n" for question in questions)
+        ran = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+        answers = [
+            [base64.b64decode(field[1:]).decode() for field in line.split("\t") if field]
+            for line in ran.stdout.splitlines()
+        ]
+        assert len(answers) == len(questions), ran.stderr[-2000:]
+        return answers
+
+    return ask
+
+
+def encoded(field: str | bytes | None) -> str:
+    if field is None:
+        return "-"
+    return "+" + base64.b64encode(field.encode() if isinstance(field, str) else field).decode()
+
+
+# -- topics and hops -------------------------------------------------------------------------------------------------
+
+TOPICS = [
+    *("orders", "A.orders", "B.A.orders", "C__orders", ".hidden", "a.", "A..b", "us-west.orders"),
+    *("heartbeats", "A.heartbeats", "B.A.heartbeats", "C.B.A.heartbeats", "myheartbeats", "D__heartbeats"),
+    *(
+        "A.checkpoints.internal",
+        "B.A.checkpoints.internal",
+        "checkpoints.internal",
+        "C__checkpoints__internal",
+    ),
+    *("mm2-offset-syncs.A.internal", "mm2-offset-syncs__A__internal", "foo.internal", "x-internal", "__mine"),
+]
+POLICIES: list[Mapping[str, str]] = [
+    {},
+    {"replication.policy.separator": "__"},
+    {
+        "replication.policy.separator": "__",
+        "replication.policy.internal.topic.separator.enabled": "false",
+    },
+    {"replication.policy.internal.topic.separator.enabled": "false"},
+    {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"},
+    {
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "source.cluster.alias": "A",
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def broker(stack: LocalStack) -> Broker:
+    """With these topics only."""
+    running = stack.broker("client")
+    made = admin(running.bootstrap)
+    for future in made.create_topics([NewTopic(topic, 1, 1) for topic in TOPICS]).values():
+        future.result(30)
+    return running
+
+
+def given(broker: Broker, policy: Mapping[str, str]) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap, **policy}
+
+
+def text(props: Mapping[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in props.items())
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: " ".join(policy.values()) or "default")
+def test_topics_and_hops(broker: Broker, java: Java, policy: Mapping[str, str]) -> None:
+    props = given(broker, policy)
+    aliases = ["A", "B", "C", "D", "us-west", "nobody", ""]
+
+    async def ours() -> list[list[str]]:
+        async with MirrorClient(props) as mirror:
+            return [
+                *[[str(await mirror.replication_hops(alias))] for alias in aliases],
+                sorted(await mirror.heartbeat_topics()),
+                sorted(await mirror.checkpoint_topics()),
+                sorted(await mirror.upstream_clusters()),
+                sorted(await mirror.remote_topics()),
+                *[sorted(await mirror.remote_topics(alias)) for alias in aliases],
+            ]
+
+    questions: list[Sequence[str | None]] = [
+        *[["hops", alias] for alias in aliases],
+        *[[f"{name}_topics"] for name in ("heartbeat", "checkpoint")],
+        ["upstream_clusters"],
+        *[["remote_topics", alias] for alias in (None, *aliases)],
+    ]
+    theirs = java([["client", text(props), *question] for question in questions])
+    assert asyncio.run(ours()) == theirs
+    assert any(theirs[-len(aliases) - 1])
+
+
+def test_one_question_without_an_event_loop(broker: Broker) -> None:
+    props = given(broker, {})
+    assert client.replication_hops(props, "A") == 1
+    assert client.replication_hops(props, "nobody") == -1
+    assert client.upstream_clusters(props) == {"A", "B", "C"}
+    assert "B.A.heartbeats" in client.heartbeat_topics(props)
+    assert client.checkpoint_topics(props) == {"A.checkpoints.internal", "B.A.checkpoints.internal"}
+    assert client.remote_topics(props, "B") == {"B.A.orders", "B.A.heartbeats"}
+
+
+# -- offsets of groups -----------------------------------------------------------------------------------------------
+
+
+def some_checkpoints(rng: random.Random, count: int) -> Iterator[Record]:
+    """Few groups and partitions, so that later ones replace earlier ones; one in ten is no checkpoint."""
+    groups = ["g", "g-1", "g.1", "größe", "console-consumer-7", ""]
+    for _ in range(count):
+        place = TopicPartition(rng.choice(["A.orders", "A.t"]), rng.randrange(3))
+        upstream, downstream = rng.randrange(-1, 2**40), rng.randrange(-1, 2**63 - 1)
+        metadata = rng.choice(["", "m", "möchte", "x" * 500])
+        found = Checkpoint(rng.choice(groups), place, upstream, downstream, metadata)
+        key, value = found.key(), found.value()
+        match rng.randrange(20):
+            case 0:
+                value = value[: rng.randrange(len(value))]
+            case 1:
+                key = key[: rng.randrange(len(key))]
+            case 2:
+                value = b"\0\x07" + value[2:] + b"more"
+        yield Record(value, key=key)
+
+
+def as_lines(offsets: Mapping[str, Mapping[TopicPartition, Committed]]) -> set[str]:
+    return {
+        f"{group} {place.topic} {place.partition} {at.offset} {at.metadata}"
+        for group, some in offsets.items()
+        for place, at in some.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def checkpoints(broker: Broker) -> str:
+    """A topic of checkpoints of which some can't be read; its alias."""
+    rng = random.Random(4)
+    topic = create_topic(broker.bootstrap, "E.checkpoints.internal", 1, {"cleanup.policy": "compact"})
+    produce(broker.bootstrap, topic, some_checkpoints(rng, 3000))
+    return "E"
+
+
+def test_offsets_of_groups(broker: Broker, java: Java, checkpoints: str) -> None:
+    props = given(broker, {})
+    groups = ["g", "größe", "console-consumer-7", "", "nobody", "g."]
+    answers = java([["client", text(props), "group", group, checkpoints] for group in groups])
+    for group, theirs in zip(groups, answers, strict=True):
+        found = client.translate_offsets(props, checkpoints, group, 30)
+        assert as_lines({group: found}) == set(theirs)
+        assert bool(found) is (group not in ("nobody", "g."))
+
+
+def test_offsets_of_patterns(broker: Broker, java: Java, checkpoints: str) -> None:
+    props = given(broker, {})
+    patterns = [".*", "g", "g.1", "g-?1?", "(?i)GRÖSSE|größe", "console-.*", "x"]
+    answers = java([["client", text(props), "pattern", pattern, checkpoints] for pattern in patterns])
+    for pattern, theirs in zip(patterns, answers, strict=True):
+        found = client.translate_offsets(props, checkpoints, compile_java(pattern), 30)
+        assert as_lines(found) == set(theirs), pattern
+
+
+def test_a_tombstone_ends_stock_and_not_us(broker: Broker, java: Java) -> None:
+    place = TopicPartition("A.orders", 0)
+    one, other = Checkpoint("g", place, 1, 2, ""), Checkpoint("h", place, 3, 4, "")
+    topic = create_topic(broker.bootstrap, "T.checkpoints.internal")
+    records = [Record(one.value(), key=one.key()), Record(other.value(), key=other.key())]
+    produce(broker.bootstrap, topic, [*records, Record(None, key=one.key())])
+    props = given(broker, {})
+    (theirs,) = java([["client", text(props), "group", "h", "T"]])
+    assert theirs[:2] == ["error", "NullPointerException"]
+    assert client.translate_offsets(props, "T", re.compile(".*"), 30) == {"h": {place: Committed(4)}}
+
+
+def test_a_topic_that_is_missing(broker: Broker) -> None:
+    """Stock waits a minute for it."""
+    with pytest.raises(KafkaFailure, match=r"nowhere\.checkpoints\.internal") as caught:
+        client.translate_offsets(given(broker, {}), "nowhere", "g", 30)
+    assert caught.value.fault is KafkaFault.UNKNOWN_TOPIC
+
+
+def test_a_large_topic_within_the_time(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    checkpoint = Checkpoint("g", TopicPartition("A.orders", 0), 1, 2, "")
+    topic = create_topic(broker.bootstrap, "L.checkpoints.internal")
+    produce(broker.bootstrap, topic, [Record(checkpoint.value(), key=checkpoint.key())] * 100_000)
+    expected = {checkpoint.topic_partition: Committed(2)}
+    assert client.translate_offsets(given(broker, {}), "L", "g", 30) == expected
+    assert "not read to its end" not in caplog.text
+    delete_topic(broker.bootstrap, topic)
+
+
+# -- configuration ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "props",
+    [
+        {},
+        {"bootstrap.servers": ""},
+        {"bootstrap.servers": "a:1,,b:2"},
+        {"bootstrap.servers": "a:1", "security.protocol": "abc"},
+        {"bootstrap.servers": "a:1", "replication.policy.internal.topic.separator.enabled": "yes"},
+    ],
+)
+def test_errors_of_a_configuration(java: Java, props: dict[str, str]) -> None:
+    (theirs,) = java([["client", text(props), "hops", "A"]])
+    assert theirs[:2] == ["error", "ConfigException"]
+    with pytest.raises(ConfigRejected) as caught:
+        read_config(props)
+    assert [error.message for error in caught.value.errors] == [theirs[2]]
+
+
+def test_servers_that_are_given_twice(java: Java) -> None:
+    """Stock gets as far as its admin client, and names no key."""
+    props = {"bootstrap.servers": "a:1,a:1"}
+    (theirs,) = java([["client", text(props), "hops", "A"]])
+    assert theirs[:2] == ["error", "KafkaException"]
+    with pytest.raises(ConfigRejected, match=r"'bootstrap\.servers' values must not be duplicated"):
+        read_config(props)
+
+
+# -- formatters and files --------------------------------------------------------------------------------------------
+
+
+def test_formatters(java: Java) -> None:
+    rng = random.Random(11)
+    names = ["group-1", "topic-2", "", "größe", "a\nb", "\0", "🦜"]
+    kinds = {"heartbeat": Heartbeat.decode, "checkpoint": Checkpoint.decode, "sync": OffsetSync.decode}
+    questions: list[tuple[str, bytes, bytes]] = []
+    for _ in range(500):
+        place = TopicPartition(rng.choice(names), rng.randrange(-1, 2**31))
+        one, two = rng.randrange(-(2**63), 2**63), rng.choice([0, -1, 2**63 - 1])
+        heartbeat = Heartbeat(rng.choice(names), rng.choice(names), one)
+        sync, checkpoint = OffsetSync(place, one, two), Checkpoint("g", place, one, two, rng.choice(names))
+        for kind, made in (("heartbeat", heartbeat), ("sync", sync), ("checkpoint", checkpoint)):
+            key, value = made.key(), made.value()
+            if rng.random() < 0.2:
+                value = value[: rng.randrange(len(value))]
+            questions.append((kind, key, value))
+    answers = java([["format", *question] for question in questions])
+    for question, answer in zip(questions, answers, strict=True):
+        kind, key, value = question
+        if answer[0] == "error":
+            assert answer[1] == "SchemaException"
+            with pytest.raises(SchemaError):
+                kinds[kind](key, value)
+        else:
+            assert [f"{kinds[kind](key, value)}\n"] == answer
+
+
+def test_properties_files(java: Java, tmp_path: Path) -> None:
+    """As java.util.Properties reads them: thousands of files of the characters that mean something there."""
+    rng = random.Random(7)
+    pieces = [
+        "a",
+        "b",
+        "=",
+        ":",
+        " ",
+        "\t",
+        "\f",
+        "\\",
+        "\n",
+        "\r",
+        "\r\n",
+        "#",
+        "!",
+        "\\u00e9",
+        "\\n",
+        "é",
+        "\\\n",
+    ]
+    files = [
+        "",
+        "a",
+        "a=b\\",
+        "\\",
+        "\\\n",
+        "a\\\n   \nb=c",
+        "k : v ",
+        "sasl.jaas.config=x \\\n  y;\n",
+        "a\\ub=c",
+    ]
+    files += ["".join(rng.choices(pieces, k=rng.randrange(1, 14))) for _ in range(3000)]
+    path = tmp_path / "client.properties"
+    questions: list[list[str | bytes | None]] = [["properties", file.encode("latin-1")] for file in files]
+    for file, answer in zip(files, java(questions), strict=True):
+        path.write_bytes(file.encode("latin-1"))
+        if answer[:2] == ["error", "IllegalArgumentException"]:
+            with pytest.raises(PropertiesProblem, match="line 1"):
+                load_properties(path)
+            continue
+        theirs = dict(zip(answer[::2], answer[1::2], strict=True))
+        # A lone backslash at the very end is a key without a name, or not, by the kind of line end after it.
+        assert load_properties(path) | {"": ""} == theirs | {"": ""}, repr(file)
