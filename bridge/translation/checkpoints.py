@@ -12,17 +12,8 @@ from types import MappingProxyType
 
 from bridge.translation.mm2_records import Checkpoint
 from bridge.translation.model import Committed, TopicPartition
-from bridge.translation.naming import ReplicationPolicy
 
 _NONE: Mapping[TopicPartition, Checkpoint] = MappingProxyType({})
-
-
-def remote_topic(policy: ReplicationPolicy, source_alias: str, target_alias: str, topic: str) -> str:
-    """What a topic of the source is called on the target; one that came from the target is called there as it was
-    first called anywhere (`renameTopicPartition`)."""
-    if policy.topic_source(topic) == target_alias:
-        return policy.original_topic(topic)
-    return policy.format_remote_topic(source_alias, topic)
 
 
 def is_more_recent(last: Checkpoint | None, new: Checkpoint) -> bool:

@@ -15,10 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from bridge.translation.checkpoints import CheckpointStore, emit, remote_topic
+from bridge.translation.checkpoints import CheckpointStore, emit
 from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync, SchemaError
 from bridge.translation.model import Committed, GroupState, Judgement, TopicPartition, Verdict
-from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from bridge.translation.naming import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    counterpart,
+)
 from bridge.translation.plan import TargetGroup, Translated, plan_group
 from bridge.translation.sync_store import OffsetSyncStore
 from tests.support.java import compiled
@@ -189,8 +194,7 @@ def test_checkpoint_rule(stock: Ask, policy_name: str) -> None:
     policy.configure({"source.cluster.alias": "A"})
     while comparison.count < RULE_COMPARISONS // 2:
         histories = [
-            History(rng, each)
-            for each in partitions(rng, "t", "B.u", "C.v", "B.C.w", "heartbeats", "B.heartbeats")
+            History(rng, each) for each in partitions(rng, "t", "B.u", "C.v", "heartbeats", "B.heartbeats")
         ]
         histories = rng.sample(histories, 3)
         syncs, checkpoints = OffsetSyncStore(False), CheckpointStore()
@@ -208,8 +212,9 @@ def test_checkpoint_rule(stock: Ask, policy_name: str) -> None:
                 )
                 for each in rng.sample(histories, rng.randrange(1, 4))
             }
-            rename = partial(remote_topic, policy, "A", "B")
-            found = emit(group, committed, syncs.translate, rename, checkpoints.of_group(group))
+            found = emit(
+                group, committed, syncs.translate, partial(renamed, policy), checkpoints.of_group(group)
+            )
             for checkpoint in found:
                 checkpoints.apply(checkpoint)
             records = sorted(f"{each.key().hex()}:{each.value().hex()}" for each in found)
@@ -218,14 +223,33 @@ def test_checkpoint_rule(stock: Ask, policy_name: str) -> None:
     assert len(comparison.answers) > comparison.count // 10
 
 
-def test_two_topics_with_one_remote_topic_end_a_round_of_stock(stock: Ask) -> None:
-    """`target2.a` and `target2.source6.a` both came from `a` once; ours gives the lower answer (test_checkpoints)."""
-    topics = [TopicPartition("B.a", 0), TopicPartition("B.C.a", 0)]
+def renamed(policy: ReplicationPolicy, topic: str) -> str:
+    found = counterpart(policy, topic, "A", "B", reverse=True)
+    assert found is not None
+    return found
+
+
+def asked_once(topics: list[TopicPartition]) -> list[str]:
+    """What a group of stock's that reads these topics gets, each with a sync of its own."""
     lines = ["store\t0", "started", "\t".join(["task", "default", b64("A"), b64("B")])]
     lines += ["\t".join(map(str, ("sync", *place(each), 5, 50))) for each in topics]
     committed = {each: Committed(5) for each in topics}
-    lines.append("\t".join(map(str, ("checkpoints", b64("g"), *offsets_as_fields(committed)))))
-    assert stock(lines) == ["IllegalStateException"]
+    return [*lines, "\t".join(map(str, ("checkpoints", b64("g"), *offsets_as_fields(committed))))]
+
+
+def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: Ask) -> None:
+    """B13: on A, `B.C.w` is a copy of B's `C.w`; stock's checkpoint is for `w`, which B has not, or it is another."""
+    topic = TopicPartition("B.C.w", 0)
+    (found,) = stock(asked_once([topic]))
+    key, value = map(bytes.fromhex, found.split(":"))
+    assert Checkpoint.decode(key, value).topic_partition == TopicPartition("w", 0)
+    assert renamed(DefaultReplicationPolicy(), topic.topic) == "C.w"
+
+
+def test_two_topics_with_one_remote_topic_end_a_round_of_stock(stock: Ask) -> None:
+    """`B.a` and `B.C.a` both came from `a` once; ours gives the lower answer (test_checkpoints)."""
+    topics = [TopicPartition("B.a", 0), TopicPartition("B.C.a", 0)]
+    assert stock(asked_once(topics)) == ["IllegalStateException"]
 
 
 def test_group_sync(stock: Ask) -> None:

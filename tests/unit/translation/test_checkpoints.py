@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.translation.checkpoints import CheckpointStore, emit, is_more_recent, remote_topic
+from bridge.translation.checkpoints import CheckpointStore, emit, is_more_recent
 from bridge.translation.mm2_records import Checkpoint, OffsetSync, SchemaError
 from bridge.translation.model import Committed, GroupState, Judgement, TopicPartition, Verdict
-from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from bridge.translation.naming import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    counterpart,
+)
 from bridge.translation.plan import TargetGroup, Translated, plan_group
 from bridge.translation.sync_store import OffsetSyncStore
 
@@ -47,7 +52,9 @@ class Task:
 
 
 def rename(topic: str) -> str:
-    return remote_topic(DEFAULT, "source1", "target2", topic)
+    found = counterpart(DEFAULT, topic, "source1", "target2", reverse=True)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -63,14 +70,14 @@ def rename(topic: str) -> str:
         }.items()
     ]
     + [
-        pytest.param(DEFAULT, "target2.source6.topic7", "topic7", id="all hops are taken off (B13)"),
+        pytest.param(DEFAULT, "target2.source6.topic7", "source6.topic7", id="one hop is taken off (B13)"),
         pytest.param(IDENTITY, "topic3", "topic3", id="identity"),
         pytest.param(IDENTITY, "heartbeats", "source1.heartbeats", id="identity renames heartbeats"),
         pytest.param(IDENTITY, "target2.heartbeats", "heartbeats", id="identity takes heartbeats back"),
     ],
 )
 def test_remote_topic(policy: ReplicationPolicy, topic: str, remote: str) -> None:
-    assert remote_topic(policy, "source1", "target2", topic) == remote
+    assert counterpart(policy, topic, "source1", "target2", reverse=True) == remote
 
 
 @pytest.mark.parametrize(
@@ -191,10 +198,10 @@ def test_sequence_of_one_group() -> None:
 
 def test_two_topics_with_one_remote_topic_give_the_lower_answer_each_time() -> None:
     task = Task()
-    task.sync("target2.a", 0, 10, 50)
-    task.sync("target2.source6.a", 0, 5, 60)
-    both = {TopicPartition(topic, 0): Committed(10) for topic in ("target2.source6.a", "target2.a")}
-    assert task.round("g1", dict(both)) == [Checkpoint("g1", TopicPartition("a", 0), 10, 50, "")]
+    task.sync("target2.source1.a", 0, 10, 50)
+    task.sync("a", 0, 5, 60)
+    both = {TopicPartition(topic, 0): Committed(10) for topic in ("a", "target2.source1.a")}
+    assert task.round("g1", dict(both)) == [Checkpoint("g1", TopicPartition("source1.a", 0), 10, 50, "")]
     assert task.round("g1", dict(both)) == []
 
 
