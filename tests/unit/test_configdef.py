@@ -5,13 +5,24 @@ from __future__ import annotations
 import pytest
 
 from bridge.errors import ConfigError, ConfigRejected
-from connectors.configdef import REQUIRED, ConfigDef, Importance, Key, Password, Type, parse
-from connectors.validators import In, ListOf, NonEmpty, Patterns, Range, Url, Validator
+from connectors.configdef import REQUIRED, ConfigDef, Forbidden, Importance, Key, Password, Type, parse
+from connectors.keys import numbered
+from connectors.validators import (
+    In,
+    ListOf,
+    NonEmpty,
+    Patterns,
+    Range,
+    ReplicationFactor,
+    Url,
+    Validator,
+    shown,
+)
 
 
 def key(name: str, kind: Type, default: object = None, validator: Validator | None = None) -> Key:
     assert default is None or default is REQUIRED or isinstance(default, str)
-    return Key(name, kind, default, Importance.LOW, "doc", "Group", validator=validator)  # type: ignore[arg-type]
+    return Key(name, kind, default, Importance.LOW, "doc", "Group", validator=validator)
 
 
 def errors(one: Key, value: str | None) -> list[str]:
@@ -191,3 +202,73 @@ def test_the_answer_is_connects_config_infos() -> None:
 def test_an_error_that_is_there_is_not_said_twice() -> None:
     checked = ConfigDef([key("c", Type.INT, REQUIRED)]).validate({})
     assert len(checked.with_errors(checked.errors).errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"on": "FALSE"}, ["can't be off"]),
+        ({"on": "true"}, []),
+        ({}, []),
+        ({"on": "false", "enabled": " False "}, []),
+        (
+            {"on": "false", "enabled": "yes"},
+            ["Invalid value yes for configuration enabled: ", "can't be off"],
+        ),
+        ({"on": "no"}, ["Invalid value no for configuration on: "]),
+    ],
+)
+def test_a_forbidden_value_is_judged_as_parsed_and_may_be_excused(
+    given: dict[str, str], said: list[str]
+) -> None:
+    definition = ConfigDef(
+        [key("enabled", Type.BOOLEAN, "true"), key("on", Type.BOOLEAN, "true")],
+        [Forbidden("on", "false", "can't be off", unless={"enabled": "false"})],
+    )
+    found = [error.message for error in definition.validate(given).errors]
+    assert len(found) == len(said)
+    assert all(message.startswith(words) for message, words in zip(found, said, strict=True))
+
+
+@pytest.mark.parametrize(("value", "right"), [(-2, False), (-1, True), (0, False), (1, True), (32767, True)])
+def test_replication_factors(value: int, right: bool) -> None:
+    assert (ReplicationFactor().check("rf", value) is None) is right
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (("a,,new", "Invalid value a for configuration k: String must be one of: legacy, new")),
+        (("new,,a", "Configuration 'k' values must not be empty.")),
+        (("a,a", "Configuration 'k' values must not be duplicated.")),
+        (("", "Configuration 'k' must not be empty. Valid values include: [legacy, new]")),
+    ],
+)
+def test_lists_of_known_values(value: str, text: str) -> None:
+    known = ListOf(allow_empty=False, values=("legacy", "new"))
+    assert errors(key("k", Type.LIST, validator=known), value) == [text]
+    assert errors(key("k", Type.LIST, validator=known), "new, legacy") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (-2.5, "-2.5"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (2147483648.0, "2.147483648E9"),
+        (0.001, "0.001"),
+        (-0.00012, "-1.2E-4"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+        (float("nan"), "NaN"),
+    ],
+)
+def test_doubles_are_shown_as_java_does(value: float, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_keys_are_numbered_within_their_group() -> None:
+    keys = [Key(name, Type.STRING, None, Importance.LOW, "doc", group) for name, group in ("aG", "bH", "cG")]
+    assert [each.order for each in numbered(keys)] == [1, 1, 2]

@@ -58,6 +58,19 @@ def test_the_json_has_the_shims_form(kind: str) -> None:
         assert key["type"] != "CLASS", "the worker would try to load it"
 
 
+def test_rules_are_of_keys_that_are_there() -> None:
+    for kind in KINDS.values():
+        for rule in kind.definition.forbidden:
+            assert {rule.key, *rule.unless} <= set(kind.definition.keys)
+            assert rule.value != kind.definition.keys[rule.key].default_text
+
+
+def test_groups_that_connectors_share_are_told_once() -> None:
+    headings = [line for line in keys_markdown().splitlines() if line.startswith("### ")]
+    shared = {"### Mirror", "### Bridge", "### Source cluster", "### Target cluster"}
+    assert all(headings.count(heading) == 1 for heading in shared)
+
+
 def test_orders_count_up_within_a_group() -> None:
     for kind in KINDS.values():
         for group in kind.definition.groups:
