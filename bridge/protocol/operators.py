@@ -13,8 +13,9 @@ class TaskStatus(Message):
 
 
 class ConnectorStatus(Message):
-    """GET /v1/connectors/{name}/status. `records_…`: on their way to Connect; `oldest_waiting_ms`: how long the first of
-    those that wait has been waiting for a poll, null when none does."""
+    """GET /v1/connectors/{name}/status. `checkpoints`: emitted so far; `unreadable_records`: of internal topics, left
+    out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how long the first of those that wait has been
+    waiting for a poll, null when none does."""
 
     name: str
     kind: str
@@ -29,6 +30,8 @@ class ConnectorStatus(Message):
     last_success_ms: int | None = None
     last_round_seconds: float | None = None
     rounds: int = 0
+    checkpoints: int = 0
+    unreadable_records: int = 0
     records_waiting: int = 0
     records_in_flight: int = 0
     records_written: int = 0

@@ -97,6 +97,8 @@ class ServiceCollector:
         rounds = _totals("rounds", "Rounds ended")
         lookups = _totals("lookups", "Look-ups of translation")
         writes = _totals("writes", "Group-partition offsets written")
+        unreadable = _totals("unreadable_records", "Records of internal topics that can't be read, left out")
+        checkpoints = _totals("checkpoints", "Checkpoints emitted, to be written through Connect")
         now = time.time() * 1000
         for known in self._table:
             name, said = known.name, self._snapshots.connector(known.name).summary
@@ -114,7 +116,10 @@ class ServiceCollector:
             rounds.add_metric([name], said.rounds)
             lookups.add_metric([name], said.lookups)
             writes.add_metric([name], said.writes)
-        yield from (verdicts, reasons, groups, tasks, failed, age, seconds, rounds, lookups, writes)
+            unreadable.add_metric([name], said.unreadable_records)
+            checkpoints.add_metric([name], said.checkpoints)
+        yield from (verdicts, reasons, groups, tasks, failed, age, seconds)
+        yield from (rounds, lookups, writes, unreadable, checkpoints)
 
     def _records(self) -> Iterator[Metric]:
         waiting = _family("records_waiting", "Records that wait for a poll of Connect", "connector")

@@ -100,6 +100,7 @@ class Tally:
     errors: set[str] = field(default_factory=set)
     lookups: int = 0
     writes: int = 0
+    checkpoints: int = 0
 
     def count(self, plan: GroupPlan) -> None:
         self.seen.add(plan.group)
@@ -112,6 +113,7 @@ class Tally:
         self.errors.update(outcome.errors)
         self.lookups += outcome.lookups
         self.writes += outcome.writes
+        self.checkpoints += outcome.checkpoints
 
     def summary(self, before: Summary, seconds: float) -> Summary:
         return Summary(
@@ -125,6 +127,7 @@ class Tally:
             rounds=before.rounds + 1,
             lookups=before.lookups + self.lookups,
             writes=before.writes + self.writes,
+            checkpoints=before.checkpoints + self.checkpoints,
             clusters_seen=frozenset({"source", "target"}),
             errors=sorted(self.errors)[:20],
         )

@@ -29,6 +29,7 @@ class Outcome:
     errors: list[str] = field(default_factory=list)
     lookups: int = 0
     writes: int = 0
+    checkpoints: int = 0
 
 
 class Rounds:
