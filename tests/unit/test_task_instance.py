@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,7 +13,7 @@ from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
 from bridge.translation.model import Committed, GroupState, TopicPartition
 from connectors import failures
-from connectors.base import Assignment, Summary
+from connectors.base import Assignment, EmittedRecord, Summary
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.fake_clusters import JUNK, FakeCluster, FakeClusters, mirrored
@@ -33,6 +33,9 @@ class Published:
         self.changes: list[dict[str, GroupReport | None]] = []
         self.reports: dict[str, GroupReport] = {}
         self.more = asyncio.Event()
+
+    def records(self, records: Sequence[EmittedRecord]) -> None:
+        raise AssertionError("group offsets go past Connect")
 
     def summary(self, summary: Summary) -> None:
         self.summaries.append(summary)
