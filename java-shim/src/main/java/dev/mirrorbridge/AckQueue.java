@@ -1,6 +1,5 @@
 package dev.mirrorbridge;
 
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
@@ -8,6 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.connect.source.SourceRecord;
 
@@ -17,6 +17,8 @@ import org.apache.kafka.connect.source.SourceRecord;
  */
 final class AckQueue {
     static final int LIMIT = 10_000;
+    /** So many, with names as long as Kafka allows, are less than the service takes in one body, a megabyte. */
+    static final int AT_ONCE = 1_000;
 
     private final Map<Map<String, ?>, Ack> acks = new LinkedHashMap<>();
 
@@ -31,8 +33,9 @@ final class AckQueue {
         }
     }
 
-    synchronized List<Ack> all() {
-        return new ArrayList<>(acks.values());
+    /** What was written first, as much as one request tells. */
+    synchronized List<Ack> next() {
+        return acks.values().stream().limit(AT_ONCE).collect(Collectors.toList());
     }
 
     /** Forgets what the service has taken; what was added since stays. */

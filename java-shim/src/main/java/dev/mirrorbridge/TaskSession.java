@@ -97,7 +97,7 @@ final class TaskSession {
             return;
         }
         try {
-            List<AckQueue.Ack> written = acks.all();
+            List<AckQueue.Ack> written = acks.next();
             if (written.isEmpty() || !serving || stopped) {
                 return;
             }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.connect.source.SourceRecord;
@@ -124,18 +125,39 @@ class AckTest {
         for (int i = 0; i < AckQueue.LIMIT + 5; i++) {
             queue.add(record("g" + i, 0), null);
         }
-        assertEquals(AckQueue.LIMIT, queue.all().size());
-        assertEquals(Map.of("group", "g5"), queue.all().get(0).body().get("source_partition"));
+        assertEquals(Map.of("group", "g5"), queue.next().get(0).body().get("source_partition"));
+        int told = 0;
+        for (List<AckQueue.Ack> part = queue.next(); !part.isEmpty(); part = queue.next()) {
+            assertTrue(part.size() <= AckQueue.AT_ONCE);
+            told += part.size();
+            queue.taken(part);
+        }
+        assertEquals(AckQueue.LIMIT, told);
+    }
+
+    /** A body that the service refuses for its size would be refused again each time, and the task would stand still. */
+    @Test
+    void aCallOfTheLongestNamesIsSmallerThanTheServiceTakes() {
+        AckQueue queue = new AckQueue();
+        String group = "g".repeat(255);
+        String topic = "t".repeat(249);
+        for (int i = 0; i < AckQueue.AT_ONCE; i++) {
+            Map<String, Object> partition = Map.of("group", group, "topic", topic, "partition", i);
+            queue.add(new SourceRecord(partition, Map.of("offset", 0L), topic, null, null, null, null, null, 1L), null);
+        }
+        List<Object> bodies = queue.next().stream().map(AckQueue.Ack::body).collect(Collectors.toList());
+        assertEquals(AckQueue.AT_ONCE, bodies.size());
+        assertTrue(Json.write(bodies).length() < 1 << 20);
     }
 
     @Test
     void whatIsAddedDuringACommitStays() {
         AckQueue queue = new AckQueue();
         queue.add(record("g", 0), null);
-        List<AckQueue.Ack> told = queue.all();
+        List<AckQueue.Ack> told = queue.next();
         queue.add(record("g", 1), null);
         queue.taken(told);
-        assertEquals(Map.of("offset", 1L), queue.all().get(0).body().get("source_offset"));
+        assertEquals(Map.of("offset", 1L), queue.next().get(0).body().get("source_offset"));
     }
 
     private static SourceRecord record(String group, long offset) {
