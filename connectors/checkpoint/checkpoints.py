@@ -23,7 +23,6 @@ class Checkpoints:
         self._sent: dict[Key, Checkpoint] = {}
         """On their way through Connect, which writes them sooner or later."""
         self._log = Followed(side, tail, Checkpoint.decode, self._apply, self._restart, timeout_ms)
-        self.emitted = 0
 
     @property
     def bad_records(self) -> int:
@@ -32,6 +31,10 @@ class Checkpoints:
     @property
     def remark(self) -> str | None:
         return self._log.remark
+
+    @property
+    def missing(self) -> bool:
+        return self._log.missing
 
     async def follow(self) -> None:
         """Raises ClusterAway."""
@@ -65,7 +68,6 @@ class Checkpoints:
             last,
         )
         self._sent.update({(group, checkpoint.topic_partition): checkpoint for checkpoint in due})
-        self.emitted += len(due)
         return due
 
     def _apply(self, checkpoint: Checkpoint) -> None:
@@ -75,5 +77,7 @@ class Checkpoints:
         self._there.apply(checkpoint)
 
     def _restart(self) -> None:
-        """A topic that was emptied gets its checkpoints again; what is on its way arrives there."""
+        """A topic that was emptied gets its checkpoints again. Those on their way too: nobody knows whether they have
+        arrived in the old one."""
         self._there = CheckpointStore()
+        self._sent = {}

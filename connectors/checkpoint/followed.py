@@ -38,6 +38,8 @@ class Followed(Generic[R]):
         self.bad_records = 0
         self.remark: str | None = None
         """Why the topic can't be read now."""
+        self.missing = False
+        """There is no such topic."""
 
     async def follow(self) -> None:
         """Reads up to the end of the log as it is now. Raises ClusterAway when the cluster does not answer; a topic
@@ -54,15 +56,20 @@ class Followed(Generic[R]):
                     except SchemaError as problem:
                         self.bad_records += 1
                         last = f"at offset {record.offset}: {problem}"
+                if part.unreadable:
+                    self.bad_records += part.unreadable
+                    last = "in a batch that can't be decoded"
                 if part.at_end:
                     break
         except ClusterAway as away:
             if away.failure.fault not in _OF_THE_TOPIC:
                 raise
-            if away.failure.fault is KafkaFault.UNKNOWN_TOPIC:
+            self.missing = away.failure.fault is KafkaFault.UNKNOWN_TOPIC
+            if self.missing:
                 self._restart()
             self._say(f"{self._tail.topic} on the {self._side.value} cluster can't be read: {away.failure}")
         else:
+            self.missing = False
             self._say(None)
         if self.bad_records > bad:
             count = self.bad_records - bad

@@ -18,8 +18,8 @@ from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
 from connectors.groups.instance import GroupsInstance
 from connectors.groups.round import Outcome
-from connectors.groups.trouble import ask
 from connectors.groups.ways import ByBoth, ByRecords, BySyncs, Way
+from connectors.internal_topics import make
 from connectors.ports import Clusters
 
 
@@ -87,10 +87,13 @@ class CheckpointInstance(GroupsInstance):
     async def _prepare(self) -> None:
         options = self._chosen_options
         if not self._topic_made and not options.dry_run:
-            made = self._target.create_compacted_topic(self._topic, options.checkpoints_replication_factor)
-            failure = await ask(Side.TARGET, made, options.admin_timeout_ms)
+            factor, wait = options.checkpoints_replication_factor, options.admin_timeout_ms
+            failure = await make(self._target, self._topic, factor, wait)
             self._topic_made, self._topic_trouble = failure is None, str(failure) if failure else None
         await self._checkpoints.follow()
+        if self._checkpoints.missing:
+            # Deleted. Whatever Connect gets now would make it anew, by the broker's defaults.
+            self._topic_made = False
         if self._back is not None:
             await self._back.follow()
         if options.evidence is not Evidences.TIMESTAMPS:
@@ -102,8 +105,8 @@ class CheckpointInstance(GroupsInstance):
         translated = await self._rounds.translated(groups, outcome)
         if self._back is not None:
             translated = {group: _of_consumers(self._back, group, rows) for group, rows in translated.items()}
-        if now >= self._emit_at and not options.dry_run:
-            self._emit(translated)
+        if now >= self._emit_at and self._topic_made and not options.dry_run:
+            outcome.checkpoints = self._emit(translated)
         if options.sync_enabled:
             if options.evidence is Evidences.SYNCS:
                 translated = {group: self._as_emitted(group, rows) for group, rows in translated.items()}
@@ -119,9 +122,13 @@ class CheckpointInstance(GroupsInstance):
             if remark is not None
         ]
 
+    def _unreadable(self) -> int:
+        return self._checkpoints.bad_records + self._syncs.bad_records
+
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
-    def _emit(self, translated: Mapping[str, Sequence[Translated]]) -> None:
+    def _emit(self, translated: Mapping[str, Sequence[Translated]]) -> int:
+        """How many were due."""
         now_ms = int(time.time() * 1000)
         records = [
             self._record(checkpoint, now_ms)
@@ -130,6 +137,7 @@ class CheckpointInstance(GroupsInstance):
         ]
         if records:
             self._publisher.records(records)
+        return len(records)
 
     def _record(self, checkpoint: Checkpoint, now_ms: int) -> EmittedRecord:
         topic, partition = checkpoint.topic_partition

@@ -93,6 +93,10 @@ class GroupsInstance:
         """Errors that are not of a group, for health."""
         return ()
 
+    def _unreadable(self) -> int:
+        """Records of internal topics that were left out so far."""
+        return 0
+
     # -- rounds ----------------------------------------------------------------------------------------------------
 
     async def _pause(self, began: float) -> None:
@@ -189,7 +193,8 @@ class GroupsInstance:
         if changed:
             self._publisher.groups(changed)
         tally.errors.update(self._remarks())
-        self._summary = tally.summary(self._summary, time.monotonic() - began)
+        sums = tally.summary(self._summary, time.monotonic() - began)
+        self._summary = replace(sums, unreadable_records=self._unreadable())
         self._publisher.summary(self._summary)
 
     def _task(self, name: str) -> int:

@@ -18,8 +18,9 @@ from bridge.translation.mm2_records import Heartbeat
 from bridge.translation.model import Side
 from connectors.base import Assignment, EmittedRecord, Publisher, Summary
 from connectors.failures import Failures
-from connectors.groups.trouble import ClusterAway, ask
+from connectors.groups.trouble import ClusterAway
 from connectors.heartbeat.options import HeartbeatOptions
+from connectors.internal_topics import make
 from connectors.ports import Clusters
 
 log = logging.getLogger(__name__)
@@ -80,9 +81,11 @@ class HeartbeatInstance:
     async def _topic_made(self) -> bool:
         """Tries until the topic is there, or somebody else has to see to it; False when the task has ended."""
         while not self._topic_there:
-            making = self._target.create_compacted_topic(self._topic, self._options.replication_factor)
+            options = self._options
             try:
-                failure = await ask(Side.TARGET, making, self._options.admin_timeout_ms)
+                failure = await make(
+                    self._target, self._topic, options.replication_factor, options.admin_timeout_ms
+                )
             except ClusterAway as away:
                 failure = away.failure
             if failure is None:
