@@ -13,7 +13,7 @@ from bridge.translation.model import Committed, LogRecord, TopicPartition
 
 log = logging.getLogger(__name__)
 
-LASTING = {
+_LASTING = {
     KafkaFault.UNKNOWN_TOPIC,
     KafkaFault.NOT_AUTHORIZED,
     KafkaFault.CREDENTIALS,
@@ -42,7 +42,7 @@ async def read_offsets(tail: TopicTail, wanted: Callable[[str], object], timeout
                 try:
                     part = await tail.read()
                 except KafkaFailure as error:
-                    if error.fault in LASTING:
+                    if error.fault in _LASTING:
                         raise
                     trouble = error
                     await asyncio.sleep(PAUSE)

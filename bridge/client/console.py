@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from bridge.client.checkpoints import LASTING, PAUSE
+from bridge.client.checkpoints import PAUSE
 from bridge.client.config import read_config
 from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
@@ -37,7 +37,8 @@ async def print_records(
     props: Mapping[str, str], reading: Reading, out: Callable[[str], None], note: Callable[[str], None]
 ) -> None:
     """Until there is nothing more to do; `out` gets whole lines. A record that can't be read is a note with its offset
-    (stock ends there). Raises ConfigRejected, and KafkaFailure when the topic can't be read to begin with."""
+    (stock ends there). Trouble that may pass is a note too, once it
+    has begun. Raises ConfigRejected, and KafkaFailure when the topic can't be read to begin with."""
     config = read_config(props)
     cluster = KafkaCluster(config.settings)
     try:
@@ -50,13 +51,17 @@ async def print_records(
 async def _follow(
     tail: TopicTail, reading: Reading, out: Callable[[str], None], note: Callable[[str], None]
 ) -> None:
-    left, began, heard = reading.most, False, time.monotonic()
+    left, began, heard, said = reading.most, False, time.monotonic(), ""
     while left != 0:
         try:
             part = await tail.read()
+            said = ""
         except KafkaFailure as error:
-            if not began or error.fault in LASTING:
+            if not began or not error.retriable:
                 raise
+            if said != str(error):
+                said = str(error)
+                note(said)
             part = _NOTHING
         began = True
         if part.restarted:

@@ -1,6 +1,6 @@
 """RemoteClusterUtils, and `remote_topics` that it lacks: one question, one answer, outside of event loops.
 
-`props`, answers and errors are those of MirrorClient.
+`props`, `side`, answers and errors are those of MirrorClient.
 """
 
 from __future__ import annotations
@@ -12,57 +12,61 @@ from typing import TypeVar, overload
 
 from bridge.client.checkpoints import Offsets
 from bridge.client.mirror_client import MirrorClient
-from bridge.translation.model import Committed, TopicPartition
+from bridge.translation.model import Committed, Side, TopicPartition
 
 T = TypeVar("T")
 
 
-def replication_hops(props: Mapping[str, str], alias: str) -> int:
-    return _once(props, lambda client: client.replication_hops(alias))
+def replication_hops(props: Mapping[str, str], alias: str, side: Side | None = None) -> int:
+    return _once(props, side, lambda client: client.replication_hops(alias))
 
 
-def heartbeat_topics(props: Mapping[str, str]) -> set[str]:
-    return _once(props, lambda client: client.heartbeat_topics())
+def heartbeat_topics(props: Mapping[str, str], side: Side | None = None) -> set[str]:
+    return _once(props, side, lambda client: client.heartbeat_topics())
 
 
-def checkpoint_topics(props: Mapping[str, str]) -> set[str]:
-    return _once(props, lambda client: client.checkpoint_topics())
+def checkpoint_topics(props: Mapping[str, str], side: Side | None = None) -> set[str]:
+    return _once(props, side, lambda client: client.checkpoint_topics())
 
 
-def upstream_clusters(props: Mapping[str, str]) -> set[str]:
-    return _once(props, lambda client: client.upstream_clusters())
+def upstream_clusters(props: Mapping[str, str], side: Side | None = None) -> set[str]:
+    return _once(props, side, lambda client: client.upstream_clusters())
 
 
-def remote_topics(props: Mapping[str, str], source: str | None = None) -> set[str]:
-    return _once(props, lambda client: client.remote_topics(source))
+def remote_topics(props: Mapping[str, str], source: str | None = None, side: Side | None = None) -> set[str]:
+    return _once(props, side, lambda client: client.remote_topics(source))
 
 
 @overload
 def translate_offsets(
-    props: Mapping[str, str], alias: str, group: str, timeout_s: float
+    props: Mapping[str, str], alias: str, group: str, timeout_s: float, side: Side | None = None
 ) -> dict[TopicPartition, Committed]: ...
 
 
 @overload
 def translate_offsets(
-    props: Mapping[str, str], alias: str, group: re.Pattern[str], timeout_s: float
+    props: Mapping[str, str], alias: str, group: re.Pattern[str], timeout_s: float, side: Side | None = None
 ) -> Offsets: ...
 
 
 def translate_offsets(
-    props: Mapping[str, str], alias: str, group: str | re.Pattern[str], timeout_s: float
+    props: Mapping[str, str],
+    alias: str,
+    group: str | re.Pattern[str],
+    timeout_s: float,
+    side: Side | None = None,
 ) -> dict[TopicPartition, Committed] | Offsets:
     """MirrorClient.remote_consumer_offsets, with the arguments in the order that stock has here."""
     if isinstance(group, re.Pattern):
         pattern = group
-        return _once(props, lambda client: client.remote_consumer_offsets(pattern, alias, timeout_s))
+        return _once(props, side, lambda client: client.remote_consumer_offsets(pattern, alias, timeout_s))
     name = group
-    return _once(props, lambda client: client.remote_consumer_offsets(name, alias, timeout_s))
+    return _once(props, side, lambda client: client.remote_consumer_offsets(name, alias, timeout_s))
 
 
-def _once(props: Mapping[str, str], ask: Callable[[MirrorClient], Awaitable[T]]) -> T:
+def _once(props: Mapping[str, str], side: Side | None, ask: Callable[[MirrorClient], Awaitable[T]]) -> T:
     async def go() -> T:
-        async with MirrorClient(props) as client:
+        async with MirrorClient(props, side) as client:
             return await ask(client)
 
     return asyncio.run(go())

@@ -35,13 +35,16 @@ class MemoryLink:
         self.diverged = False
         self.sent: list[str] = []
         self.parts: Mapping[TopicPartition, requests.FetchPart] = {}
+        self.wanted = 0
         self._newest_fetch = newest_fetch
         fetch = requests.fetch
         monkeypatch.setattr(requests, "fetch", lambda parts, **how: self._asked(parts, fetch(parts, **how)))
         monkeypatch.setattr(requests, "read_fetched", lambda *_: self._fetched())
+        list_offsets = requests.list_offsets
         monkeypatch.setattr(
-            requests, "read_listed_offsets", lambda _: {PLACE: requests.ListedOffset(0, self.start, 0)}
+            requests, "list_offsets", lambda wanted, **how: self._listing(wanted, list_offsets(wanted, **how))
         )
+        monkeypatch.setattr(requests, "read_listed_offsets", lambda _: self._listed())
 
     def append(self, *batches: bytes) -> None:
         self.batches += batches
@@ -50,6 +53,14 @@ class MemoryLink:
     def _asked(self, parts: Mapping[TopicPartition, requests.FetchPart], call: Call) -> Call:
         self.parts = parts
         return call
+
+    def _listing(self, wanted: Mapping[TopicPartition, int], call: Call) -> Call:
+        self.wanted = wanted[PLACE]
+        return call
+
+    def _listed(self) -> dict[TopicPartition, requests.ListedOffset]:
+        at = {requests.EARLIEST: self.start, requests.LATEST: self.end}[self.wanted]
+        return {PLACE: requests.ListedOffset(0, at, 0)}
 
     def _fetched(self) -> dict[TopicPartition, Fetched]:
         part = self.parts[PLACE]
@@ -316,3 +327,16 @@ def test_old_formats(link: MemoryLink) -> None:
     link.append(data)
     (record,) = read(tail(link)).records
     assert record == (0, 7, b"k", b"v")
+
+
+def test_from_the_end_on(link: MemoryLink) -> None:
+    """And what is restarted is read from its beginning all the same."""
+    link.append(batch(0, 3))
+    log = TopicTail(link, PLACE.topic, from_end=True)  # type: ignore[arg-type]
+    assert read(log) == TailPart([], restarted=False, at_end=True)
+    link.append(batch(3, 2))
+    assert offsets(read(log)) == [3, 4]
+    link.topic_id, link.batches = "b", []
+    link.append(batch(0, 2))
+    part = read(log)
+    assert (offsets(part), part.restarted) == ([0, 1], True)
