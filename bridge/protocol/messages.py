@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from bridge.protocol.base import Message
+from bridge.protocol.mirror import Names, RemoteGroup, RemoteOffset, RemoteOffsets, ReplicationHops
 from bridge.protocol.operators import (
     CheckpointLatency,
     Connectors,
@@ -46,6 +47,7 @@ __all__ = [
     "Health",
     "Live",
     "Message",
+    "Names",
     "PartitionReport",
     "PluginInfo",
     "Plugins",
@@ -53,6 +55,10 @@ __all__ = [
     "PollResponse",
     "Ready",
     "Record",
+    "RemoteGroup",
+    "RemoteOffset",
+    "RemoteOffsets",
+    "ReplicationHops",
     "Session",
     "StartConnector",
     "StartTask",
@@ -198,8 +204,8 @@ class Accepted(Message):
 
 
 class PollRequest(Message):
-    """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most. `batch`: that of the last answer
-    which this session has read, absent before the first; an answer that got lost is handed out again whole."""
+    """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most. `batch`: that of the last
+    answer which this session has read, absent before the first; one that got lost is handed out again whole."""
 
     session: Session
     wait_ms: int = Field(default=1000, ge=0, le=1000)

@@ -15,7 +15,7 @@ from bridge.service.failures import on_bridge_error, on_http_error, on_request_e
 from bridge.service.gate import Gate
 from bridge.service.metrics import Metrics, ServiceCollector
 from bridge.service.openapi import document
-from bridge.service.routes import connectors, groups, health, metrics, plugins, tasks
+from bridge.service.routes import connectors, groups, health, metrics, mirror, plugins, tasks
 from bridge.service.service import Service
 
 
@@ -57,7 +57,7 @@ def create_app(
     )
     app.state.service = service
     app.state.metrics = counted
-    for module in (tasks, health, connectors, groups, plugins, metrics):
+    for module in (tasks, health, connectors, groups, plugins, mirror, metrics):
         app.include_router(module.router)
     app.add_exception_handler(BridgeError, on_bridge_error)
     app.add_exception_handler(RequestValidationError, on_request_error)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from bridge.translation.model import Committed, Side, TopicPartition
 from connectors.base import Kind
 from connectors.ports import ClientCheck, Clusters
+
+Props = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,25 @@ class CheckContext:
 
     kinds: Mapping[str, Kind]
     clients: ClientCheck
+
+
+class MirrorQuestions(Protocol):
+    """What MirrorClient knows of a cluster of a connector (`props`, `side`). Blocking, so for the bounded pool; raises
+    KafkaFailure and ConfigRejected."""
+
+    def replication_hops(self, props: Props, alias: str, side: Side) -> int: ...
+
+    def heartbeat_topics(self, props: Props, side: Side) -> set[str]: ...
+
+    def checkpoint_topics(self, props: Props, side: Side) -> set[str]: ...
+
+    def upstream_clusters(self, props: Props, side: Side) -> set[str]: ...
+
+    def remote_topics(self, props: Props, source: str | None, side: Side) -> set[str]: ...
+
+    def translate_offsets(
+        self, props: Props, alias: str, group: re.Pattern[str], timeout_s: float, side: Side
+    ) -> Mapping[str, Mapping[TopicPartition, Committed]]: ...
 
 
 Factory = Callable[[], RoundsContext]

@@ -28,7 +28,7 @@ from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
 from bridge.service.snapshots import Snapshots
 from bridge.service.tasks import TaskTable
-from bridge.service.wiring import ROUNDS_FACTORY, check_context
+from bridge.service.wiring import ROUNDS_FACTORY, check_context, mirror_questions
 from bridge.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
         pool=pool,
         holds=holds,
         deliveries=deliveries,
+        questions=mirror_questions,
         grace=settings.shutdown_grace_seconds * (1 - HTTP_SHARE) - 0.5,
     )
 

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from bridge.protocol.messages import (
     StartTask,
 )
 from bridge.service.checking import Checker
+from bridge.service.context import MirrorQuestions
 from bridge.service.delivery import Deliveries
 from bridge.service.desired import Config, Desired
 from bridge.service.engine import Engine
@@ -53,6 +54,7 @@ class Service:
     pool: BoundedPool
     holds: Holds
     deliveries: Deliveries
+    questions: Callable[[], MirrorQuestions]
     grace: float = 10.0
     began: float = field(default_factory=time.monotonic)
     _told: tuple[Desired, ...] = ()

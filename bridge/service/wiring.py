@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.service.context import CheckContext, RoundsContext
+from bridge.service.context import CheckContext, MirrorQuestions, RoundsContext
 
 ROUNDS_FACTORY = "bridge.service.wiring:rounds_context"
 
@@ -22,3 +22,10 @@ def check_context() -> CheckContext:
     from connectors.registry import KINDS
 
     return CheckContext(KINDS, StaticClientCheck())
+
+
+def mirror_questions() -> MirrorQuestions:
+    """Called in the HTTP process, in a thread of the pool, when somebody asks."""
+    from bridge.client import once
+
+    return once

@@ -37,6 +37,17 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("delete", "/v1/connectors/{name}/tasks/{n}"),
         ("post", "/v1/connectors/{name}/tasks/{n}/poll"),
         ("post", "/v1/connectors/{name}/tasks/{n}/ack"),
+        *(
+            ("get", f"/v1/connectors/{{name}}/clusters/{{side}}/{question}")
+            for question in (
+                "replication-hops",
+                "heartbeat-topics",
+                "checkpoint-topics",
+                "upstream-clusters",
+                "remote-topics",
+                "consumer-offsets",
+            )
+        ),
         ("get", "/v1/groups"),
         ("get", "/v1/groups/{group}"),
         ("get", "/v1/groups/{group}/explain"),

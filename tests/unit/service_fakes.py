@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bridge.errors import ConfigError, ConfigRejected
+from bridge.errors import ConfigError, ConfigRejected, KafkaFailure, KafkaFault
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.checking import Checker
-from bridge.service.context import CheckContext, RoundsContext
+from bridge.service.context import CheckContext, Props, RoundsContext
 from bridge.service.delivery import Deliveries
 from bridge.service.desired import Desired
 from bridge.service.engine import EngineState
@@ -20,6 +21,7 @@ from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
 from bridge.service.snapshots import Snapshots
 from bridge.service.tasks import TaskTable
+from bridge.translation.model import Committed, Side, TopicPartition
 from connectors.base import Assignment, EmittedRecord, Instance, Publisher, Summary
 from connectors.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
 from connectors.ports import Clusters
@@ -228,6 +230,41 @@ class Clock:
         return self.ms
 
 
+class FakeQuestions:
+    """A cluster that `A` is mirrored to, with one group `g`; unreachable for a connector that says so."""
+
+    def replication_hops(self, props: Props, alias: str, side: Side) -> int:
+        _reach(props)
+        return 1 if alias == "A" else -1
+
+    def heartbeat_topics(self, props: Props, side: Side) -> set[str]:
+        _reach(props)
+        return {"heartbeats", "A.heartbeats"} if side is Side.TARGET else {"heartbeats"}
+
+    def checkpoint_topics(self, props: Props, side: Side) -> set[str]:
+        return {"A.checkpoints.internal"}
+
+    def upstream_clusters(self, props: Props, side: Side) -> set[str]:
+        return {"A"}
+
+    def remote_topics(self, props: Props, source: str | None, side: Side) -> set[str]:
+        return {"A.orders"} if source in (None, "A") else set()
+
+    def translate_offsets(
+        self, props: Props, alias: str, group: re.Pattern[str], timeout_s: float, side: Side
+    ) -> dict[str, dict[TopicPartition, Committed]]:
+        found = {
+            TopicPartition("A.orders", 1): Committed(7),
+            TopicPartition("A.orders", 0): Committed(5, "m"),
+        }
+        return {each: found for each in ("g", "h.1") if group.fullmatch(each)}
+
+
+def _reach(props: Props) -> None:
+    if props.get("source.cluster.bootstrap.servers") == "nowhere:1":
+        raise KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
+
+
 def fake_service(
     clock: Callable[[], float] | None = None, kind: FakeKind | None = None, size: int = 1, queue: int = 8
 ) -> Service:
@@ -242,4 +279,5 @@ def fake_service(
         pool=pool,
         holds=holds,
         deliveries=Deliveries(table, holds, snapshots, lambda: int(wall())),
+        questions=FakeQuestions,
     )

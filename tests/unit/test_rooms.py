@@ -60,7 +60,9 @@ ROOMS = {
     ),
     # The one module where the service meets its adapters.
     "bridge.service.wiring": Room(
-        ours=names("bridge.service bridge.kafka bridge.protocol bridge.errors bridge.settings connectors")
+        ours=names(
+            "bridge.service bridge.kafka bridge.client bridge.protocol bridge.errors bridge.settings connectors"
+        )
     ),
     "bridge.client": Room(
         ours=names("bridge.kafka bridge.translation bridge.errors connectors"),
@@ -73,7 +75,9 @@ ROOMS = {
 }
 LATE = {
     "bridge.cli": names("pyspark bridge.pipeline bridge.local bridge.service bridge.demo"),
-    "bridge.commands": names("pyspark bridge.pipeline bridge.local bridge.service bridge.kafka bridge.client"),
+    "bridge.commands": names(
+        "pyspark bridge.pipeline bridge.local bridge.service bridge.kafka bridge.client"
+    ),
     "bridge.local": names("pyspark"),
 }
 """What these may import only inside a function: a subcommand must not pay for another."""
