@@ -37,8 +37,8 @@ async def print_records(
     props: Mapping[str, str], reading: Reading, out: Callable[[str], None], note: Callable[[str], None]
 ) -> None:
     """Until there is nothing more to do; `out` gets whole lines. A record that can't be read is a note with its offset
-    (stock ends there). Trouble that may pass is a note too, once it
-    has begun. Raises ConfigRejected, and KafkaFailure when the topic can't be read to begin with."""
+    (stock ends there), and so is, once reading has begun, trouble that may pass. Raises ConfigRejected, and
+    KafkaFailure when the topic can't be read to begin with."""
     config = read_config(props)
     cluster = KafkaCluster(config.settings)
     try:
