@@ -10,10 +10,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import Committed, GroupState, Reason, Side, Verdict
+from bridge.translation.model import Committed, GroupState, Side, Verdict
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated, plan_group
 from connectors.base import EmittedRecord, Publisher
 from connectors.checkpoint.checkpoints import Checkpoints
+from connectors.checkpoint.opposite import Opposite
 from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
 from connectors.groups.instance import GroupsInstance
@@ -50,8 +51,7 @@ class CheckpointInstance(GroupsInstance):
         self._syncs = FollowedSyncs(side, tail, wait, mended=mended)
         self._emit_at = self._sync_at = time.monotonic()
         own = options.policy.checkpoints_topic(options.target_alias)
-        self._back = Checkpoints(Side.SOURCE, sides[0].tail(own), wait) if options.reverse else None
-        """What the flow from the target to the source has written, for failback."""
+        self._opposite = Opposite(sides[0].tail(own), wait) if options.reverse else None
         super().__init__(
             name,
             options,
@@ -94,8 +94,8 @@ class CheckpointInstance(GroupsInstance):
         if self._checkpoints.missing:
             # Deleted. Whatever Connect gets now would make it anew, by the broker's defaults.
             self._topic_made = False
-        if self._back is not None:
-            await self._back.follow()
+        if self._opposite is not None:
+            await self._opposite.follow()
         if options.evidence is not Evidences.TIMESTAMPS:
             await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
 
@@ -103,8 +103,8 @@ class CheckpointInstance(GroupsInstance):
         options, now = self._chosen_options, time.monotonic()
         outcome = Outcome()
         translated = await self._rounds.translated(groups, outcome)
-        if self._back is not None:
-            translated = {group: _of_consumers(self._back, group, rows) for group, rows in translated.items()}
+        if self._opposite is not None:
+            translated = {group: self._opposite.guarded(group, rows) for group, rows in translated.items()}
         if now >= self._emit_at and self._topic_made and not options.dry_run:
             outcome.checkpoints = self._emit(translated)
         if options.sync_enabled:
@@ -116,14 +116,13 @@ class CheckpointInstance(GroupsInstance):
         return outcome
 
     def _remarks(self) -> Sequence[str]:
-        return [
-            remark
-            for remark in (self._topic_trouble, self._checkpoints.remark, self._syncs.remark)
-            if remark is not None
-        ]
+        opposite = self._opposite.trouble if self._opposite else None
+        remarks = (self._topic_trouble, self._checkpoints.remark, self._syncs.remark, opposite)
+        return [remark for remark in remarks if remark is not None]
 
     def _unreadable(self) -> int:
-        return self._checkpoints.bad_records + self._syncs.bad_records
+        opposite = self._opposite.bad_records if self._opposite else 0
+        return self._checkpoints.bad_records + self._syncs.bad_records + opposite
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -184,15 +183,3 @@ def _moved(verdict: Verdict, offset: int) -> Verdict:
 def _next(due: float, interval: float, began: float) -> float:
     """When something that was due then is due again after a round that began at `began`."""
     return due if due > began else began + interval
-
-
-def _of_consumers(back: Checkpoints, group: str, rows: Sequence[Translated]) -> list[Translated]:
-    """The loop guard of failback: an offset that the flow from the target has put where it is says nothing new. Sent
-    back it would undo what an operator has reset there."""
-
-    def moved_by_mirror(row: Translated) -> bool:
-        put = back.written(group, row.source)
-        return put is not None and put.downstream_offset == row.committed.offset
-
-    waiting = Verdict.pending(Reason.MOVED_BY_MIRROR)
-    return [row._replace(verdict=waiting) if moved_by_mirror(row) else row for row in rows]

@@ -397,6 +397,45 @@ def test_an_offset_that_the_other_flow_has_put_there_says_nothing_new() -> None:
     stand.play(script)
 
 
+@pytest.mark.parametrize(
+    ("history", "stands", "expected"),
+    [
+        pytest.param([(12, 19)], 19, None, id="where the mirror has put it"),
+        pytest.param([(12, 19), (0, 7)], 19, None, id="after a reset on the target"),
+        pytest.param([(5, 12), (12, 19), (0, 7)], 12, None, id="put there by an earlier one"),
+        pytest.param([(12, 19), (0, 7)], 20, 13, id="its consumers have moved on"),
+        pytest.param([(12, 119), (12, 17)], 18, 11, id="the topic was cut back"),
+    ],
+)
+def test_only_what_consumers_have_moved_goes_back(
+    history: list[tuple[int, int]], stands: int, expected: int | None
+) -> None:
+    source, target = failed_over()
+    source.group("g", {("B.orders", 0): stands})
+    for upstream, downstream in history:
+        checkpoint = Checkpoint("g", TopicPartition("B.orders", 0), upstream, downstream, "")
+        put(source, "B.checkpoints.internal", checkpoint.key(), checkpoint.value())
+    stand = CheckpointStand(
+        source, target, reverse_checkpointing_enabled="true", sync_group_offsets_enabled="true"
+    )
+    published = stand.play_rounds()
+    if expected is None:
+        assert (published.emitted, target.altered) == ([], [])
+        assert published.reports["g"].reason == "moved_by_mirror"
+    else:
+        assert target.offsets["g"] == {TopicPartition("orders", 0): Committed(expected, "", 5)}
+
+
+def test_opposite_checkpoints_that_can_not_be_read_are_told() -> None:
+    source, target = failed_over()
+    put(source, "B.checkpoints.internal", b"garbage", None)
+    stand = CheckpointStand(source, target, reverse_checkpointing_enabled="true")
+    assert stand.play_rounds().summaries[-1].unreadable_records == 1
+    source.topic_trouble["B.checkpoints.internal"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no READ")
+    told = CheckpointStand(source, target, reverse_checkpointing_enabled="true").play_rounds()
+    assert any("B.checkpoints.internal" in error for error in told.summaries[-1].errors)
+
+
 # -- trouble ---------------------------------------------------------------------------------------------------------
 
 
