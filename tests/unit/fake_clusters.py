@@ -78,7 +78,8 @@ class FakeTail:
         return TailPart(records, restarted, at_end=True)
 
     def _begin_anew(self, topic_id: str) -> None:
-        self._restarted = self._restarted or self._next > self._began
+        replaced = bool(self._id and topic_id) and topic_id != self._id
+        self._restarted = self._restarted or replaced or self._next > self._began
         self._id, self._began, self._next = topic_id, 0, 0
 
 

@@ -226,6 +226,16 @@ def test_a_topic_made_again_while_it_was_away_is_a_restart_even_if_reads_fail_in
     assert (offsets(part), part.restarted) == ([0, 1, 2], True)
 
 
+def test_a_topic_made_again_is_a_restart_even_if_nothing_was_read_of_it(link: MemoryLink) -> None:
+    log = tail(link)
+    assert not read(log).restarted
+    link.topic_id = "b"
+    link.append(batch(0, 3))
+    part = read(log)
+    assert (offsets(part), part.restarted) == ([0, 1, 2], True)
+    assert not read(log).restarted
+
+
 def test_a_topic_that_came_late_was_not_restarted(link: MemoryLink) -> None:
     link.topic_id = ""
     log = tail(link)
