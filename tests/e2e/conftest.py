@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from bridge.local import ConnectWorker, LocalStack
-from tests.e2e.ground import Ground
+from tests.e2e.control import aliased
+from tests.e2e.ground import SHIFT, Ground
+from tests.support import create_topic, mirroring, unique, wait_mirrored
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +17,23 @@ def ground(stack: LocalStack, worker: ConnectWorker) -> Ground:
     """The service writes debug lines, because some rules promise them, and so that no secret hides in one."""
     service = stack.service("e2e", environment={"MIRROR_BRIDGE_LOG_LEVEL": "debug"})
     return Ground(stack.source, stack.target, worker, service)
+
+
+@pytest.fixture(scope="session")
+def mine(ground: Ground) -> Ground:
+    """A flow with internal topics of its own, for tests that need a stock mirror beside them."""
+    return aliased(ground)
+
+
+@pytest.fixture(scope="session")
+def mirrored(mine: Ground) -> Iterator[str]:
+    """A topic that stock MirrorSourceConnector copies in `mine`, 1,000 records behind foreign ones, and heartbeats with
+    it; running until the end."""
+    topic = create_topic(mine.source.bootstrap, unique("mirrored"))
+    create_topic(mine.target.bootstrap, mine.remote(topic))
+    mine.foreign(topic, SHIFT)
+    mine.fill(topic, 1000, copy=False)
+    settings = {"heartbeats_replication_enabled": "true"}
+    with mirroring(mine.worker, mine.source, mine.target, [topic], **settings):
+        wait_mirrored(mine.source, mine.target, [topic], mine.worker)
+        yield topic

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
-from bridge.local import Cluster
+from bridge.local import Cluster, GivenCluster
 from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync
 from bridge.translation.model import TopicPartition
 from tests.e2e.ground import LEASE_MS, WAIT, Ground
 from tests.support import Record, admin, connector, eventually, read, stock_config, unique
+
+
+def aliased(ground: Ground, *, source: Cluster | None = None, target: Cluster | None = None) -> Ground:
+    """The same clusters, or others, under aliases that nobody else has, so with internal topics of its own."""
+    return replace(
+        ground,
+        source=GivenCluster(unique("a"), (source or ground.source).bootstrap),
+        target=GivenCluster(unique("b"), (target or ground.target).bootstrap),
+    )
 
 
 def our_control(kind: str, ground: Ground, **settings: object) -> dict[str, str]:
@@ -21,6 +31,16 @@ def our_control(kind: str, ground: Ground, **settings: object) -> dict[str, str]
         "bridge.url": ground.process.url,
         "bridge.task.lease.ms": str(LEASE_MS),
     }
+
+
+def checkpoints_topic(ground: Ground) -> str:
+    """On the target."""
+    return f"{ground.source.name}.checkpoints.internal"
+
+
+def syncs_topic(ground: Ground) -> str:
+    """On the source."""
+    return f"mm2-offset-syncs.{ground.target.name}.internal"
 
 
 def _read(cluster: Cluster, topic: str) -> list[Record]:
@@ -52,6 +72,16 @@ def latest(cluster: Cluster, alias: str, group: str) -> dict[TopicPartition, Che
 
 def heartbeats(cluster: Cluster) -> list[Heartbeat]:
     return [Heartbeat.decode(r.key, r.value) for r in _read(cluster, "heartbeats")]
+
+
+def beats(ground: Ground) -> list[int]:
+    """Timestamps of this flow's heartbeats, in the log's order."""
+    aliases = (ground.source.name, ground.target.name)
+    return [
+        beat.timestamp
+        for beat in heartbeats(ground.target)
+        if (beat.source_alias, beat.target_alias) == aliases
+    ]
 
 
 def offset_syncs(cluster: Cluster, alias: str) -> list[OffsetSync]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import random
 import re
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,33 +21,13 @@ from bridge.translation.java_regex import compile_java
 from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync, SchemaError
 from bridge.translation.model import Committed, TopicPartition
 from tests.support import Record, admin, create_topic, delete_topic, produce
-from tests.support.java import compiled
-
-Java = Callable[[Sequence[Sequence[str | bytes | None]]], list[list[str]]]
+from tests.support.java import Ask, Field, asking, compiled
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Java:
+def java(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     source = Path(__file__).with_name("JavaMirrorClient.java")
-    command = compiled(source, tmp_path_factory.mktemp("java"), "JavaMirrorClient")
-
-    def ask(questions: Sequence[Sequence[str | bytes | None]]) -> list[list[str]]:
-        lines = "".join("\t".join(map(encoded, question)) + "\n" for question in questions)
-        ran = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
-        answers = [
-            [base64.b64decode(field[1:]).decode() for field in line.split("\t") if field]
-            for line in ran.stdout.splitlines()
-        ]
-        assert len(answers) == len(questions), ran.stderr[-2000:]
-        return answers
-
-    return ask
-
-
-def encoded(field: str | bytes | None) -> str:
-    if field is None:
-        return "-"
-    return "+" + base64.b64encode(field.encode() if isinstance(field, str) else field).decode()
+    return asking(compiled(source, tmp_path_factory.mktemp("java"), "JavaMirrorClient"))
 
 
 # -- topics and hops -------------------------------------------------------------------------------------------------
@@ -100,7 +78,7 @@ def text(props: Mapping[str, str]) -> str:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: " ".join(policy.values()) or "default")
-def test_topics_and_hops(broker: Broker, java: Java, policy: Mapping[str, str]) -> None:
+def test_topics_and_hops(broker: Broker, java: Ask, policy: Mapping[str, str]) -> None:
     props = given(broker, policy)
     aliases = ["A", "B", "C", "D", "us-west", "nobody", ""]
 
@@ -175,7 +153,7 @@ def checkpoints(broker: Broker) -> str:
     return "E"
 
 
-def test_offsets_of_groups(broker: Broker, java: Java, checkpoints: str) -> None:
+def test_offsets_of_groups(broker: Broker, java: Ask, checkpoints: str) -> None:
     props = given(broker, {})
     groups = ["g", "größe", "console-consumer-7", "", "nobody", "g."]
     answers = java([["client", text(props), "group", group, checkpoints] for group in groups])
@@ -185,7 +163,7 @@ def test_offsets_of_groups(broker: Broker, java: Java, checkpoints: str) -> None
         assert bool(found) is (group not in ("nobody", "g."))
 
 
-def test_offsets_of_patterns(broker: Broker, java: Java, checkpoints: str) -> None:
+def test_offsets_of_patterns(broker: Broker, java: Ask, checkpoints: str) -> None:
     props = given(broker, {})
     patterns = [".*", "g", "g.1", "g-?1?", "(?i)GRÖSSE|größe", "console-.*", "x"]
     answers = java([["client", text(props), "pattern", pattern, checkpoints] for pattern in patterns])
@@ -194,7 +172,7 @@ def test_offsets_of_patterns(broker: Broker, java: Java, checkpoints: str) -> No
         assert as_lines(found) == set(theirs), pattern
 
 
-def test_a_tombstone_ends_stock_and_not_us(broker: Broker, java: Java) -> None:
+def test_a_tombstone_ends_stock_and_not_us(broker: Broker, java: Ask) -> None:
     place = TopicPartition("A.orders", 0)
     one, other = Checkpoint("g", place, 1, 2, ""), Checkpoint("h", place, 3, 4, "")
     topic = create_topic(broker.bootstrap, "T.checkpoints.internal")
@@ -236,7 +214,7 @@ def test_a_large_topic_within_the_time(broker: Broker, caplog: pytest.LogCapture
         {"bootstrap.servers": "a:1", "replication.policy.internal.topic.separator.enabled": "yes"},
     ],
 )
-def test_errors_of_a_configuration(java: Java, props: dict[str, str]) -> None:
+def test_errors_of_a_configuration(java: Ask, props: dict[str, str]) -> None:
     (theirs,) = java([["client", text(props), "hops", "A"]])
     assert theirs[:2] == ["error", "ConfigException"]
     with pytest.raises(ConfigRejected) as caught:
@@ -244,7 +222,7 @@ def test_errors_of_a_configuration(java: Java, props: dict[str, str]) -> None:
     assert [error.message for error in caught.value.errors] == [theirs[2]]
 
 
-def test_servers_that_are_given_twice(java: Java) -> None:
+def test_servers_that_are_given_twice(java: Ask) -> None:
     """Stock gets as far as its admin client, and names no key."""
     props = {"bootstrap.servers": "a:1,a:1"}
     (theirs,) = java([["client", text(props), "hops", "A"]])
@@ -256,7 +234,7 @@ def test_servers_that_are_given_twice(java: Java) -> None:
 # -- formatters and files --------------------------------------------------------------------------------------------
 
 
-def test_formatters(java: Java) -> None:
+def test_formatters(java: Ask) -> None:
     rng = random.Random(11)
     names = ["group-1", "topic-2", "", "größe", "a\nb", "\0", "🦜"]
     kinds = {"heartbeat": Heartbeat.decode, "checkpoint": Checkpoint.decode, "sync": OffsetSync.decode}
@@ -282,7 +260,7 @@ def test_formatters(java: Java) -> None:
             assert [f"{kinds[kind](key, value)}\n"] == answer
 
 
-def test_properties_files(java: Java, tmp_path: Path) -> None:
+def test_properties_files(java: Ask, tmp_path: Path) -> None:
     """As java.util.Properties reads them: thousands of files of the characters that mean something there."""
     rng = random.Random(7)
     pieces = [
@@ -317,7 +295,7 @@ def test_properties_files(java: Java, tmp_path: Path) -> None:
     ]
     files += ["".join(rng.choices(pieces, k=rng.randrange(1, 14))) for _ in range(3000)]
     path = tmp_path / "client.properties"
-    questions: list[list[str | bytes | None]] = [["properties", file.encode("latin-1")] for file in files]
+    questions: list[list[Field]] = [["properties", file.encode("latin-1")] for file in files]
     for file, answer in zip(files, java(questions), strict=True):
         path.write_bytes(file.encode("latin-1"))
         if answer[:2] == ["error", "IllegalArgumentException"]:

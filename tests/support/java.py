@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bridge.local.jars import kafka_jars
+
+Field = str | bytes | None
+Ask = Callable[[Sequence[Sequence[Field]]], list[list[str]]]
+
+
+def kafka_class(main: str, *before: Path) -> list[str]:
+    """The command that runs a class of Kafka's own jars, or of the directories `before` them; its log is off."""
+    classpath = ":".join([*map(str, before), f"{kafka_jars('4.3.1').directory}/*"])
+    return ["java", "-Dlog4j2.level=OFF", "-cp", classpath, main]
 
 
 def compiled(source: Path, classes: Path, main: str) -> list[str]:
@@ -13,4 +24,27 @@ def compiled(source: Path, classes: Path, main: str) -> list[str]:
     jars = f"{kafka_jars('4.3.1').directory}/*"
     strict = ("-Xlint:all", "-Werror")
     subprocess.run(["javac", *strict, "-cp", jars, "-d", str(classes), str(source)], check=True)
-    return ["java", "-Dlog4j2.level=OFF", "-cp", f"{classes}:{jars}", main]
+    return kafka_class(main, classes)
+
+
+def asking(command: Sequence[str]) -> Ask:
+    """Questions to a program that answers lines of tab-separated fields, one each; a field is "-" for null or "+" and
+    base64."""
+
+    def ask(questions: Sequence[Sequence[Field]]) -> list[list[str]]:
+        lines = "".join("\t".join(map(_encoded, question)) + "\n" for question in questions)
+        ran = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+        answers = [
+            [base64.b64decode(field[1:]).decode() for field in line.split("\t") if field]
+            for line in ran.stdout.splitlines()
+        ]
+        assert len(answers) == len(questions), ran.stderr[-2000:]
+        return answers
+
+    return ask
+
+
+def _encoded(field: Field) -> str:
+    if field is None:
+        return "-"
+    return "+" + base64.b64encode(field.encode() if isinstance(field, str) else field).decode()

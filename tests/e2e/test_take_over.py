@@ -1,0 +1,249 @@
+"""Take-over: ours goes on where stock stopped, under the same name and by the same JSON, and stock where ours did."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bridge.local import ConnectFailed
+from bridge.translation.mm2_records import Checkpoint
+from bridge.translation.model import TopicPartition
+from tests.e2e.control import aliased, beats, checkpoints, latest, our_control, wait_checkpoint
+from tests.e2e.ground import SHIFT, WAIT, Ground, stays
+from tests.support import commit, connector, eventually, read, stock_config, unique
+
+INTERVALS = 3.0
+"""Seconds; the intervals here have one."""
+
+
+# -- take-over ------------------------------------------------------------------------------------------------------
+
+
+def offset_records(mine: Ground, name: str) -> list[tuple[bytes, bytes | None]]:
+    """What stands in Connect's own offsets topic for a connector: keys and values as they are, in the log's order."""
+    found: list[tuple[bytes, bytes | None]] = []
+    for partition in range(2):
+        for record in read(mine.target.bootstrap, f"{mine.worker.group_id}-offsets", partition):
+            assert record.key is not None
+            if json.loads(record.key)[0] == name:
+                found.append((record.key, record.value))
+    return found
+
+
+def in_order(offsets: list[Any]) -> list[str]:
+    return sorted(json.dumps(each, sort_keys=True) for each in offsets)
+
+
+class Pair:
+    """A checkpoint and a heartbeat connector of one aliased, by their names; ours or stock's in turn."""
+
+    def __init__(self, mine: Ground, groups: str) -> None:
+        self._mine, self._rest = mine, mine.worker.rest
+        self.names = {kind: unique(f"taken-{kind.lower()}") for kind in ("Checkpoint", "Heartbeat")}
+        settings = {"groups": groups, "emit_heartbeats_interval_seconds": 1}
+        self._stocks = {kind: stock_config(kind, mine.source, mine.target, **settings) for kind in self.names}
+        self._ours = {kind: our_control(kind, mine, **settings) for kind in self.names}
+
+    def stock(self) -> None:
+        """With what ours has added left in the JSON, once ours has been there: the class alone is changed."""
+        before = {kind: self._rest.config(name) for kind, name in self._there().items()}
+        self._put({kind: {**before.get(kind, {}), **config} for kind, config in self._stocks.items()})
+
+    def ours(self) -> None:
+        for kind, config in self._ours.items():
+            changed = {key for key in config if config[key] != self._stocks[kind].get(key)}
+            assert changed == {"connector.class", "bridge.url", "bridge.task.lease.ms"}
+        self._put(self._ours)
+
+    def stop(self) -> None:
+        for name in self.names.values():
+            self._rest.stop(name)
+        for name in self.names.values():
+            self._rest.wait_state(name, "STOPPED", tasks=0)
+
+    def delete(self) -> None:
+        for name in self._there().values():
+            self._rest.delete(name)
+
+    def offsets(self) -> dict[str, list[str]]:
+        return {kind: in_order(self._rest.offsets(name)) for kind, name in self.names.items()}
+
+    def keys(self) -> dict[str, set[bytes]]:
+        return {
+            kind: {key for key, _ in offset_records(self._mine, name)} for kind, name in self.names.items()
+        }
+
+    def written(self) -> int:
+        """Offsets that were ever written for the two."""
+        return sum(len(offset_records(self._mine, name)) for name in self.names.values())
+
+    def _there(self) -> dict[str, str]:
+        known = self._rest.connectors()
+        return {kind: name for kind, name in self.names.items() if name in known}
+
+    def _put(self, configs: dict[str, dict[str, str]]) -> None:
+        for kind, name in self.names.items():
+            self._rest.put(name, configs[kind])
+            self._rest.resume(name)
+        for name in self.names.values():
+            self._rest.wait_running(name)
+
+
+@pytest.mark.parametrize("how", ["stopped", "deleted"])
+def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
+    mine: Ground, mirrored: str, how: str
+) -> None:
+    mark = unique("taken")
+    offsets = {f"{mark}-far": 300, f"{mark}-near": 950, f"{mark}-end": 1000}
+    place = TopicPartition(mine.remote(mirrored), 0)
+    for group, offset in offsets.items():
+        commit(mine.source.bootstrap, group, {(mirrored, 0): offset})
+    pair = Pair(mine, f"{mark}.*")
+
+    def standing(group: str) -> Checkpoint:
+        return latest(mine.target, mine.source.name, group)[place]
+
+    def ended() -> dict[str, list[str]]:
+        """Stopped, with every offset flushed; what Connect keeps."""
+        pair.stop()
+        found = pair.offsets()
+        if how == "deleted":
+            pair.delete()
+        return found
+
+    try:
+        pair.stock()
+        eventually(lambda: all(standing(group) for group in offsets), 60, what="stock's checkpoints")
+        eventually(lambda: len(pair.offsets()["Checkpoint"]) == 3, WAIT, what="stock's offsets in Connect")
+        eventually(lambda: len(pair.offsets()["Heartbeat"]) == 1, WAIT, what="stock's offsets in Connect")
+        by_stock, kept = {group: standing(group) for group in offsets}, ended()
+        assert by_stock[f"{mark}-far"].downstream_offset < 300 + SHIFT, (
+            "stock re-reads; else nothing is shown here"
+        )
+        keys, count, beaten = pair.keys(), pair.written(), len(beats(mine))
+
+        # Ours, by the same JSON under the same name.
+        pair.ours()
+        for group, offset in offsets.items():
+            wait_checkpoint(mine, group, mirrored, offset + SHIFT)
+        eventually(
+            lambda: len(beats(mine)) >= beaten + 2, WAIT, what="heartbeats of ours", watched=mine.watched
+        )
+        eventually(lambda: pair.written() > count, WAIT, what="offsets of ours in Connect")
+        assert ended() == kept
+        assert pair.keys() == keys
+        since = pair.written()
+        for group in offsets:
+            rows = [each for each in checkpoints(mine.target, mine.source.name) if each.group == group]
+            lows = [each.downstream_offset for each in rows]
+            assert lows == sorted(lows), f"{group} went back in the checkpoints topic: {rows}"
+
+        # And back: stock reads ours at its start, and writes nothing lower.
+        beaten = len(beats(mine))
+        pair.stock()
+        offsets[f"{mark}-far"] = 700
+        commit(mine.source.bootstrap, f"{mark}-far", {(mirrored, 0): 700})
+
+        def moved() -> None:
+            assert standing(f"{mark}-far").upstream_offset == 700
+
+        eventually(moved, 60, what="stock's checkpoint for a group that moved", watched=mine.watched)
+        assert standing(f"{mark}-far").downstream_offset > 300 + SHIFT
+        eventually(
+            lambda: len(beats(mine)) >= beaten + 2, WAIT, what="heartbeats of stock", watched=mine.watched
+        )
+        still = [f"{mark}-near", f"{mark}-end"]
+        stays(
+            lambda: all(standing(group).downstream_offset == offsets[group] + SHIFT for group in still),
+            INTERVALS,
+            what="stock takes ours for the newest",
+        )
+        eventually(lambda: pair.written() > since, WAIT, what="offsets of stock in Connect")
+        assert ended() == kept
+        assert pair.keys() == keys
+    finally:
+        pair.delete()
+
+
+# -- offsets by the REST API (KIP-875) ------------------------------------------------------------------------------
+
+CHECKPOINT_KEY: dict[str, Any] = {"group": "g", "topic": "A.t", "partition": 3}
+HEARTBEAT_KEY: dict[str, Any] = {"sourceClusterAlias": "A", "targetClusterAlias": "B"}
+ZERO = {"offset": 0}
+ALTERED = "altered successfully"
+
+
+def alterations(key: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """Pairs of source partition and offset: what is refused, each in a way of its own, and what is not."""
+    missing = [({name: value for name, value in key.items() if name != gone}, ZERO) for gone in key]
+    wrong = [({**key, name: False}, ZERO) for name in key]
+    numbers = [({**key, "partition": at}, ZERO) for at in (-1, 1.5, "0", 2**40)] if "partition" in key else []
+    offsets = [
+        (key, offset) for offset in ({}, {"offset": 1}, {"offset": -1}, {"offset": "0"}, {"offset": None})
+    ]
+    fine = [(key, ZERO), (key, None), ({"nobody": "knows"}, None), ({**key, "more": "x"}, ZERO)]
+    return [*missing, *wrong, *numbers, *offsets, (None, ZERO), *fine]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("Checkpoint", CHECKPOINT_KEY), ("Heartbeat", HEARTBEAT_KEY)],
+    ids=["checkpoint", "heartbeat"],
+)
+def test_offsets_are_altered_and_reset_as_stocks(ground: Ground, kind: str, key: dict[str, Any]) -> None:
+    """Every answer of PATCH and DELETE, its text included, and what GET shows once Connect has read it back."""
+    rest, mine = ground.worker.rest, aliased(ground)
+    # No heartbeat comes between: each of the two waits an interval for its first.
+    settings = {"groups": "nobody", "emit_heartbeats_interval_seconds": 600}
+    answers = []
+    for config in (
+        stock_config(kind, mine.source, mine.target, **settings),
+        our_control(kind, mine, **settings),
+    ):
+        with connector(ground.worker, config, unique("alter")) as name:
+            said = [
+                _told(ground, name, config, "PATCH", [(key, ZERO)]),
+                _told(ground, name, config, "DELETE"),
+            ]
+            rest.stop(name)
+            rest.wait_state(name, "STOPPED", tasks=0)
+            kept: dict[str, Any] = {}
+            for partition, offset in alterations(key):
+                said.append(_told(ground, name, config, "PATCH", [(partition, offset)]))
+                if ALTERED in said[-1]:
+                    kept[json.dumps(partition, sort_keys=True)] = {"partition": partition, "offset": offset}
+                _wait_offsets(ground, name, [each for each in kept.values() if each["offset"] is not None])
+            assert any(each["offset"] is not None for each in kept.values())
+            said.append(_told(ground, name, config, "DELETE"))
+            _wait_offsets(ground, name, [])
+            answers.append(said)
+    assert answers[1] == answers[0]
+    for words in ("which is required", "must be", "the only accepted value is 0", "may not be null", ALTERED):
+        assert any(words in each for each in answers[0]), answers[0]
+
+
+def _wait_offsets(ground: Ground, name: str, expected: list[Any]) -> None:
+    def shown() -> None:
+        assert in_order(ground.worker.rest.offsets(name)) == in_order(expected)
+
+    eventually(shown, WAIT, what=f"Connect shows the offsets of {name}", watched=ground.watched)
+
+
+def _told(
+    ground: Ground,
+    name: str,
+    config: dict[str, str],
+    method: str,
+    pairs: list[tuple[Any, Any]] | None = None,
+) -> str:
+    """Status and words, without the names that differ."""
+    body = (
+        None if pairs is None else {"offsets": [{"partition": one, "offset": other} for one, other in pairs]}
+    )
+    try:
+        told = str(ground.worker.rest.call(method, f"/connectors/{name}/offsets", body=body))
+    except ConnectFailed as refused:
+        told = f"{refused.status} {refused}"
+    return told.replace(name, "NAME").replace(config["connector.class"].rpartition(".")[2], "CLASS")
