@@ -8,9 +8,11 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from connectors import internal_topics
+from connectors.checkpoint.task import CheckpointInstance
 from connectors.groups.trouble import ClusterAway
 from connectors.internal_topics import make
-from tests.unit.fake_clusters import FakeCluster
+from tests.unit.checkpoint_stand import SYNCS, TOPIC, CheckpointStand
+from tests.unit.fake_clusters import FakeCluster, Log
 
 FORBIDDEN = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed")
 
@@ -72,3 +74,47 @@ def test_what_stock_raises_is_answered() -> None:
     target.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
     with pytest.raises(ClusterAway):
         made(target)
+
+
+# -- what the checkpoint connector makes of it ---------------------------------------------------------------------
+
+
+def committed(target: FakeCluster) -> CheckpointStand:
+    source = FakeCluster()
+    source.topic("orders", Log())
+    source.topic(SYNCS, Log())
+    source.group("g", {("orders", 0): 0})
+    target.topic("A.orders", Log())
+    return CheckpointStand(source, target)
+
+
+def test_no_checkpoint_for_a_topic_that_is_missing() -> None:
+    """Connect would have the broker make one that is not compacted, or wait for it for ever."""
+    target = MayNotCreate()
+    stand = committed(target)
+
+    async def script(_: CheckpointInstance) -> None:
+        told = await stand.rounds()
+        assert any(TOPIC in error and "not allowed to create" in error for error in told.errors)
+        assert stand.published.emitted == []
+        target.topic(TOPIC, Log())
+        assert (await stand.rounds(4)).errors == []
+        assert stand.published.offsets == [(0, 0)]
+
+    stand.play(script)
+
+
+def test_what_arrived_in_a_topic_that_is_no_more_is_emitted_again() -> None:
+    """Deleted and made again between two rounds, before the record was seen there."""
+    stand = committed(FakeCluster())
+    stand.published.held_up = True
+
+    async def script(_: CheckpointInstance) -> None:
+        await stand.rounds()
+        assert stand.published.offsets == [(0, 0)]
+        stand.published.go_on()
+        stand.target.topic(TOPIC, Log(), topic_id="another")
+        await stand.rounds()
+        assert stand.published.offsets == [(0, 0)] * 2
+
+    stand.play(script)
