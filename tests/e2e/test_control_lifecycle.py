@@ -1,0 +1,230 @@
+"""The life of a checkpoint and a heartbeat connector by the Connect REST API, and how many tasks they have."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import httpx
+import pytest
+
+from bridge.local import ConnectFailed
+from bridge.translation.model import TopicPartition
+from tests.e2e.control import aliased, beats, checkpoints, our_control, wait_checkpoint
+from tests.e2e.ground import LEASE_MS, SHIFT, WAIT, Ground, exactly, stays
+from tests.support import commit, connector, delete_group, eventually, unique
+
+INTERVALS = 3.0
+"""Three intervals of connectors that emit every second."""
+
+
+class Pair:
+    """Both connectors, a group that moves on, and what has arrived of it on the target."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.topic, self.group = ground.topic(), unique("life")
+        self.names = (unique("checkpoints"), unique("heart"))
+
+    def put(self, **settings: object) -> None:
+        for name, kind in zip(self.names, ("Checkpoint", "Heartbeat"), strict=True):
+            groups = {"groups": exactly(self.group)} if kind == "Checkpoint" else {}
+            chosen = {"emit_heartbeats_interval_seconds": 1, **groups, **settings}
+            self.ground.worker.rest.put(name, our_control(kind, self.ground, **chosen))
+
+    def move(self, offset: int) -> None:
+        commit(self.ground.source.bootstrap, self.group, {(self.topic, 0): offset})
+
+    def lives(self, offset: int) -> None:
+        """The group moves on, its checkpoint follows, and there are more heartbeats."""
+        before = len(beats(self.ground))
+        self.move(offset)
+        wait_checkpoint(self.ground, self.group, self.topic, offset + SHIFT)
+        eventually(
+            lambda: len(beats(self.ground)) >= before + 2,
+            WAIT,
+            what="two more heartbeats",
+            watched=self.ground.watched,
+        )
+
+    def arrived(self) -> tuple[int, int]:
+        """How many checkpoints and heartbeats there are."""
+        return len(checkpoints(self.ground.target, self.ground.source.name)), len(beats(self.ground))
+
+    def silent(self, what: str) -> None:
+        before = self.arrived()
+        stays(lambda: self.arrived() == before, INTERVALS, what=f"no record of a connector that is {what}")
+
+    def sessions(self) -> dict[str, dict[int, str]]:
+        return {name: self.ground.service.sessions(name) for name in self.names}
+
+    def wait_tasks(self, state: str) -> None:
+        """Until the service says this of all tasks."""
+
+        def said() -> None:
+            for name in self.names:
+                found = self.ground.service.status(name)
+                states = {task["state"] for task in found["tasks"]}
+                assert states == {state}, found
+
+        eventually(said, WAIT, what=f"all tasks are {state}", watched=self.ground.watched)
+
+
+def test_what_is_told_by_rest_is_done(ground: Ground) -> None:
+    pair = Pair(aliased(ground))
+    rest = ground.worker.rest
+    pair.put()
+    try:
+        for name in pair.names:
+            rest.wait_running(name)
+        pair.lives(10)
+        first = pair.sessions()
+
+        for name in pair.names:
+            rest.pause(name)
+        for name in pair.names:
+            rest.wait_state(name, "PAUSED")
+        paused = pair.arrived()
+        pair.move(20)
+        pair.wait_tasks("lapsed")
+        for name in pair.names:
+            ages = [task["last_poll_age_ms"] for task in ground.service.status(name)["tasks"]]
+            assert min(ages) >= LEASE_MS, "a pause is not told: the lease shows it"
+        assert pair.arrived() == paused, "what is made during the lease waits"
+        pair.silent("paused")
+        for name in pair.names:
+            rest.resume(name)
+        wait_checkpoint(pair.ground, pair.group, pair.topic, 20 + SHIFT)
+        pair.lives(30)
+        assert pair.sessions() == first, "pausing restarts no task"
+
+        for name in pair.names:
+            rest.stop(name)
+        for name in pair.names:
+            rest.wait_state(name, "STOPPED", tasks=0)
+        pair.wait_tasks("stopped")
+        pair.move(40)
+        pair.silent("stopped")
+        for name in pair.names:
+            rest.resume(name)
+        wait_checkpoint(pair.ground, pair.group, pair.topic, 40 + SHIFT)
+        pair.lives(50)
+        second = pair.sessions()
+        assert all(second[name][0] > first[name][0] for name in pair.names), (
+            "the later session is the greater"
+        )
+
+        for name in pair.names:
+            rest.restart(name, tasks=True)
+
+        def restarted() -> bool:
+            return all(pair.sessions()[name][0] > second[name][0] for name in pair.names)
+
+        eventually(restarted, WAIT, what="both have new sessions", watched=ground.watched)
+        pair.lives(60)
+
+        pair.put(tasks_max=2)
+        rest.wait_running(pair.names[0], tasks=2)
+        rest.wait_running(pair.names[1], tasks=1)
+        pair.lives(70)
+    finally:
+        for name in pair.names:
+            rest.delete(name)
+    pair.wait_tasks("stopped")
+    pair.move(80)
+    pair.silent("deleted")
+    made = checkpoints(pair.ground.target, pair.ground.source.name)
+    assert [each.upstream_offset for each in made] == list(range(10, 71, 10)), "one for each move, none twice"
+    assert all(each.downstream_offset == each.upstream_offset + SHIFT for each in made)
+    assert beats(pair.ground) == sorted(set(beats(pair.ground)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "tasks"),
+    [
+        ("Checkpoint", {"enabled": "false"}, 0),
+        ("Checkpoint", {"enabled": "false", "emit_checkpoints_enabled": "false"}, 0),
+        ("Checkpoint", {"tasks_max": 3}, 3),
+        ("Heartbeat", {"enabled": "false"}, 1),
+        ("Heartbeat", {"emit_heartbeats_enabled": "false"}, 0),
+        ("Heartbeat", {"tasks_max": 3}, 1),
+    ],
+    ids=str,
+)
+def test_tasks_are_as_many_as_stock_has(
+    ground: Ground, kind: str, settings: dict[str, object], tasks: int
+) -> None:
+    """D12; mm2 1.1, 1.4: `enabled` is not asked by the heartbeat connector. (Without any group stock's checkpoint
+    connector has no task either; ours does not restart its tasks because groups come, so it has them at once.)"""
+    mine = aliased(ground)
+    with connector(ground.worker, our_control(kind, mine, groups="nobody", **settings)) as name:
+        ground.worker.rest.wait_running(name, tasks=tasks)
+        assert len(ground.worker.rest.tasks(name)) == tasks
+        if kind == "Heartbeat" and tasks:
+            eventually(lambda: len(beats(mine)) > 0, WAIT, what="a heartbeat", watched=ground.watched)
+
+
+def test_a_checkpoint_connector_that_emits_no_checkpoints_is_refused(ground: Ground) -> None:
+    """mm2 1.8: stock's words."""
+    with pytest.raises(ConnectFailed) as refused:
+        ground.worker.rest.put(
+            unique("refused"),
+            our_control("Checkpoint", aliased(ground), groups="nobody", emit_checkpoints_enabled="false"),
+        )
+    assert refused.value.status == httpx.codes.BAD_REQUEST
+    assert "MirrorCheckpointConnector can't run with emit.checkpoints.enabled set to false" in str(
+        refused.value
+    )
+
+
+def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(ground: Ground) -> None:
+    mine = aliased(ground)
+    topic, mark = mine.topic(), unique("many")
+    groups = [f"{mark}-{number}" for number in range(20)]
+    place = TopicPartition(mine.remote(topic), 0)
+
+    def stand(expected: dict[str, int]) -> None:
+        """Until the last checkpoints are exactly these, by group and source offset."""
+
+        def found() -> None:
+            last = {
+                each.group: each.downstream_offset
+                for each in checkpoints(mine.target, mine.source.name)
+                if each.topic_partition == place
+            }
+            wanted = {group: offset + SHIFT for group, offset in expected.items()}
+            assert {group: last.get(group) for group in expected} == wanted
+
+        eventually(found, WAIT, what=f"{len(expected)} groups have their checkpoint", watched=mine.watched)
+
+    for number, group in enumerate(groups):
+        commit(mine.source.bootstrap, group, {(topic, 0): number + 1})
+    with connector(mine.worker, our_control("Checkpoint", mine, groups=f"{mark}.*", tasks_max=3)) as name:
+        mine.worker.rest.wait_running(name, tasks=3)
+        stand({group: number + 1 for number, group in enumerate(groups)})
+        homes = {group: mine.service.report(group)["task"] for group in groups}
+        assert set(homes.values()) == {0, 1, 2}, f"20 groups on three tasks: {Counter(homes.values())}"
+        sessions, configs = mine.service.sessions(name), mine.worker.rest.tasks(name)
+
+        added, removed = f"{mark}-added", groups[0]
+        commit(mine.source.bootstrap, added, {(topic, 0): 90})
+        delete_group(mine.source.bootstrap, removed)
+        stand({added: 90})
+        eventually(
+            lambda: sorted(mine.service.groups(name)) == sorted([*groups[1:], added]),
+            WAIT,
+            what="the group that is gone is reported no more",
+            watched=mine.watched,
+        )
+        one_of_each = {homes[group]: group for group in groups[1:]}
+        for group in one_of_each.values():
+            commit(mine.source.bootstrap, group, {(topic, 0): 50})
+        stand(dict.fromkeys(one_of_each.values(), 50))
+        assert {task: mine.service.report(group)["task"] for task, group in one_of_each.items()} == {
+            task: task for task in one_of_each
+        }
+        assert mine.service.sessions(name) == sessions
+        assert mine.worker.rest.tasks(name) == configs
+        assert [task["state"] for task in mine.worker.rest.status(name)["tasks"]] == ["RUNNING"] * 3
+    made = Counter((each.group, each.upstream_offset) for each in checkpoints(mine.target, mine.source.name))
+    assert set(made.values()) == {1}, "two tasks would have emitted a checkpoint twice"
+    assert len(made) == 20 + 1 + 3

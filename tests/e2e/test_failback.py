@@ -1,0 +1,163 @@
+"""Failback (B13, KIP-1098): a group that went on in the copy of a topic comes back to the topic, at the exact record.
+
+Stock can't: a topic that came from the target is never mirrored back, so there are no offset syncs to translate by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pytest
+
+from bridge.translation.mm2_records import Checkpoint
+from bridge.translation.model import TopicPartition
+from tests.e2e.control import aliased, checkpointing, checkpoints, latest
+from tests.e2e.ground import SHIFT, WAIT, Ground, exactly, standing, stays
+from tests.support import (
+    commit,
+    create_topic,
+    eventually,
+    mirroring,
+    resume,
+    unique,
+    wait_mirrored,
+)
+
+INTERVALS = 3.0
+"""Three intervals of connectors that sync every second."""
+
+
+class Flows(NamedTuple):
+    """A group on A and B, and our connectors of both directions, syncing; B to A with failback."""
+
+    ground: Ground
+    topic: str
+    group: str
+    forward: str
+    back: str
+
+    @property
+    def remote(self) -> str:
+        return self.ground.remote(self.topic)
+
+    def on_source(self) -> dict[tuple[str, int], int]:
+        return standing(self.ground.source.bootstrap, self.group)
+
+    def on_target(self) -> dict[tuple[str, int], int]:
+        return standing(self.ground.target.bootstrap, self.group)
+
+    def wait(self, offset: int, there: int | None = None) -> None:
+        """Until the group stands at that record of the topic on A, and at its copy (or at `there`) on B."""
+        beyond = offset + SHIFT if there is None else there
+
+        def stands() -> None:
+            assert self.on_source() == {(self.topic, 0): offset}, self.on_source()
+            assert self.on_target() == {(self.remote, 0): beyond}, self.on_target()
+
+        eventually(
+            stands, WAIT, what=f"{self.group} is at {offset} and {beyond}", watched=self.ground.watched
+        )
+
+    def still(self, what: str) -> None:
+        """Neither cluster's offset moves, nor is any checkpoint written, for several intervals of both directions."""
+        ways = (self.ground, self.ground.reversed())
+
+        def now() -> tuple[object, ...]:
+            return (
+                self.on_source(),
+                self.on_target(),
+                *(len(checkpoints(way.target, way.source.name)) for way in ways),
+            )
+
+        before = now()
+        stays(lambda: now() == before, INTERVALS, what=what)
+
+    def reason(self) -> str | None:
+        """Why the way back leaves the group where it is."""
+        (row,) = self.ground.service.report(self.group, self.back)["partitions"]
+        return str(row["reason"]) if row["reason"] is not None else None
+
+    def wait_reason(self, reason: str) -> None:
+        eventually(
+            lambda: self.reason() == reason, WAIT, what=f"{self.back}: {reason}", watched=self.ground.watched
+        )
+
+
+@contextmanager
+def returning(mine: Ground, group: str) -> Iterator[str]:
+    """From B to A with failback. Connect's producer writes to B by itself; these checkpoints belong on A."""
+    back = mine.reversed()
+    with checkpointing(
+        back,
+        exactly(group),
+        sync_group_offsets_enabled="true",
+        reverse_checkpointing_enabled="true",
+        producer_override_bootstrap_servers=back.target.bootstrap,
+    ) as name:
+        yield name
+
+
+@pytest.fixture
+def flows(ground: Ground) -> Iterator[Flows]:
+    mine, group = aliased(ground), unique("returning")
+    topic = create_topic(mine.source.bootstrap, unique("home"))
+    create_topic(mine.target.bootstrap, mine.remote(topic))
+    mine.foreign(topic, SHIFT)
+    mine.fill(topic, 100, copy=False)
+    commit(mine.source.bootstrap, group, {(topic, 0): 40})
+    with (
+        mirroring(mine.worker, mine.source, mine.target, [topic]),
+        checkpointing(mine, exactly(group), topics=topic, sync_group_offsets_enabled="true") as forward,
+        returning(mine, group) as back,
+    ):
+        wait_mirrored(mine.source, mine.target, [topic], mine.worker)
+        found = Flows(mine, topic, group, forward, back)
+        found.wait(40)
+        yield found
+
+
+def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flows: Flows) -> None:
+    source, target = flows.ground.source, flows.ground.target
+    # It fails over, and goes on there.
+    assert resume(target.bootstrap, flows.group, [flows.remote])[0].value == b"value-40"
+    commit(target.bootstrap, flows.group, {(flows.remote, 0): 70 + SHIFT})
+    flows.wait(70)
+    (home,) = latest(source, target.name, flows.group).values()
+    assert home == Checkpoint(flows.group, TopicPartition(flows.topic, 0), 70 + SHIFT, 70, "")
+    flows.still("after the group is back")
+    assert resume(source.bootstrap, flows.group, [flows.topic])[0].value == b"value-70"
+
+    # It goes on at home, and fails over and back once more.
+    commit(source.bootstrap, flows.group, {(flows.topic, 0): 80})
+    flows.wait(80)
+    flows.still("after the group went on at home")
+    commit(target.bootstrap, flows.group, {(flows.remote, 0): 95 + SHIFT})
+    flows.wait(95)
+    # All that there is was read there: the next record is the one that comes next.
+    commit(target.bootstrap, flows.group, {(flows.remote, 0): 100 + SHIFT})
+    flows.wait(100)
+    flows.ground.fill(flows.topic, 10, start=100, copy=False)
+    assert resume(source.bootstrap, flows.group, [flows.topic])[0].value == b"value-100"
+    flows.still("with more records, and nobody reading")
+
+
+def test_b13_an_operators_reset_on_the_source_is_not_undone(flows: Flows) -> None:
+    """The group stands on B where the mirror has put it. That is no news, whatever has been reset on A since."""
+    source, target = flows.ground.source, flows.ground.target
+    flows.wait_reason("moved_by_mirror")
+    commit(source.bootstrap, flows.group, {(flows.topic, 0): 10})
+    # B is never lowered, and never followed.
+    (place,) = (TopicPartition(flows.remote, 0),)
+
+    def told() -> bool:
+        return latest(target, source.name, flows.group)[place].downstream_offset == 10 + SHIFT
+
+    eventually(told, WAIT, what="the checkpoint of the reset", watched=flows.ground.watched)
+    flows.still("after the reset")
+    flows.wait(10, there=40 + SHIFT)
+    assert flows.reason() == "moved_by_mirror"
+    # What a consumer does on B counts again.
+    commit(target.bootstrap, flows.group, {(flows.remote, 0): 60 + SHIFT})
+    flows.wait(60)
