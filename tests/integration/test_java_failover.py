@@ -7,17 +7,14 @@ target. A Java consumer that finds an epoch there which its cluster has not reac
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
 from bridge.local import Broker, Cluster, LocalStack
-from bridge.local.jars import kafka_jars
 from bridge.translation.model import Committed, Judgement, Side, TopicPartition
 from tests.support import Record, create_topic, numbered, produce, produce_transaction, read, unique
 from tests.support.failover import copy, foreign, topics, translate
@@ -25,41 +22,6 @@ from tests.support.failover import copy, foreign, topics, translate
 Ask = Callable[..., list[str]]
 NOW = 1_700_000_000_000
 _UP_TO = 10
-
-
-@pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """One JVM: `java("resume", bootstrap, group, topic, seconds)`."""
-    jars = kafka_jars()
-    classes = tmp_path_factory.mktemp("classes")
-    source = Path(__file__).with_name("JavaGroups.java")
-    subprocess.run(["javac", "-cp", f"{jars.directory}/*", "-d", str(classes), str(source)], check=True)
-    command = [
-        "java",
-        "-Xmx128m",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        f"{classes}:{jars.directory}/*",
-        "JavaGroups",
-    ]
-    log = (classes / "log").open("w")
-    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert running.stdin is not None
-    assert running.stdout is not None
-    stdin, stdout = running.stdin, running.stdout
-
-    def ask(*fields: object) -> list[str]:
-        stdin.write("\t".join(map(str, fields)) + "\n")
-        stdin.flush()
-        return stdout.readline().rstrip("\n").split("\t")
-
-    try:
-        yield ask
-    finally:
-        stdin.close()
-        running.wait(20)
-        stdout.close()
-        log.close()
 
 
 def aborted(source: Cluster, topic: str) -> None:

@@ -368,7 +368,7 @@ STRICTER = {
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "heartbeat"])
-def test_wrong_values_have_stocks_errors(oracle: Oracle, kind: str) -> None:
+def test_b44_wrong_values_have_stocks_errors_and_some_of_ours(oracle: Oracle, kind: str) -> None:
     (keys,) = oracle([("keys", kind)])
     typed = {
         name: type_ for name, type_ in zip(keys[::4], keys[1::4], strict=True) if name and type_ != "CLASS"
@@ -388,7 +388,7 @@ def test_wrong_values_have_stocks_errors(oracle: Oracle, kind: str) -> None:
     assert refused > 500
 
 
-def test_checks_across_keys_are_stocks_but_mind_no_case(oracle: Oracle) -> None:
+def test_b44_checks_across_keys_are_stocks_but_mind_no_case(oracle: Oracle) -> None:
     """B44: where stock is led astray by `FALSE` or a space, ours says what stock says of `false`."""
     keys = ("enabled", "emit.checkpoints.enabled", "emit.offset-syncs.enabled")
     flags = [None, "true", "false", "TRUE", "FALSE", " false", "False\t"]

@@ -1,0 +1,52 @@
+"""Programs in Java that several integration tests ask."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.local.jars import kafka_jars
+from tests.integration.stock import Stock
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., list[str]]]:
+    """One JVM: `java("resume", bootstrap, group, topic, seconds)`."""
+    jars = kafka_jars()
+    classes = tmp_path_factory.mktemp("classes")
+    source = Path(__file__).with_name("JavaGroups.java")
+    subprocess.run(["javac", "-cp", f"{jars.directory}/*", "-d", str(classes), str(source)], check=True)
+    command = [
+        "java",
+        "-Xmx128m",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{classes}:{jars.directory}/*",
+        "JavaGroups",
+    ]
+    log = (classes / "log").open("w")
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert running.stdin is not None
+    assert running.stdout is not None
+    stdin, stdout = running.stdin, running.stdout
+
+    def ask(*fields: object) -> list[str]:
+        stdin.write("\t".join(map(str, fields)) + "\n")
+        stdin.flush()
+        return stdout.readline().rstrip("\n").split("\t")
+
+    try:
+        yield ask
+    finally:
+        stdin.close()
+        running.wait(20)
+        stdout.close()
+        log.close()
+
+
+@pytest.fixture(scope="session")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    return Stock(tmp_path_factory.mktemp("stock"))
