@@ -1,0 +1,256 @@
+"""Flows as in MirrorConnectorsIntegrationBaseTest: stock's MirrorSourceConnector mirrors, and in the place of stock's
+checkpoint and heartbeat connectors there are ours.
+
+A topic has 10 partitions. Partition p of a copy begins with p + 1 records of somebody else, so that an offset carried
+over literally is wrong in every partition, and in each by another number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
+
+from bridge.client import translate_offsets
+from bridge.local import Cluster
+from bridge.translation.mm2_records import Checkpoint
+from bridge.translation.model import TopicPartition
+from tests.e2e.control import checkpoints, our_control
+from tests.e2e.ground import WAIT, Ground, standing
+from tests.support import (
+    Record,
+    bounds,
+    commit,
+    connector,
+    create_topic,
+    eventually,
+    produce,
+    produce_transaction,
+    stock_config,
+    unique,
+)
+from tests.support.records import as_record
+
+PARTITIONS = 10
+RECORDS = 10
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+_TRANSACTIONS = 4
+
+
+@dataclass(frozen=True)
+class Flow:
+    """`settings` are of all its connectors. Topics and groups begin with `mark`: that is what the flow mirrors."""
+
+    ground: Ground
+    settings: Mapping[str, object] = field(default_factory=dict)
+    transactions: bool = False
+    """Producers are transactional: the source's partitions have control records, the copies have none."""
+    mark: str = field(default_factory=lambda: unique("flow"))
+
+    @property
+    def source(self) -> Cluster:
+        return self.ground.source
+
+    @property
+    def target(self) -> Cluster:
+        return self.ground.target
+
+    @property
+    def identity(self) -> bool:
+        return self.settings.get("replication_policy_class") == IDENTITY
+
+    def name(self, what: str) -> str:
+        """For a topic or a group."""
+        return f"{self.mark}-{what}"
+
+    def remote(self, topic: str) -> str:
+        return topic if self.identity else self.ground.remote(topic)
+
+    # -- connectors ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self, kind: str, **settings: object) -> Iterator[str]:
+        """Our connector of this kind, for the time of the block."""
+        config = our_control(kind, self.ground, **self._settings(settings))
+        with connector(self.ground.worker, config, unique(kind.lower())) as name:
+            yield name
+
+    @contextmanager
+    def mirror(self, **settings: object) -> Iterator[str]:
+        """Stock's source connector, for the time of the block."""
+        config = stock_config("Source", self.source, self.target, **self._settings(settings))
+        with connector(self.ground.worker, config, unique("mirror")) as name:
+            yield name
+
+    @contextmanager
+    def mirrored(self) -> Iterator[None]:
+        """With the mirror, and our checkpoint connector with group sync."""
+        with self.mirror(), self.running("Checkpoint", sync_group_offsets_enabled="true"):
+            yield
+
+    def _settings(self, more: Mapping[str, object]) -> dict[str, object]:
+        return {
+            "topics": f"{self.mark}.*",
+            "groups": f"{self.mark}.*",
+            "refresh_topics_interval_seconds": 1,
+            # Connect's own producer writes to the worker's cluster, which the target need not be.
+            "producer_override_bootstrap_servers": self.target.bootstrap,
+            **self.settings,
+            **more,
+        }
+
+    # -- records -------------------------------------------------------------------------------------------------------
+
+    def topic(self, what: str, *, shifted: bool = True) -> str:
+        """A topic on the source; with the copy that the mirror will find if that is to be `shifted`."""
+        topic = create_topic(self.source.bootstrap, self.name(what), PARTITIONS)
+        if shifted:
+            create_topic(self.target.bootstrap, self.remote(topic), PARTITIONS)
+            foreign = [
+                Record(b"foreign", timestamp=1_600_000_000_000 + number, partition=partition)
+                for partition in range(PARTITIONS)
+                for number in range(partition + 1)
+            ]
+            produce(self.target.bootstrap, self.remote(topic), foreign)
+        return topic
+
+    def produce(
+        self, topic: str, count: int = RECORDS, *, start: int = 0, partitions: int = PARTITIONS
+    ) -> None:
+        """`count` records into each of the first partitions, in several transactions if the flow has such."""
+        step = -(-count // _TRANSACTIONS) if self.transactions else count
+        for first in range(start, start + count, step):
+            records = [
+                Record(b"%d-%d" % (partition, number), key=b"key", partition=partition)
+                for number in range(first, min(first + step, start + count))
+                for partition in range(partitions)
+            ]
+            send = produce_transaction if self.transactions else produce
+            send(self.source.bootstrap, topic, records)
+
+    def wait_mirrored(self, topic: str) -> None:
+        """Until every partition of the copy ends with the source's last record."""
+        last = {
+            partition: records[-1].value
+            for partition, records in read_all(self.source, topic).items()
+            if records
+        }
+
+        def arrived() -> None:
+            there = read_all(self.target, self.remote(topic))
+            found = {partition: there[partition][-1].value for partition in last}
+            assert found == last
+
+        eventually(arrived, 60.0, what=f"{topic} is mirrored", watched=self.ground.watched)
+
+    # -- groups --------------------------------------------------------------------------------------------------------
+
+    def commit(self, group: str, topic: str, processed: Mapping[int, int]) -> None:
+        """By partition: how many records the group has processed."""
+        commit(self.source.bootstrap, group, self._committed(topic, processed))
+
+    def exact(self, topic: str, processed: Mapping[int, int]) -> dict[tuple[str, int], int]:
+        """Where a group that has processed so many records stands on the target if it re-reads and skips nothing:
+        behind the copy of the last one, or at the start."""
+        here, there = read_all(self.source, topic), read_all(self.target, self.remote(topic))
+        exact = {}
+        for partition, count in processed.items():
+            copies = {record.value: record.offset for record in there[partition]}
+            last = here[partition][count - 1].value if count else None
+            exact[self.remote(topic), partition] = copies[last] + 1 if count else 0
+        return exact
+
+    def wait_translated(self, group: str, expected: Mapping[tuple[str, int], int]) -> None:
+        """Until MirrorClient answers exactly this for the group, and for these topics nothing else."""
+        topics = {topic for topic, _ in expected}
+
+        def answered() -> None:
+            found = self.translated(group)
+            assert {place: offset for place, offset in found.items() if place[0] in topics} == expected
+
+        eventually(answered, WAIT, what=f"checkpoints of {group}", watched=self.ground.watched)
+
+    def translated(self, group: str) -> dict[tuple[str, int], int]:
+        """MirrorClient.remoteConsumerOffsets."""
+        props = {"bootstrap.servers": self.target.bootstrap}
+        found = translate_offsets(props, self.source.name, group, timeout_s=WAIT)
+        return {(place.topic, place.partition): committed.offset for place, committed in found.items()}
+
+    def wait_synced(self, group: str, expected: Mapping[tuple[str, int], int]) -> None:
+        """waitForConsumerGroupFullSync: until the group's offsets on the target are exactly these."""
+
+        def synced() -> None:
+            assert standing(self.target.bootstrap, group) == expected
+
+        eventually(synced, WAIT, what=f"{group} is synced", watched=self.ground.watched)
+
+    def emitted(self, group: str) -> list[Checkpoint]:
+        """All checkpoints of a group, in the log's order."""
+        return [each for each in checkpoints(self.target, self.source.name) if each.group == group]
+
+    def assert_monotonic(self, group: str) -> None:
+        """assertMonotonicCheckpoints: downstream goes back only where upstream does. And ours never repeats one."""
+        last: dict[TopicPartition, Checkpoint] = {}
+        for each in self.emitted(group):
+            before = last.get(each.topic_partition)
+            if before is not None:
+                assert (
+                    each.upstream_offset < before.upstream_offset
+                    or each.downstream_offset > before.downstream_offset
+                ), f"{each} after {before}"
+            last[each.topic_partition] = each
+        assert last, f"no checkpoint of {group}"
+
+    def _committed(self, topic: str, processed: Mapping[int, int]) -> dict[tuple[str, int], int]:
+        here = read_all(self.source, topic)
+        return {
+            (topic, partition): here[partition][count - 1].offset + 1 if count else 0
+            for partition, count in processed.items()
+        }
+
+
+def every(count: int) -> dict[int, int]:
+    """As many processed records in all partitions."""
+    return dict.fromkeys(range(PARTITIONS), count)
+
+
+def read_all(
+    cluster: Cluster, topic: str, start: Mapping[tuple[str, int], int] | None = None
+) -> dict[int, list[Record]]:
+    """All records by partition, by one consumer; of the partitions in `start` only, and from there on, if given."""
+    places = {
+        partition: low if start is None else start[topic, partition]
+        for partition, (low, _) in bounds(cluster.bootstrap, topic).items()
+        if start is None or (topic, partition) in start
+    }
+    found: dict[int, list[Record]] = {partition: [] for partition in places}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": unique("reader"),
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    try:
+        consumer.assign([Place(topic, partition, offset) for partition, offset in places.items()])
+        ended: set[int] = set()
+        while ended != set(places):
+            message = consumer.poll(WAIT)
+            assert message is not None, f"{topic}: nothing, not even the end of a partition"
+            error, partition = message.error(), message.partition()
+            assert partition is not None
+            if error is None:
+                found[partition].append(as_record(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(partition)
+            else:
+                raise KafkaException(error)
+    finally:
+        consumer.close()
+    return found
