@@ -16,6 +16,7 @@ from bridge.local.ports import ReservedPort, listening
 from bridge.local.processes import ManagedProcess
 from bridge.local.properties import write_properties
 from bridge.local.security import Security
+from bridge.local.server import Server
 from bridge.local.waiting import Watched
 
 START_SECONDS = 60.0
@@ -54,7 +55,7 @@ _DEFAULTS = {
 }
 
 
-class Broker:
+class Broker(Server):
     """Started by `start`, reached at `bootstrap`; keeps port and data over stop, kill and restart."""
 
     def __init__(
@@ -92,12 +93,7 @@ class Broker:
     def watched(self) -> Sequence[Watched]:
         return (self.process,)
 
-    def start(self) -> None:
-        self.launch()
-        self.wait_ready()
-
     def launch(self) -> None:
-        """Starts the process without waiting, so that two brokers come up side by side."""
         run = self._jars.command("kafka.Kafka", str(self._config), heap=self._heap)
         if not self._formatted:
             # What an earlier run left here belongs to other ports and another cluster id.
@@ -121,17 +117,6 @@ class Broker:
             timeout,
             f"{self.process.name} answers on {self.bootstrap}",
         )
-
-    def stop(self) -> None:
-        self.process.stop()
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def restart(self) -> None:
-        """The same data, the same port; after `kill` the log is recovered first."""
-        self.stop()
-        self.start()
 
     def close(self) -> None:
         """Stops for good, gives the ports back and removes the data; the log stays."""

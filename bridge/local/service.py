@@ -10,11 +10,12 @@ import httpx
 
 from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
+from bridge.local.server import Server
 
 START_SECONDS = 30.0
 
 
-class BridgeService:
+class BridgeService(Server):
     """`mirror-bridge serve` on a port of its own; `environment` carries MIRROR_BRIDGE_… settings."""
 
     def __init__(
@@ -37,10 +38,6 @@ class BridgeService:
     def url(self) -> str:
         return f"http://{self._port.address}"
 
-    def start(self) -> None:
-        self.launch()
-        self.wait_ready()
-
     def launch(self) -> None:
         self.process.start()
 
@@ -50,17 +47,6 @@ class BridgeService:
 
         self.process.wait_until(live, timeout, f"{self.process.name} is live on {self.url}")
 
-    def stop(self) -> None:
-        self.process.stop()
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
     def close(self) -> None:
-        """Stops for good and gives the port back."""
         self.stop()
         self._port.release()

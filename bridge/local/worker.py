@@ -12,6 +12,7 @@ from bridge.local.jars import KafkaJars
 from bridge.local.ports import LOOPBACK, ReservedPort
 from bridge.local.processes import ManagedProcess
 from bridge.local.properties import write_properties
+from bridge.local.server import Server
 from bridge.local.waiting import Watched
 
 START_SECONDS = 120.0
@@ -37,7 +38,7 @@ _DEFAULTS = {
 }
 
 
-class ConnectWorker:
+class ConnectWorker(Server):
     """Several workers of one group id share the connectors; each has its own REST port."""
 
     def __init__(
@@ -84,10 +85,6 @@ class ConnectWorker:
     def url(self) -> str:
         return f"http://{self._port.address}"
 
-    def start(self) -> None:
-        self.launch()
-        self.wait_ready()
-
     def launch(self) -> None:
         write_properties(self._config, self._properties)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -107,15 +104,7 @@ class ConnectWorker:
     def stop(self) -> None:
         self.process.stop(timeout=30.0)
 
-    def kill(self) -> None:
-        self.process.kill()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
     def close(self) -> None:
-        """Stops for good and gives the port back."""
         self.rest.close()
         self.stop()
         self._port.release()
