@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,11 +16,14 @@ import pytest
 from bridge.protocol.messages import ErrorBody, GroupReport
 from bridge.service.app import create_app
 from bridge.service.engine import EngineState
+from bridge.service.explain import explain
 from bridge.service.frames import pack_report
 from bridge.service.service import Service
+from bridge.translation.model import Reason
 from connectors.base import Summary
 from tests.unit.service_fakes import SECRET, Clock, FakeEngine, FakeKind, fake_service, report, session
 
+README = Path(__file__).parents[2] / "README.md"
 START = {"session": session(1), "kind": "fake", "config": {"mode": "ok"}, "version": "0.1.0", "protocol": 1}
 TASK = {**START, "task_count": 2}
 
@@ -490,15 +494,27 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         at.reports(report("a-group"))
         said = Summary(
-            groups=1, exact=3, pending=2, reasons={"record_gone": 2}, rounds=4, lookups=5, last_success_ms=1
+            groups=1,
+            exact=3,
+            pending=2,
+            reasons={"record_gone": 2},
+            rounds=4,
+            lookups=5,
+            checkpoints=6,
+            unreadable_records=7,
+            last_success_ms=1,
         )
         at.service.snapshots.summary("c", 1, said)
         await at.poll()
+        status = (await at.client.get("/v1/connectors/c/status")).json()
+        assert (status["checkpoints"], status["unreadable_records"]) == (6, 7)
         text = (await at.client.get("/metrics")).text
         for line in (
             'mirror_bridge_group_partitions{connector="c",verdict="exact"} 3.0',
             'mirror_bridge_group_partitions_pending{connector="c",reason="record_gone"} 2.0',
             'mirror_bridge_rounds_total{connector="c"} 4.0',
+            'mirror_bridge_checkpoints_total{connector="c"} 6.0',
+            'mirror_bridge_unreadable_records_total{connector="c"} 7.0',
             'mirror_bridge_tasks_active{connector="c"} 1.0',
             "mirror_bridge_rounds_process_up 1.0",
             "mirror_bridge_poll_overhead_seconds_count 1.0",
@@ -509,6 +525,14 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
         assert 'mirror_bridge_seconds_since_last_success{connector="c"}' in text
 
     run(test)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_is_explained_and_in_the_readme(reason: Reason) -> None:
+    waiting = report("g").model_copy(update={"reason": reason.value})
+    line = next(line for line in explain([waiting]) if line.startswith("The whole group waits"))
+    assert line.startswith(f"The whole group waits: {reason.value} ("), line
+    assert f"`{reason.value}`" in README.read_text()
 
 
 def test_request_ids_come_back_and_are_made_when_missing_or_strange() -> None:
