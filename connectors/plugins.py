@@ -13,7 +13,11 @@ from typing import Generic, TypeVar, cast
 
 from bridge.errors import ConfigError
 from bridge.translation.filters import (
+    CONFIG_PROPERTIES_EXCLUDE,
     JAVA_WHITESPACE,
+    USE_DEFAULTS_FROM,
+    ConfigPropertyFilter,
+    DefaultConfigPropertyFilter,
     DefaultGroupFilter,
     DefaultTopicFilter,
     GroupFilter,
@@ -60,6 +64,13 @@ GROUP_FILTER: Slot[GroupFilter] = Slot(
     ("should_replicate_group",),
     "give it should_replicate_group(group) -> bool",
     ("groups", "group", "groups.exclude"),
+)
+CONFIG_PROPERTY_FILTER: Slot[ConfigPropertyFilter] = Slot(
+    "config.property.filter.class",
+    {"DefaultConfigPropertyFilter": DefaultConfigPropertyFilter},
+    ("should_replicate_config_property", "should_replicate_source_default"),
+    "give it should_replicate_config_property(name) -> bool and should_replicate_source_default(name) -> bool",
+    (CONFIG_PROPERTIES_EXCLUDE, USE_DEFAULTS_FROM),
 )
 REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
     "replication.policy.class",

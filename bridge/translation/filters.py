@@ -1,7 +1,8 @@
-"""Which topics and groups are mirrored: include and exclude lists of names and Java regexes, as in stock.
+"""Which topics, groups and topic configs are mirrored: lists of names and Java regexes to include and to exclude, as in
+stock.
 
 The elements of a list are joined with `|` and must match the whole name; an empty list matches nothing, and
-so does a filter that was never configured. Excludes win.
+so does a filter of topics or groups that was never configured. Excludes win (mm2.md 1.6).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from bridge.translation.java_regex import PatternProblem, compile_java
+from bridge.translation.naming import ReplicationPolicy, is_cycle
 
 TOPICS, TOPICS_EXCLUDE = "topics", "topics.exclude"
 TOPICS_DEFAULT = ".*"
@@ -18,6 +20,17 @@ TOPICS_EXCLUDE_DEFAULT = r"mm2.*\.internal,.*\.replica,__.*"
 GROUPS, GROUPS_EXCLUDE = "groups", "groups.exclude"
 GROUPS_DEFAULT = ".*"
 GROUPS_EXCLUDE_DEFAULT = "console-consumer-.*,connect-.*,__.*"
+CONFIG_PROPERTIES_EXCLUDE, USE_DEFAULTS_FROM = "config.properties.exclude", "use.defaults.from"
+CONFIG_PROPERTIES_EXCLUDE_DEFAULT = ",".join(
+    (
+        *("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
+        *("message.timestamp.difference.max.ms", "log.message.timestamp.before.max.ms"),
+        *("log.message.timestamp.after.max.ms", "message.timestamp.type", "unclean.leader.election.enable"),
+        "min.insync.replicas",
+    )
+)
+"""4.3.1's; the two with `log.` are names of broker configs, so that the topic's own are mirrored (B23)."""
+USE_DEFAULTS_FROM_DEFAULT = "target"
 
 JAVA_WHITESPACE = "".join(map(chr, range(33)))
 """What Java's `String.trim()` takes away: everything up to the blank."""
@@ -31,6 +44,13 @@ class TopicFilter(Protocol):
 
 class GroupFilter(Protocol):
     def should_replicate_group(self, group: str) -> bool: ...
+
+
+class ConfigPropertyFilter(Protocol):
+    def should_replicate_config_property(self, name: str) -> bool: ...
+
+    def should_replicate_source_default(self, name: str) -> bool:
+        """Whether the remote topic gets the value that the source has by default, instead of the target's default."""
 
 
 class PatternList:
@@ -70,6 +90,41 @@ class DefaultGroupFilter:
 
     def should_replicate_group(self, group: str) -> bool:
         return self._include.matches(group) and not self._exclude.matches(group)
+
+
+class DefaultConfigPropertyFilter:
+    """Not `config.properties.exclude`; its default holds before `configure` too. Of `use.defaults.from` only the text
+    `source` means anything: whatever else is the target."""
+
+    def __init__(self) -> None:
+        self.configure({})
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        self._exclude = _patterns(props, CONFIG_PROPERTIES_EXCLUDE, CONFIG_PROPERTIES_EXCLUDE_DEFAULT)
+        defaults_from = props.get(USE_DEFAULTS_FROM) or USE_DEFAULTS_FROM_DEFAULT
+        self._source_defaults = defaults_from.strip(JAVA_WHITESPACE) == "source"
+
+    def should_replicate_config_property(self, name: str) -> bool:
+        return not self._exclude.matches(name)
+
+    def should_replicate_source_default(self, name: str) -> bool:
+        return self._source_defaults
+
+
+def should_replicate_topic(
+    topic: str,
+    target_alias: str,
+    topic_filter: TopicFilter,
+    policy: ReplicationPolicy,
+    *,
+    heartbeats_replication: bool = True,
+) -> bool:
+    """Whether a topic of the source is copied (mm2.md 3.6). Internal topics and what came from the target never are;
+    with `heartbeats.replication.enabled` heartbeats topics are, whatever the filter says."""
+    wanted = topic_filter.should_replicate_topic(topic) or (
+        heartbeats_replication and policy.is_heartbeats_topic(topic)
+    )
+    return wanted and not policy.is_internal_topic(topic) and not is_cycle(policy, topic, target_alias)
 
 
 def split_list(text: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter;
 import org.apache.kafka.connect.mirror.DefaultGroupFilter;
 import org.apache.kafka.connect.mirror.DefaultReplicationPolicy;
 import org.apache.kafka.connect.mirror.DefaultTopicFilter;
@@ -52,6 +53,7 @@ public class StockOracle {
             case "regex": return List.of(regex(q.get(1), q.get(2)));
             case "topic": return List.of(topic(q));
             case "group": return List.of(group(q));
+            case "property": return property(q);
             case "keys": return keys(q.get(1));
             case "validate": return validate(q);
             case "clients": return clients(q.get(1));
@@ -106,6 +108,19 @@ public class StockOracle {
         DefaultGroupFilter filter = new DefaultGroupFilter();
         filter.configure(props);
         return String.valueOf(filter.shouldReplicateGroup(q.get(3)));
+    }
+
+    /** Excluded properties, whose defaults, and a property: whether it is replicated, and whether its default is. */
+    private static List<String> property(List<String> q) {
+        Map<String, Object> props = new HashMap<>();
+        put(props, "config.properties.exclude", q.get(1));
+        put(props, "use.defaults.from", q.get(2));
+        DefaultConfigPropertyFilter filter = new DefaultConfigPropertyFilter();
+        filter.configure(props);
+        String name = q.get(3);
+        return List.of(
+            String.valueOf(filter.shouldReplicateConfigProperty(name)),
+            String.valueOf(filter.shouldReplicateSourceDefault(name)));
     }
 
     private static List<String> config(List<String> q) {

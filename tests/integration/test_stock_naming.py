@@ -15,7 +15,12 @@ import pytest
 from bridge.kafka import client_names
 from bridge.kafka.client_config import StaticClientCheck
 from bridge.local.jars import kafka_jars
-from bridge.translation.filters import DefaultGroupFilter, DefaultTopicFilter
+from bridge.translation.filters import (
+    CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
+    DefaultConfigPropertyFilter,
+    DefaultGroupFilter,
+    DefaultTopicFilter,
+)
 from bridge.translation.java_regex import PatternProblem, compile_java
 from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from connectors.configdef import REQUIRED, Importance, Key, Type
@@ -244,6 +249,36 @@ def test_filters(oracle: Oracle) -> None:
             groups.configure(props)
             ours = groups.should_replicate_group(name)
         assert str(ours).lower() == answer[0], question
+
+
+def test_config_properties(oracle: Oracle) -> None:
+    rng = random.Random(3)
+    lists = [
+        None,
+        "",
+        "a.b",
+        "min.insync.replicas, exclude_param.*",
+        r"min\.insync\.replicas",
+        "(a,b)",
+        " .* ",
+    ]
+    sources = [None, "", "source", " source ", "Source", "target", "x"]
+    names = [
+        *CONFIG_PROPERTIES_EXCLUDE_DEFAULT.split(","),
+        *("", "a", "a.b", "axb", "minxinsync.replicas", "exclude_param.param1", "cleanup.policy"),
+        *("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"),
+    ]
+    questions: list[Question] = [
+        ("property", rng.choice(lists), rng.choice(sources), rng.choice(names)) for _ in range(1500)
+    ]
+    questions += [("property", None, None, name) for name in names]
+    for question, answer in zip(questions, oracle(questions), strict=True):
+        _, exclude, defaults_from, name = question
+        assert name is not None
+        ours = DefaultConfigPropertyFilter()
+        ours.configure({"config.properties.exclude": exclude, "use.defaults.from": defaults_from})
+        found = ours.should_replicate_config_property(name), ours.should_replicate_source_default(name)
+        assert [str(each).lower() for each in found] == answer, question
 
 
 def test_values_and_error_texts(oracle: Oracle) -> None:

@@ -1,15 +1,9 @@
-"""Records, store of offset syncs, checkpoint rule and group sync against stock's own classes, at random.
-
-Each run takes another seed; a failure names it, and MIRROR_BRIDGE_SEED runs it again.
-"""
+"""Records, store of offset syncs, checkpoint rule and group sync against stock's own classes, at random."""
 
 from __future__ import annotations
 
-import base64
-import os
 import random
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,66 +20,20 @@ from bridge.translation.naming import (
 )
 from bridge.translation.plan import TargetGroup, Translated, plan_group
 from bridge.translation.sync_store import OffsetSyncStore
+from tests.support.comparison import Comparison, b64, place, told
 from tests.support.java import compiled
 
 LONGEST = 2**63 - 1
 STORE_COMPARISONS, RULE_COMPARISONS, SYNC_COMPARISONS, RECORDS = 100_000, 20_000, 20_000, 20_000
 
 Offsets = Mapping[TopicPartition, Committed | None]
-Ask = Callable[[list[str]], list[str]]
+Command = Sequence[str]
 
 
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Ask:
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Command:
     source = Path(__file__).with_name("StockStore.java")
-    command = compiled(source, tmp_path_factory.mktemp("stock"), "org.apache.kafka.connect.mirror.StockStore")
-
-    def ask(lines: list[str]) -> list[str]:
-        text = "\n".join(lines) + "\n"
-        ran = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stderr[-2000:]
-        return ran.stdout.splitlines()
-
-    return ask
-
-
-class Comparison:
-    """Lines for stock, and beside each question what ours answers."""
-
-    def __init__(self) -> None:
-        chosen = os.environ.get("MIRROR_BRIDGE_SEED")
-        self.seed = int(chosen) if chosen else random.randrange(2**32)
-        self.rng = random.Random(self.seed)
-        self._lines: list[str] = []
-        self._ours: list[tuple[int, str]] = []
-        self.answers: set[str] = set()
-        """Different answers of ours: a comparison of nothing would have few."""
-
-    def tell(self, *fields: object) -> None:
-        self._lines.append("\t".join(map(str, fields)))
-
-    def ask(self, ours: str, *fields: object) -> None:
-        self._ours.append((len(self._lines), ours))
-        self.answers.add(ours)
-        self.tell(*fields)
-
-    @property
-    def count(self) -> int:
-        return len(self._ours)
-
-    def settle(self, stock: Ask) -> None:
-        for (line, ours), theirs in zip(self._ours, stock(self._lines), strict=True):
-            assert ours == theirs, (
-                f"line {line}: {self._lines[line]} (MIRROR_BRIDGE_SEED={self.seed} runs it again)"
-            )
-
-
-def b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-def place(topic_partition: TopicPartition) -> tuple[str, int]:
-    return b64(topic_partition.topic), topic_partition.partition
+    return compiled(source, tmp_path_factory.mktemp("stock"), "org.apache.kafka.connect.mirror.StockStore")
 
 
 def offsets_as_fields(offsets: Offsets) -> Iterator[object]:
@@ -160,7 +108,7 @@ def ask_state(comparison: Comparison, store: OffsetSyncStore, topic_partition: T
     comparison.ask(" ".join(shown), "state", *place(topic_partition))
 
 
-def test_store(stock: Ask) -> None:
+def test_store(stock: Command) -> None:
     """Answers before, in and after the start-up, and the state after syncs, in random histories."""
     comparison = Comparison()
     rng = comparison.rng
@@ -186,7 +134,7 @@ def test_store(stock: Ask) -> None:
 
 
 @pytest.mark.parametrize("policy_name", ["default", "identity"])
-def test_checkpoint_rule(stock: Ask, policy_name: str) -> None:
+def test_checkpoint_rule(stock: Command, policy_name: str) -> None:
     """Whole rounds: what is emitted, as bytes of keys and values, while syncs come and groups move either way."""
     comparison = Comparison()
     rng = comparison.rng
@@ -237,22 +185,22 @@ def asked_once(topics: list[TopicPartition]) -> list[str]:
     return [*lines, "\t".join(map(str, ("checkpoints", b64("g"), *offsets_as_fields(committed))))]
 
 
-def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: Ask) -> None:
+def test_a_topic_of_several_hops_goes_back_one_hop_where_stock_takes_all(stock: Command) -> None:
     """B13: on A, `B.C.w` is a copy of B's `C.w`; stock's checkpoint is for `w`, which B has not, or it is another."""
     topic = TopicPartition("B.C.w", 0)
-    (found,) = stock(asked_once([topic]))
+    (found,) = told(stock, asked_once([topic]))
     key, value = map(bytes.fromhex, found.split(":"))
     assert Checkpoint.decode(key, value).topic_partition == TopicPartition("w", 0)
     assert renamed(DefaultReplicationPolicy(), topic.topic) == "C.w"
 
 
-def test_two_topics_with_one_remote_topic_end_a_round_of_stock(stock: Ask) -> None:
+def test_two_topics_with_one_remote_topic_end_a_round_of_stock(stock: Command) -> None:
     """`B.a` and `B.C.a` both came from `a` once; ours gives the lower answer (test_checkpoints)."""
     topics = [TopicPartition("B.a", 0), TopicPartition("B.C.a", 0)]
-    assert stock(asked_once(topics)) == ["IllegalStateException"]
+    assert told(stock, asked_once(topics)) == ["IllegalStateException"]
 
 
-def test_group_sync(stock: Ask) -> None:
+def test_group_sync(stock: Command) -> None:
     """What is committed on the target for a group that is Empty there (it is in stock's snapshot) or does not exist."""
     comparison = Comparison()
     rng = comparison.rng
@@ -303,7 +251,7 @@ def committed_by_us(rows: list[Checkpoint], idle: Offsets | None) -> str:
     )
 
 
-def test_records(stock: Ask) -> None:
+def test_records(stock: Command) -> None:
     """What stock's formatters print of sound and damaged records; what they die of is a SchemaError here."""
     comparison = Comparison()
     rng = comparison.rng

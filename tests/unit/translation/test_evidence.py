@@ -14,6 +14,7 @@ from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.stretch import LogBounds
 from bridge.translation.sync_store import OffsetSyncStore, SyncBounds
+from bridge.translation.sync_writer import OffsetSyncWriter
 from tests.unit.translation.history import History, Kind
 from tests.unit.translation.logs import Partition, Row
 from tests.unit.translation.test_bracketing import KINDS, caps_of, check
@@ -23,32 +24,30 @@ PLACE = TopicPartition("t", 0)
 
 
 class Synced(History):
-    """A history whose mirror writes offset syncs by the rule of OffsetSyncWriter (mm2 3.4), and loses some of them."""
+    """A history whose mirror writes offset syncs as stock's does (mm2 3.4), and loses some of them."""
 
     def __init__(self, kind: Kind, seed: str, *, mended: bool = True) -> None:
         self.store = OffsetSyncStore(must_read_to_end=False, mended=mended)
         self.store.finish_start()
         self.lag: int | None = None
-        self.last = (-1, -1)
-        self.synced = -1
+        self.writer: OffsetSyncWriter | None = None
         super().__init__(kind, seed)
 
     def restart(self, position: int) -> None:
         super().restart(position)
-        self.last, self.synced = (-1, -1), -1
+        self.writer = None
 
     def place(self, rows: list[Row]) -> None:
         if self.lag is None:
             self.lag = self.random.choice([0, 1, 4, 100])
+        writer = self.writer = self.writer or OffsetSyncWriter(self.lag)
         for place, row in enumerate(rows, self.target.end):
             assert row.origin is not None
-            upstream, downstream = self.last
-            steady = row.origin == upstream + 1 and place >= downstream
-            if self.synced < 0 or place - (self.synced + 1) >= self.lag or not steady:
-                self.synced = place
+            writer.maybe_queue(PLACE, row.origin, place)
+            for sync in writer.fire_pending():
                 if self.random.random() < 0.9:
-                    self.store.apply(OffsetSync(PLACE, row.origin, place))
-            self.last = (row.origin, place)
+                    self.store.apply(sync)
+                writer.release()
         super().place(rows)
 
     def bounds(self, offset: int) -> SyncBounds | None:

@@ -1,0 +1,92 @@
+"""When a mirror writes offset syncs: `OffsetSyncWriter` of Kafka 4.3.1, to the record (mm2.md 3.4).
+
+A sync is due at once for the first record of a partition's task, after a gap upstream, where the target's log was cut
+back, and when the answer of the last one (its place plus one) lies `offset.lag.max` records back: in a steady flow one
+for every `offset.lag.max + 1` records. The others wait, the latest of each partition, until Connect commits.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from bridge.translation.mm2_records import OffsetSync
+from bridge.translation.model import TopicPartition
+
+MAX_OUTSTANDING = 10
+"""Syncs that may be on their way to the broker at once."""
+
+
+class PartitionState:
+    """What is known of one source partition. Offsets are 0 to 2^63 - 1, and -1 while there was none."""
+
+    def __init__(self, max_offset_lag: int) -> None:
+        self._max_offset_lag = max_offset_lag
+        self.previous_upstream_offset = -1
+        self.previous_downstream_offset = -1
+        self.last_sync_downstream_offset = -1
+        self.should_sync_offsets = False
+        """Once set it stays so until `reset`."""
+
+    def update(self, upstream_offset: int, downstream_offset: int) -> bool:
+        """A record was written on the target; whether a sync is due."""
+        last = self.last_sync_downstream_offset
+        if (
+            last == -1
+            or downstream_offset - (last + 1) >= self._max_offset_lag
+            or upstream_offset - self.previous_upstream_offset != 1
+            or downstream_offset < self.previous_downstream_offset
+        ):
+            self.last_sync_downstream_offset = downstream_offset
+            self.should_sync_offsets = True
+        self.previous_upstream_offset = upstream_offset
+        self.previous_downstream_offset = downstream_offset
+        return self.should_sync_offsets
+
+    def reset(self) -> None:
+        self.should_sync_offsets = False
+
+
+class OffsetSyncWriter:
+    """The queues of one task. One thread at a time; who carries the syncs out is the caller's affair.
+
+    A partition has one sync in each queue at most: a later one takes the place of an earlier one, which is then never
+    written. So with all permits taken a burst leaves holes (B7).
+    """
+
+    def __init__(self, max_offset_lag: int, permits: int = MAX_OUTSTANDING) -> None:
+        self._max_offset_lag, self._permits = max_offset_lag, permits
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.pending: dict[TopicPartition, OffsetSync] = {}
+        """To be written as soon as there is a permit, in this order."""
+        self.delayed: dict[TopicPartition, OffsetSync] = {}
+        """To be written after the next commit."""
+
+    def maybe_queue(
+        self, topic_partition: TopicPartition, upstream_offset: int, downstream_offset: int
+    ) -> None:
+        """A record of the source stands on the target now."""
+        state = self.states.get(topic_partition)
+        if state is None:
+            state = self.states[topic_partition] = PartitionState(self._max_offset_lag)
+        sync = OffsetSync(topic_partition, upstream_offset, downstream_offset)
+        if state.update(upstream_offset, downstream_offset):
+            self.delayed.pop(topic_partition, None)
+            self.pending[topic_partition] = sync
+            state.reset()
+        else:
+            self.delayed[topic_partition] = sync
+
+    def promote_delayed(self) -> None:
+        """Connect commits: what was delayed is due, so that a partition that has gone quiet is synced to its end."""
+        self.pending.update(self.delayed)
+        self.delayed.clear()
+
+    def fire_pending(self) -> list[OffsetSync]:
+        """Those to be written now; each holds a permit until `release`."""
+        fired = [self.pending.pop(each) for each in list(islice(self.pending, self._permits))]
+        self._permits -= len(fired)
+        return fired
+
+    def release(self) -> None:
+        """A sync was written, or was not: stock does not try again."""
+        self._permits += 1

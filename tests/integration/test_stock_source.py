@@ -1,0 +1,157 @@
+"""When offset syncs are written, and which topics are copied, against stock's own classes, at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from bridge.translation.filters import DefaultTopicFilter, should_replicate_topic
+from bridge.translation.mm2_records import OffsetSync
+from bridge.translation.model import TopicPartition
+from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from bridge.translation.sync_writer import MAX_OUTSTANDING, OffsetSyncWriter, PartitionState
+from tests.support.comparison import Comparison, b64, place
+from tests.support.java import compiled
+
+LONGEST = 2**63 - 1
+UPDATES, STEPS, TOPICS = 100_000, 20_000, 5_000
+LAGS = [0, 1, 2, 50, 100, 100, -7, LONGEST]
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
+    source = Path(__file__).with_name("StockSource.java")
+    return compiled(source, tmp_path_factory.mktemp("stock"), "org.apache.kafka.connect.mirror.StockSource")
+
+
+class Copied:
+    """Records of one partition as a mirror may write them: gaps on either side, either log cut back, any offset."""
+
+    def __init__(self, rng: random.Random, lag: int) -> None:
+        self._rng, self._far = rng, min(max(lag, 1), 200)
+        self._upstream = rng.choice([-1, -1, rng.randrange(10**6), LONGEST - rng.randrange(300)])
+        self._downstream = rng.choice([-1, rng.randrange(10**6), LONGEST - rng.randrange(300)])
+
+    def next(self) -> tuple[int, int]:
+        rng, event = self._rng, self._rng.random()
+        up, down = 1, 1
+        if event < 0.03:
+            up = rng.choice([0, 2, -1, rng.randrange(-50, 50), -self._upstream])
+        elif event < 0.06:
+            down = rng.choice([0, -1, -self._far, rng.randrange(-50, 50), -self._downstream])
+        elif event < 0.12:
+            down = self._far + rng.randrange(-2, 3)
+        elif event < 0.121:
+            up, down = rng.choice([(LONGEST, 1), (1, LONGEST), (LONGEST, LONGEST)])
+        self._upstream = min(max(self._upstream + up, 0), LONGEST)
+        self._downstream = min(max(self._downstream + down, 0), LONGEST)
+        return self._upstream, self._downstream
+
+
+def shown(state: PartitionState) -> str:
+    previous = state.previous_upstream_offset, state.previous_downstream_offset
+    flag = str(state.should_sync_offsets).lower()
+    return " ".join(map(str, (*previous, state.last_sync_downstream_offset, flag)))
+
+
+def records(syncs: Iterable[OffsetSync]) -> str:
+    return " ".join(f"{sync.key().hex()}:{sync.value().hex()}" for sync in syncs)
+
+
+def test_writer(stock: Sequence[str]) -> None:
+    """States after updates, the records that are sent, in their order, as bytes, and what is left in both queues, while
+    sends end late, or fail, or never."""
+    comparison = Comparison()
+    rng, updates, outstanding = comparison.rng, 0, 0
+    comparison.ask(str(MAX_OUTSTANDING), "permits")
+    while updates < UPDATES:
+        lag, permits = rng.choice(LAGS), rng.choice([0, 1, 3, MAX_OUTSTANDING])
+        copied = {
+            TopicPartition(rng.choice("té"), n): Copied(rng, lag) for n in range(rng.choice([1, 2, 14]))
+        }
+        fired, promoted = rng.choice([1.0, 0.3]), rng.choice([0.0, 0.02, 0.2])
+        writer, outstanding = OffsetSyncWriter(lag, permits), 0
+        comparison.tell("writer", permits, lag)
+        for _ in range(rng.choice([10, 100, 1000])):
+            updates += 1
+            topic_partition = rng.choice(list(copied))
+            offsets = copied[topic_partition].next()
+            writer.maybe_queue(topic_partition, *offsets)
+            state = shown(writer.states[topic_partition])
+            comparison.ask(state, "update", *place(topic_partition), *offsets)
+            if rng.random() < promoted:
+                writer.promote_delayed()
+                comparison.tell("promote")
+            if rng.random() < fired:
+                syncs = writer.fire_pending()
+                outstanding += len(syncs)
+                comparison.ask(records(syncs), "fire")
+            while outstanding and rng.random() < 0.5:
+                outstanding -= 1
+                writer.release()
+                comparison.tell("release", rng.randrange(2))
+            if rng.random() < 0.05:
+                queues = records(writer.pending.values()), records(writer.delayed.values())
+                comparison.ask("|".join(queues), "queues")
+    comparison.settle(stock)
+    assert len(comparison.answers) > UPDATES // 10
+
+
+def test_partition_state(stock: Sequence[str]) -> None:
+    """Where it is not reset after each update too."""
+    comparison = Comparison()
+    rng = comparison.rng
+    while comparison.count < STEPS:
+        lag = rng.choice(LAGS)
+        copied, state = Copied(rng, lag), PartitionState(lag)
+        comparison.tell("state", lag)
+        for _ in range(rng.choice([1, 10, 300])):
+            offsets = copied.next()
+            due = str(state.update(*offsets)).lower()
+            comparison.ask(f"{due} {shown(state)}", "step", *offsets)
+            if rng.random() < 0.5:
+                state.reset()
+                comparison.tell("reset")
+    comparison.settle(stock)
+    assert len(comparison.answers) > STEPS // 10
+
+
+PIECES = [
+    "A",
+    "B",
+    "C",
+    "orders",
+    "heartbeats",
+    "my",
+    ".",
+    "..",
+    "-",
+    "__",
+    "mm2",
+    "checkpoints",
+    "internal",
+    "",
+]
+
+
+def test_topics(stock: Sequence[str]) -> None:
+    comparison = Comparison()
+    rng, copied = comparison.rng, 0
+    for _ in range(TOPICS):
+        kind, separator = rng.choice(["default", "identity"]), rng.choice([None, ".", "-", "__"])
+        topics, heartbeats = rng.choice(["", ".*", "A.*,orders", "B.*"]), rng.random() < 0.5
+        joined = rng.choice([separator or ".", separator or ".", ""])
+        topic = joined.join(rng.choices(PIECES, k=rng.randrange(1, 5)))
+        policy = IdentityReplicationPolicy() if kind == "identity" else DefaultReplicationPolicy()
+        policy.configure({"source.cluster.alias": "A", "replication.policy.separator": separator})
+        chosen = DefaultTopicFilter()
+        chosen.configure({"topics": topics})
+        ours = should_replicate_topic(topic, "B", chosen, policy, heartbeats_replication=heartbeats)
+        copied += ours
+        given = kind, "-" if separator is None else f"+{separator}", b64(topics), int(heartbeats)
+        comparison.ask(str(ours).lower(), "topic", *given, b64(topic))
+    comparison.settle(stock)
+    assert TOPICS // 10 < copied < TOPICS - TOPICS // 10
