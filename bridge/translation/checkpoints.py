@@ -57,8 +57,9 @@ def emit(
 
 
 class CheckpointStore:
-    """The last checkpoint of every group and remote partition: those of the topic, read once, and those emitted since
-    (mm2's `CheckpointStore`, of all groups; stock's drops what other tasks own, as it is read again by each)."""
+    """The last checkpoint of every group and remote partition, in the topic's order (mm2's `CheckpointStore`, of all
+    groups; stock's drops what other tasks own). Nothing is committed from here: what counts for that is what the group
+    has committed on the source now, so what is gone may stay (B2)."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[TopicPartition, Checkpoint]] = {}
@@ -72,13 +73,3 @@ class CheckpointStore:
     def of_group(self, group: str) -> Mapping[TopicPartition, Checkpoint]:
         """By remote partition; empty for a group without checkpoints. For reading only, and now: it may change."""
         return self._groups.get(group, _NONE)
-
-    def groups(self) -> list[str]:
-        return list(self._groups)
-
-    def forget(self, group: str, topic_partition: TopicPartition) -> None:
-        """Stock never forgets, and commits for deleted topics and groups forever (KAFKA-19107)."""
-        checkpoints = self._groups.get(group, {})
-        checkpoints.pop(topic_partition, None)
-        if not checkpoints:
-            self._groups.pop(group, None)

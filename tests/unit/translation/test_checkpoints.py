@@ -249,20 +249,6 @@ def test_store_of_a_read_topic() -> None:
     assert refused == 1
     assert dict(store.of_group("group1")) == {remote: Checkpoint("group1", remote, 1, 1, "")}
     assert store.get("group2", remote) == Checkpoint("group2", remote, 0, 0, "")
-    assert store.groups() == ["group1", "group2"]
-
-
-def test_what_is_forgotten_is_gone() -> None:
-    """B2: what no longer exists is not committed for again."""
-    store, other = CheckpointStore(), TopicPartition("source1.topic1", 1)
-    for remote in (REMOTE, other):
-        store.apply(Checkpoint("g1", remote, 1, 1, ""))
-    store.forget("g1", REMOTE)
-    assert (list(store.of_group("g1")), store.get("g1", REMOTE)) == ([other], None)
-    store.forget("g1", other)
-    store.forget("g1", other)
-    store.forget("unknown", other)
-    assert (store.groups(), dict(store.of_group("g1"))) == ([], {})
 
 
 @pytest.mark.parametrize(
