@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -90,7 +91,8 @@ def delete_records(bootstrap: str, name: str, before: Mapping[int, int]) -> None
 
 
 def allow(bootstrap: str, principal: str, name: str, operation: str, kind: str = "TOPIC") -> None:
-    """An ACL from every host: `operation` as DESCRIBE or READ, on a TOPIC, a GROUP or the BROKER (cluster)."""
+    """An ACL from every host: `operation` as DESCRIBE or READ, on a TOPIC, a GROUP or the BROKER (cluster). Done when
+    the broker has it: what the controller has stored it learns a moment later."""
     binding = AclBinding(
         ResourceType[kind],
         name,
@@ -102,6 +104,18 @@ def allow(bootstrap: str, principal: str, name: str, operation: str, kind: str =
     )
     client = admin(bootstrap)
     client.create_acls([binding])[binding].result(WAIT)
+    same = AclBindingFilter(
+        binding.restype,
+        name,
+        binding.resource_pattern_type,
+        principal,
+        "*",
+        binding.operation,
+        binding.permission_type,
+    )
+    eventually(
+        lambda: client.describe_acls(same).result(WAIT), WAIT, what=f"{principal} may {operation} {name}"
+    )
 
 
 def compact(bootstrap: str, name: str, partition: int = 0) -> list[int]:
