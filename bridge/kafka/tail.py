@@ -34,8 +34,8 @@ class TopicTail:
     - the log starts beyond our position, so records are gone that were never read; or exactly there, so all that was
       read is gone: DeleteRecords, or retention of a topic that is not only compacted.
     No restart: a log start below our position, because what is gone was read and the newest is still there. Nor
-    compaction, which makes holes and leaves the log start alone. Nothing but another topic id is called restarted before
-    anything was read: what was written to the old topic unseen is gone too.
+    compaction, which makes holes and leaves the log start alone. Nothing but another topic id is called restarted
+    before anything was read: what was written to the old topic unseen is gone too.
 
     A failure loses nothing: the next read looks for the leader again and goes on at the same offset. Only a topic that
     is missing makes it begin anew. A batch whose checksum is right and that can't be decoded nevertheless is stepped
