@@ -1,10 +1,11 @@
-"""Topic and group filters, and Java's regexes in Python's."""
+"""Filters of topics, groups and topic configs, and Java's regexes in Python's."""
 
 from __future__ import annotations
 
 import pytest
 
 from bridge.translation.filters import (
+    DefaultConfigPropertyFilter,
     DefaultGroupFilter,
     DefaultTopicFilter,
     pattern_list_problem,
@@ -50,6 +51,70 @@ def test_the_whole_name_must_match_and_excludes_win() -> None:
         1,
         0,
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "matching", "other"),
+    [
+        pytest.param("topic1", ["topic1"], ["topic2"], id="MirrorSourceConfigTest.testTopicMatching"),
+        pytest.param("", [], ["topic1", "topic2", ""], id="MirrorSourceConfigTest.testNoTopics"),
+        pytest.param(".*", ["topic1", "topic2"], [], id="MirrorSourceConfigTest.testAllTopics"),
+        pytest.param(
+            "topic1, topic2", ["topic1", "topic2"], ["topic3"], id="MirrorSourceConfigTest.testListOfTopics"
+        ),
+    ],
+)
+def test_topics(given: str, matching: list[str], other: list[str]) -> None:
+    found = topics(topics=given)
+    assert all(map(found.should_replicate_topic, matching))
+    assert not any(map(found.should_replicate_topic, other))
+
+
+CONFIG_DEFAULTS = [
+    *("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
+    *("message.timestamp.difference.max.ms", "message.timestamp.type", "unclean.leader.election.enable"),
+    *("log.message.timestamp.before.max.ms", "log.message.timestamp.after.max.ms", "min.insync.replicas"),
+]
+"""What 4.3.1 excludes."""
+
+
+@pytest.mark.parametrize(
+    ("exclude", "matching", "other"),
+    [
+        pytest.param("prop2", ["prop1"], ["prop2"], id="MirrorSourceConfigTest.testConfigPropertyMatching"),
+        pytest.param(None, ["name-1", "name-2", "cleanup.policy"], CONFIG_DEFAULTS, id="the default"),
+        pytest.param(
+            None,
+            ["message.timestamp.before.max.ms", "message.timestamp.after.max.ms"],
+            ["min-insync.replicas"],
+            id="the default's dots are any character, and two names are those of brokers (B23)",
+        ),
+        pytest.param("", CONFIG_DEFAULTS, [], id="an empty list excludes nothing"),
+        pytest.param(
+            r"min\.insync\.replicas,exclude_param.*",
+            ["name-1", "min-insync.replicas"],
+            ["exclude_param.param1", "min.insync.replicas"],
+            id="regexes",
+        ),
+    ],
+)
+def test_config_properties(exclude: str | None, matching: list[str], other: list[str]) -> None:
+    found = DefaultConfigPropertyFilter()
+    if exclude is not None:
+        found.configure({"config.properties.exclude": exclude})
+    assert all(map(found.should_replicate_config_property, matching))
+    assert not any(map(found.should_replicate_config_property, other))
+
+
+@pytest.mark.parametrize(
+    ("defaults_from", "sources"),
+    [(None, False), ("target", False), ("source", True), (" source ", True), ("Source", False), ("", False)],
+)
+def test_defaults_of_the_source_only_by_its_exact_name(defaults_from: str | None, sources: bool) -> None:
+    found = DefaultConfigPropertyFilter()
+    assert not found.should_replicate_source_default("retention.ms")
+    found.configure({"use.defaults.from": defaults_from})
+    assert found.should_replicate_source_default("retention.ms") is sources
 
 
 def test_an_empty_list_matches_nothing() -> None:

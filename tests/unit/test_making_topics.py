@@ -46,7 +46,19 @@ def made(link: ControllerLink) -> KafkaFailure | None:
     return asyncio.run(topics.create_compacted(link, NAME, 3, 1000))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("code", [0, 29, 31, 35, 36])
+ASSUMED = "MirrorUtilsTest.testCreateCompactedTopicAssumeTopicAlreadyExistsWith"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(0, id="MirrorUtilsTest.testCreateCompactedTopic"),
+        pytest.param(29, id=f"{ASSUMED}TopicAuthorizationException"),
+        pytest.param(31, id=f"{ASSUMED}ClusterAuthorizationException"),
+        pytest.param(35, id=f"{ASSUMED}UnsupportedVersionException"),
+        pytest.param(36, id="MirrorUtilsTest.testCreateCompactedTopicAlreadyExists"),
+    ],
+)
 def test_made_or_not_ours_to_make(code: int) -> None:
     assert made(ControllerLink(code)) is None
 
@@ -54,8 +66,18 @@ def test_made_or_not_ours_to_make(code: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "text", "fault"),
     [
-        (40, f"Unable to create topic '{NAME}': as the broker says", KafkaFault.OTHER),
-        (7, TIMED_OUT, KafkaFault.TIMEOUT),
+        pytest.param(
+            40,
+            f"Unable to create topic '{NAME}': as the broker says",
+            KafkaFault.OTHER,
+            id="MirrorUtilsTest.testCreateCompactedTopicFailsWithInvalidConfigurationException",
+        ),
+        pytest.param(
+            7,
+            TIMED_OUT,
+            KafkaFault.TIMEOUT,
+            id="MirrorUtilsTest.testCreateCompactedTopicFailsWithTimeoutException",
+        ),
         (failure(KafkaFault.UNREACHABLE, "connect", "Connection refused"), TIMED_OUT, KafkaFault.UNREACHABLE),
         (
             38,

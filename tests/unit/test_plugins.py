@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import ConfigError
-from bridge.translation.filters import DefaultGroupFilter, DefaultTopicFilter
+from bridge.translation.filters import (
+    DefaultConfigPropertyFilter,
+    DefaultGroupFilter,
+    DefaultTopicFilter,
+)
 from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
-from connectors.plugins import GROUP_FILTER, REPLICATION_POLICY, TOPIC_FILTER, load
+from connectors.plugins import CONFIG_PROPERTY_FILTER, GROUP_FILTER, REPLICATION_POLICY, TOPIC_FILTER, load
 
 MODULE = """
 from bridge.translation.naming import DefaultReplicationPolicy
@@ -52,6 +56,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_stock_names_select_ours(prefix: str) -> None:
     assert isinstance(load(TOPIC_FILTER, prefix + "DefaultTopicFilter", {}), DefaultTopicFilter)
     assert isinstance(load(GROUP_FILTER, prefix + "DefaultGroupFilter", {}), DefaultGroupFilter)
+    configs = load(
+        CONFIG_PROPERTY_FILTER, prefix + "DefaultConfigPropertyFilter", {"use.defaults.from": "source"}
+    )
+    assert isinstance(configs, DefaultConfigPropertyFilter)
+    assert configs.should_replicate_source_default("retention.ms")
     assert type(load(REPLICATION_POLICY, prefix + "DefaultReplicationPolicy", {})) is DefaultReplicationPolicy
     identity = load(REPLICATION_POLICY, prefix + "IdentityReplicationPolicy", {"source.cluster.alias": "A"})
     assert isinstance(identity, IdentityReplicationPolicy)
@@ -99,6 +108,12 @@ def test_what_can_not_be_loaded_is_named(module: str, name: str, why: str) -> No
     assert found.key == "group.filter.class"
     assert found.message.startswith(f"Invalid value {name} for configuration group.filter.class: ")
     assert why in found.message
+
+
+def test_a_filter_of_configs_says_of_defaults_too(module: str) -> None:
+    found = load(CONFIG_PROPERTY_FILTER, f"python:{module}.Short", {})
+    assert isinstance(found, ConfigError)
+    assert "has no should_replicate_config_property, should_replicate_source_default" in found.message
 
 
 def test_a_policy_must_do_all_of_it(module: str) -> None:

@@ -111,16 +111,18 @@ UPSTREAM = [
 @pytest.mark.parametrize(
     "policy",
     [default(), identity("source")],
-    ids=["upstreamClustersTest", "testIdentityReplicationUpstreamClusters"],
+    ids=["MirrorClientTest.upstreamClustersTest", "MirrorClientTest.testIdentityReplicationUpstreamClusters"],
 )
 def test_upstream_clusters(policy: ReplicationPolicy) -> None:
-    """MirrorClientTest.upstreamClustersTest, testIdentityReplicationUpstreamClusters"""
     assert upstream.upstream_clusters(policy, UPSTREAM) == {f"source{at}" for at in (1, 2, 3, 4, 5)}
 
 
-@pytest.mark.parametrize("separator", [".", "__"], ids=["remoteTopicsTest", "remoteTopicsSeparatorTest"])
+@pytest.mark.parametrize(
+    "separator",
+    [".", "__"],
+    ids=["MirrorClientTest.remoteTopicsTest", "MirrorClientTest.remoteTopicsSeparatorTest"],
+)
 def test_remote_topics(separator: str) -> None:
-    """MirrorClientTest.remoteTopicsTest, remoteTopicsSeparatorTest"""
     parts = [
         ("source1", "topic4"),
         ("source1", "source2", "topic5"),
@@ -193,7 +195,9 @@ def test_internal_topic(topic: str, internal: bool) -> None:
     ],
 )
 def test_internal_names(props: dict[str, str], syncs: str, checkpoints: str) -> None:
-    """ReplicationPolicyTest.offsetSyncsTopic_…, checkpointsTopic_…, heartbeatsTopic_…"""
+    """ReplicationPolicyTest.offsetSyncsTopic_shouldBeEffectedByInternalTopicSeparatorEnabled,
+    ReplicationPolicyTest.checkpointsTopic_shouldBeEffectedByInternalTopicSeparatorEnabled,
+    ReplicationPolicyTest.heartbeatsTopic_shouldNotBeEffectedByInternalTopicSeparatorConfig"""
     policy = default(**props)
     assert policy.offset_syncs_topic("CLUSTER") == syncs
     assert policy.checkpoints_topic("CLUSTER") == checkpoints
