@@ -40,6 +40,13 @@ class BridgeMirrorCheckpointConnectorTest {
     }
 
     @Test
+    void testMirrorCheckpointConnectorEnabled() {
+        props.put("emit.checkpoints.enabled", "true");
+        connector.start(props);
+        assertEquals(1, connector.taskConfigs(1).size());
+    }
+
+    @Test
     void testReplicationDisabled() {
         props.put("enabled", " FALSE ");
         connector.start(props);
