@@ -23,6 +23,8 @@ class RecordCodecTest {
         assertEquals("{\"cluster\":\"A\",\"partition\":3,\"topic\":\"t\"}", Json.write(record.sourcePartition()));
         record = record("'source_partition':{'group':'g','topic':'A.t','partition':3}");
         assertEquals("{\"partition\":3,\"topic\":\"A.t\",\"group\":\"g\"}", Json.write(record.sourcePartition()));
+        record = record("'source_partition':{'targetClusterAlias':'B','sourceClusterAlias':'A'}");
+        assertEquals("{\"sourceClusterAlias\":\"A\",\"targetClusterAlias\":\"B\"}", Json.write(record.sourcePartition()));
     }
 
     @Test
