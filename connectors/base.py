@@ -6,7 +6,7 @@ An instance lives in the rounds process, never in the HTTP process. It is told w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -110,6 +110,26 @@ class Kind(Protocol):
         self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
     ) -> Instance:
         """An instance for a configuration that `validate` found without errors; raises ConfigRejected otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorKind:
+    """A Kind from its parts. `make` imports what runs the rounds when it is called: the HTTP process validates only,
+    and does without the translation."""
+
+    kind: str
+    connector_class: str
+    definition: ConfigDef
+    check: Callable[[Mapping[str, str | None], ClientCheck], ValidatedConfig]
+    make: Callable[[str, Mapping[str, str | None], Clusters, Publisher], Instance]
+
+    def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
+        return self.check(props, clients)
+
+    def create(
+        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
+    ) -> Instance:
+        return self.make(name, props, clusters, publisher)
 
 
 class CheckedOnOpen:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connectors.base import Kind
-from connectors.checkpoint.connector import Checkpoint
-from connectors.group_offset.connector import GroupOffset
-from connectors.heartbeat.connector import Heartbeat
+from connectors.checkpoint.connector import KIND as CHECKPOINT
+from connectors.group_offset.connector import KIND as GROUP_OFFSET
+from connectors.heartbeat.connector import KIND as HEARTBEAT
 
-KINDS: Mapping[str, Kind] = {kind.kind: kind for kind in (GroupOffset(), Checkpoint(), Heartbeat())}
+KINDS: Mapping[str, Kind] = {kind.kind: kind for kind in (GROUP_OFFSET, CHECKPOINT, HEARTBEAT)}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import struct
+import re
 from collections.abc import Mapping
 
 import httpx
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from bridge.client import translate_offsets
 from bridge.demo.cluster import WAIT, admin, committed
 from bridge.demo.groups import Groups
-from bridge.demo.logs import Place, as_bytes, ended, first_from, reader
+from bridge.demo.logs import Place, first_from, reader
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.protocol.messages import ConnectorStatus, GroupReports, PartitionReport
 
 Answers = dict[tuple[str, Place], int]
@@ -43,15 +45,17 @@ def by_timestamp(source: str, target: str, alias: str, groups: Groups) -> Answer
 
 def checkpoints(target: str, alias: str) -> Answers:
     """The last checkpoint of every group and partition in stock's own topic."""
-    topic = f"{alias}.checkpoints.internal"
-    answers: Answers = {}
-    with reader(target, committed_only=False) as consumer:
-        if topic not in consumer.list_topics(timeout=WAIT).topics:
-            return answers
-        for key, value in _records(consumer, topic):
-            group, place, downstream = decode_checkpoint(key, value)
-            answers[group, (place[0].removeprefix(f"{alias}."), place[1])] = downstream
-    return answers
+    try:
+        groups = translate_offsets({"bootstrap.servers": target}, alias, re.compile(".*"), WAIT)
+    except KafkaFailure as error:
+        if error.fault is KafkaFault.UNKNOWN_TOPIC:
+            return {}
+        raise
+    return {
+        (group, (topic.removeprefix(f"{alias}."), partition)): position.offset
+        for group, offsets in groups.items()
+        for (topic, partition), position in offsets.items()
+    }
 
 
 def on_target(target: str, alias: str, groups: Groups) -> Answers:
@@ -83,38 +87,7 @@ def complaints(service: str, connector: str) -> list[str]:
     return [*status.errors, *([status.failure] if status.failure else [])]
 
 
-def decode_checkpoint(key: bytes, value: bytes) -> tuple[str, Place, int]:
-    """Group, target partition and downstream offset of a record of stock's checkpoints topic.
-
-    Key: group STRING, topic STRING, partition INT32. Value: version INT16, upstream INT64, downstream INT64, and
-    metadata, which nobody needs here. Numbers are big-endian; a STRING has its length in two bytes before it.
-    """
-    group, at = _text(key, 0)
-    topic, at = _text(key, at)
-    (partition,) = struct.unpack_from(">i", key, at)
-    _, _, downstream = struct.unpack_from(">hqq", value)
-    return group, (topic, int(partition)), int(downstream)
-
-
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    (length,) = struct.unpack_from(">h", data, at)
-    return data[at + 2 : at + 2 + length].decode(), at + 2 + int(length)
-
-
 def _earliest(client: AdminClient, alias: str, place: Place, timestamp: int) -> int:
     copy = TopicPartition(f"{alias}.{place[0]}", place[1])
     (future,) = client.list_offsets({copy: OffsetSpec.for_timestamp(timestamp)}).values()
     return int(future.result(WAIT).offset)
-
-
-def _records(consumer: Consumer, topic: str) -> list[tuple[bytes, bytes]]:
-    """Everything in partition 0, the only one that stock's internal topics have."""
-    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    found: list[tuple[bytes, bytes]] = []
-    while True:
-        message = consumer.poll(WAIT)
-        if message is None or ended(message):
-            return found
-        key, value = as_bytes(message.key()), as_bytes(message.value())
-        if key is not None and value is not None:
-            found.append((key, value))

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connectors.base import CheckedOnOpen, Instance, Publisher
+from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
 from connectors.checkpoint.options import DEFINITION, CheckpointOptions, validate
-from connectors.configdef import ConfigDef, ValidatedConfig, given
-from connectors.ports import ClientCheck, Clusters
+from connectors.configdef import given
+from connectors.ports import Clusters
 
 
-class Checkpoint:
-    kind = "checkpoint"
-    connector_class = "dev.mirrorbridge.BridgeMirrorCheckpointConnector"
+def _make(name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher) -> Instance:
+    from connectors.checkpoint.task import CheckpointInstance
 
-    @property
-    def definition(self) -> ConfigDef:
-        return DEFINITION
+    options = CheckpointOptions.from_props(props, CheckedOnOpen())
+    return CheckpointInstance(name, options, clusters, given(props), publisher)
 
-    def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
-        return validate(props, clients)
 
-    def create(
-        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
-    ) -> Instance:
-        # The task drags the translation in; the HTTP process validates only and does without.
-        from connectors.checkpoint.task import CheckpointInstance
-
-        options = CheckpointOptions.from_props(props, CheckedOnOpen())
-        return CheckpointInstance(name, options, clusters, given(props), publisher)
+KIND = ConnectorKind(
+    "checkpoint", "dev.mirrorbridge.BridgeMirrorCheckpointConnector", DEFINITION, validate, _make
+)

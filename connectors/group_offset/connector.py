@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connectors.base import CheckedOnOpen, Instance, Publisher
-from connectors.configdef import ConfigDef, ValidatedConfig, given
+from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
+from connectors.configdef import given
 from connectors.group_offset.options import DEFINITION, GroupOffsetOptions, validate
-from connectors.ports import ClientCheck, Clusters
+from connectors.ports import Clusters
 
 
-class GroupOffset:
-    kind = "group_offset"
-    connector_class = "dev.mirrorbridge.MirrorGroupOffsetConnector"
+def _make(name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher) -> Instance:
+    from connectors.group_offset.task import GroupOffsetInstance
 
-    @property
-    def definition(self) -> ConfigDef:
-        return DEFINITION
+    options = GroupOffsetOptions.from_props(props, CheckedOnOpen())
+    return GroupOffsetInstance(name, options, clusters, given(props), publisher)
 
-    def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
-        return validate(props, clients)
 
-    def create(
-        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
-    ) -> Instance:
-        # The task drags the translation in; the HTTP process validates only and does without.
-        from connectors.group_offset.task import GroupOffsetInstance
-
-        options = GroupOffsetOptions.from_props(props, CheckedOnOpen())
-        return GroupOffsetInstance(name, options, clusters, given(props), publisher)
+KIND = ConnectorKind(
+    "group_offset", "dev.mirrorbridge.MirrorGroupOffsetConnector", DEFINITION, validate, _make
+)

@@ -25,7 +25,7 @@ from connectors.groups.checks import GroupOptions
 from connectors.groups.translate import Job, translate_all
 from connectors.groups.trouble import ask, reason_of
 from connectors.groups.verdicts import Identity, Verdicts
-from connectors.groups.ways import Way
+from connectors.groups.ways import Question, Way
 from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
@@ -94,16 +94,17 @@ class Judge:
         jobs: dict[Place, Job] = {}
         looked = await self._look(list(offsets), found, offsets)
         for pair, (identity, bounds, late) in looked.items():
-            ends = (LogBounds(bounds[0].start, bounds[0].end), LogBounds(bounds[1].start, bounds[1].end))
+            source, target = (LogBounds(each.start, each.end) for each in bounds)
             memory = self._verdicts.memory(*pair, identity)
-            self.target_ends[pair[1]] = bounds[1].end
+            self.target_ends[pair[1]] = target.end
             for offset in offsets[pair]:
+                asked = Question(pair[0], offset, source, target, late)
                 known = self._verdicts.recall(*pair, identity, offset, bounds)
-                at_once = self._way.at_once(pair[0], offset, known, ends[1], late=late)
+                at_once = self._way.at_once(asked, known)
                 if at_once is not None:
                     found[pair, offset] = at_once
                 else:
-                    jobs[pair, offset] = Job(*pair, offset, self._way.steps(pair[0], offset, ends, memory))
+                    jobs[pair, offset] = Job(*pair, offset, self._way.steps(asked, memory))
         self.lookups += len(jobs)
         judged = await translate_all(
             jobs, self._source, self._target, source_committed_only=self._options.source_committed_only

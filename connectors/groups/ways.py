@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bridge.translation.bracketing import bracket
 from bridge.translation.evidence import agrees, both, by_syncs
@@ -21,64 +21,42 @@ class Syncs(Protocol):
     def bounds(self, topic_partition: TopicPartition, offset: int, /) -> SyncBounds | None: ...
 
 
+class Question(NamedTuple):
+    """An offset of `place`, and the ends of its log and of its counterpart's. `late`: the target overwrites
+    timestamps."""
+
+    place: TopicPartition
+    offset: int
+    source: LogBounds
+    target: LogBounds
+    late: bool
+
+
 class Way(Protocol):
-    """`source` is the partition that the group reads; `ends` the bounds of it and of its counterpart."""
+    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
+        """The verdict, where it takes no look-up. `remembered`: an exact one that still holds."""
 
-    def at_once(
-        self,
-        source: TopicPartition,
-        offset: int,
-        remembered: Verdict | None,
-        target: LogBounds,
-        *,
-        late: bool,
-    ) -> Verdict | None:
-        """The verdict, where it takes no look-up. `remembered`: an exact one that still holds. `late`: the target
-        overwrites timestamps."""
-
-    def steps(
-        self, source: TopicPartition, offset: int, ends: tuple[LogBounds, LogBounds], memory: PartitionMemory
-    ) -> Steps[Verdict]: ...
+    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]: ...
 
 
 class ByRecords:
     """Bracketing (design 5.2)."""
 
-    def at_once(
-        self,
-        source: TopicPartition,
-        offset: int,
-        remembered: Verdict | None,
-        target: LogBounds,
-        *,
-        late: bool,
-    ) -> Verdict | None:
+    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
         return remembered
 
-    def steps(
-        self, source: TopicPartition, offset: int, ends: tuple[LogBounds, LogBounds], memory: PartitionMemory
-    ) -> Steps[Verdict]:
-        return bracket(offset, *ends, memory)
+    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        return bracket(asked.offset, asked.source, asked.target, memory)
 
 
 class ByTimestamp:
     """The plain rule of KIP-1292 (translation.verify=false)."""
 
-    def at_once(
-        self,
-        source: TopicPartition,
-        offset: int,
-        remembered: Verdict | None,
-        target: LogBounds,
-        *,
-        late: bool,
-    ) -> Verdict | None:
-        return Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE) if late else None
+    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
+        return Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE) if asked.late else None
 
-    def steps(
-        self, source: TopicPartition, offset: int, ends: tuple[LogBounds, LogBounds], memory: PartitionMemory
-    ) -> Steps[Verdict]:
-        return by_timestamp(offset, *ends)
+    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        return by_timestamp(asked.offset, asked.source, asked.target)
 
 
 class BySyncs:
@@ -87,21 +65,12 @@ class BySyncs:
     def __init__(self, syncs: Syncs) -> None:
         self._syncs = syncs
 
-    def at_once(
-        self,
-        source: TopicPartition,
-        offset: int,
-        remembered: Verdict | None,
-        target: LogBounds,
-        *,
-        late: bool,
-    ) -> Verdict | None:
-        translated = self._syncs.translate(source, offset)
-        return by_syncs(offset, translated, self._syncs.bounds(source, offset), target)
+    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
+        place, offset = asked.place, asked.offset
+        translated = self._syncs.translate(place, offset)
+        return by_syncs(offset, translated, self._syncs.bounds(place, offset), asked.target)
 
-    def steps(
-        self, source: TopicPartition, offset: int, ends: tuple[LogBounds, LogBounds], memory: PartitionMemory
-    ) -> Steps[Verdict]:
+    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
         raise AssertionError("syncs answer at once")
 
 
@@ -110,26 +79,19 @@ class ByBoth:
 
     def __init__(self, syncs: Syncs) -> None:
         self._syncs = syncs
+        self._alone = BySyncs(syncs)
 
-    def at_once(
-        self,
-        source: TopicPartition,
-        offset: int,
-        remembered: Verdict | None,
-        target: LogBounds,
-        *,
-        late: bool,
-    ) -> Verdict | None:
-        bounds = self._syncs.bounds(source, offset)
-        if late:
+    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
+        if asked.late:
             # Copies can't be told by their timestamps. What is left is what stock does, and it is called what it is.
-            verdict = by_syncs(offset, self._syncs.translate(source, offset), bounds, target)
-            return Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE) if verdict.offset is None else verdict
+            verdict = self._alone.at_once(asked, remembered)
+            known = verdict is not None and verdict.offset is not None
+            return verdict if known else Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)
         if remembered is None:
             return None
-        return remembered if agrees(remembered, offset, bounds, target) else None
+        bounds = self._syncs.bounds(asked.place, asked.offset)
+        return remembered if agrees(remembered, asked.offset, bounds, asked.target) else None
 
-    def steps(
-        self, source: TopicPartition, offset: int, ends: tuple[LogBounds, LogBounds], memory: PartitionMemory
-    ) -> Steps[Verdict]:
-        return both(offset, *ends, memory, self._syncs.bounds(source, offset))
+    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        bounds = self._syncs.bounds(asked.place, asked.offset)
+        return both(asked.offset, asked.source, asked.target, memory, bounds)

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connectors.base import CheckedOnOpen, Instance, Publisher
-from connectors.configdef import ConfigDef, ValidatedConfig, given
+from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
+from connectors.configdef import given
 from connectors.heartbeat.options import DEFINITION, HeartbeatOptions, validate
-from connectors.ports import ClientCheck, Clusters
+from connectors.ports import Clusters
 
 
-class Heartbeat:
-    kind = "heartbeat"
-    connector_class = "dev.mirrorbridge.BridgeMirrorHeartbeatConnector"
+def _make(name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher) -> Instance:
+    from connectors.heartbeat.task import HeartbeatInstance
 
-    @property
-    def definition(self) -> ConfigDef:
-        return DEFINITION
+    options = HeartbeatOptions.from_props(props, CheckedOnOpen())
+    return HeartbeatInstance(name, options, clusters, given(props), publisher)
 
-    def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
-        return validate(props, clients)
 
-    def create(
-        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
-    ) -> Instance:
-        # The task drags the translation in; the HTTP process validates only and does without.
-        from connectors.heartbeat.task import HeartbeatInstance
-
-        options = HeartbeatOptions.from_props(props, CheckedOnOpen())
-        return HeartbeatInstance(name, options, clusters, given(props), publisher)
+KIND = ConnectorKind(
+    "heartbeat", "dev.mirrorbridge.BridgeMirrorHeartbeatConnector", DEFINITION, validate, _make
+)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from bridge.demo.answers import decode_checkpoint
+from bridge.translation.mm2_records import Checkpoint
 from tests.support import bounds, unique
 
 PASSES = {
@@ -71,8 +71,8 @@ class Checkpoints:
             assert isinstance(key, bytes)
             assert isinstance(value, bytes)
             offset = at + 1
-            group, (_, partition), _ = decode_checkpoint(key, value)
-            if group == self._group and partition == 0:
+            found = Checkpoint.decode(key, value)
+            if found.group == self._group and found.topic_partition.partition == 0:
                 made.append(message.timestamp()[1] / 1000)
         consumer.close()
         return [later - earlier for earlier, later in itertools.pairwise(made)]

@@ -46,7 +46,7 @@ from tests.support import admin, bounds, connector, stock_config
 
 PARTITIONS, RECORDS = 10, 30_000
 SIZES = (1_000, 10_000)
-MOVES = 5
+MOVES = 3
 EMIT_SECONDS, REFRESH_SECONDS = 1, 5
 WITHIN = 600.0
 

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from bridge.demo import run
-from bridge.demo.answers import decode_checkpoint
 from bridge.demo.data import PLACES, Amounts, ticks
 from bridge.demo.errors import DemoFailed
 from bridge.demo.expected import align
@@ -122,12 +121,6 @@ def test_a_second_demo_leaves_the_first_ones_directory_alone(
     monkeypatch.setattr(run, "play", again)
     run.run_demo(tmp_path, records=2_000, keep=False)
     assert "another demo runs in" in capsys.readouterr().out
-
-
-def test_a_stock_checkpoint_is_decoded_as_stock_writes_it() -> None:
-    key = bytes.fromhex("000767726f75702d310007746f7069632d3200000003")
-    value = bytes.fromhex("000000000000000000040000000000000005000a6d657461646174612d36")
-    assert decode_checkpoint(key, value) == ("group-1", ("topic-2", 3), 5)
 
 
 @pytest.mark.parametrize("total", [2_000, 20_000, 230_000])

@@ -11,7 +11,6 @@ import pytest
 import connectors.group_offset
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.client_config import StaticClientCheck
-from connectors.group_offset.connector import GroupOffset
 from connectors.group_offset.options import GroupOffsetOptions, Rewind, validate
 from connectors.registry import KINDS
 
@@ -252,7 +251,7 @@ def test_secrets_are_hidden_in_values_and_errors() -> None:
 
 def test_the_kind_is_registered() -> None:
     kind = KINDS["group_offset"]
-    assert isinstance(kind, GroupOffset)
+    assert kind is KIND
     assert kind.connector_class == "dev.mirrorbridge.MirrorGroupOffsetConnector"
     assert kind.validate(GOOD, CLIENTS).errors == ()
     assert "group" in kind.definition.keys
