@@ -11,6 +11,7 @@ import pytest
 import connectors.group_offset
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.client_config import StaticClientCheck
+from connectors.group_offset.connector import KIND
 from connectors.group_offset.options import GroupOffsetOptions, Rewind, validate
 from connectors.registry import KINDS
 
