@@ -127,16 +127,6 @@ class OffsetSyncStore:
             if slot == 0 or pair is not slots[slot - 1]
         ]
 
-    def partitions(self) -> list[TopicPartition]:
-        return list(self._slots)
-
-    def forget(self, topic_partition: TopicPartition) -> None:
-        self._slots.pop(topic_partition, None)
-
-    def forget_topic(self, topic: str) -> None:
-        for topic_partition in [each for each in self._slots if each.topic == topic]:
-            del self._slots[topic_partition]
-
 
 def _drop_from(slots: list[_Pair], downstream: int, new: _Pair) -> None:
     """Drops every sync at or above `downstream`. Downstream offsets fall along the slots, as this was done before."""

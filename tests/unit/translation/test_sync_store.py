@@ -49,7 +49,7 @@ def feed(store: OffsetSyncStore, pairs: Iterable[Pair]) -> None:
         ups = upstream_offsets(store)
         assert ups[0] == pair[0]
         check(ups, zip(range(SLOTS), range(1, SLOTS), strict=False))
-    if store.partitions():
+    if store.kept(TP):
         check(upstream_offsets(store), combinations(range(SLOTS), 2))
 
 
@@ -477,16 +477,3 @@ def test_bounds_are_the_nearest_kept_syncs(pairs: list[Pair], mended: bool) -> N
             assert newer[-1] == upper
         if upper is None:
             assert lower == store.sync_for(TP, 0)
-
-
-def test_what_is_forgotten_is_gone() -> None:
-    store = started()
-    partitions = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)]
-    for partition in partitions:
-        store.apply(OffsetSync(partition, 1, 1))
-    assert store.partitions() == partitions
-    store.forget_topic("a")
-    store.forget(partitions[0])
-    assert (store.partitions(), store.translate(partitions[0], 1)) == ([partitions[2]], None)
-    store.forget(partitions[2])
-    assert store.partitions() == []
