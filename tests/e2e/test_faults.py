@@ -6,162 +6,25 @@ every group is current again within two intervals of the thing being back.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
-import httpx
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from bridge.local import Broker, LocalStack
+from bridge.local import LocalStack
+from tests.e2e.faults import PARTITIONS, RECORDS, Committers, Member, Watch, bounce, let_pass, no_traceback
 from tests.e2e.ground import SHIFT, Ground
 from tests.support import connector, eventually, unique
 
 INTERVAL = 3
 GROUPS = 6
-PARTITIONS = 2
-RECORDS = 20_000
 AWAY_SECONDS = 30.0
 """How long the service is gone; the other things are as long away as their restart takes, and a little more."""
 
 
-class Member:
-    """Commits and reads a group's offsets without joining it. By a consumer: librdkafka's admin client aborts the
-    whole process when the broker dies that it waits for (confluentinc/librdkafka#4605)."""
-
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
-        self._places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "log_level": 0}
-        )
-
-    def commit(self, offset: int) -> None:
-        places = [TopicPartition(place.topic, place.partition, offset) for place in self._places]
-        for done in self._consumer.commit(offsets=places, asynchronous=False):
-            if done.error is not None:
-                raise KafkaException(done.error)
-
-    def committed(self) -> list[int]:
-        """By partition; -1 for none."""
-        found = self._consumer.committed(self._places, timeout=2.0)
-        for place in found:
-            if place.error is not None:
-                raise KafkaException(place.error)
-        return [max(place.offset, -1) for place in found]
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-class Committers:
-    """Threads apart from the test's: one commits on the source, steadily, wherever that is possible."""
-
-    def __init__(self, ground: Ground, topic: str, groups: list[str]) -> None:
-        self._ground, self._topic, self._groups = ground, topic, groups
-        self._ended = threading.Event()
-        self._lock = threading.Lock()
-        self._tried = dict.fromkeys(groups, 0)
-        self._done = dict.fromkeys(groups, 0)
-        self._members = {group: Member(ground.source.bootstrap, group, topic) for group in groups}
-        self._thread = threading.Thread(target=self._run, name="committers")
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self.end()
-            for member in self._members.values():
-                member.close()
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join(60)
-
-    def tried(self, group: str) -> int:
-        """What the group may have committed at most."""
-        with self._lock:
-            return self._tried[group]
-
-    def done(self) -> dict[str, int]:
-        """What every group has committed for sure."""
-        with self._lock:
-            return dict(self._done)
-
-    def _run(self) -> None:
-        offset = 10
-        while not self._ended.is_set():
-            offset += 7
-            for group, member in self._members.items():
-                with self._lock:
-                    self._tried[group] = offset
-                with suppress(KafkaException):  # the source may be gone: then nothing was committed
-                    member.commit(offset)
-                    with self._lock:
-                        self._done[group] = offset
-            self._ended.wait(0.2)
-
-
-class Watch:
-    """Looks at everything that must hold throughout; what did not is in `wrong`."""
-
-    def __init__(
-        self, ground: Ground, name: str, committers: Committers, watched: Mapping[str, Member]
-    ) -> None:
-        self._ground, self._name, self._committers, self._watched = ground, name, committers, watched
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=run) for run in (self._statuses, self._offsets)]
-        self.wrong: list[str] = []
-        self.statuses = 0
-        self.readings = 0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        for thread in self._threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            for thread in self._threads:
-                thread.join(60)
-
-    def _statuses(self) -> None:
-        url = f"{self._ground.worker.url}/connectors/{self._name}/status"
-        while not self._ended.wait(0.2):
-            with suppress(httpx.HTTPError):  # the worker is gone at times
-                answer = httpx.get(url, timeout=5.0)
-                if answer.status_code != httpx.codes.OK:  # it is starting, and knows nothing yet
-                    continue
-                status = answer.json()
-                parts = (status["connector"], *status["tasks"])
-                self.wrong += [f"{part}" for part in parts if part["state"] == "FAILED"]
-                self.statuses += 1
-
-    def _offsets(self) -> None:
-        seen = {group: [-1] * PARTITIONS for group in self._watched}
-        while not self._ended.wait(0.05):
-            for group, member in self._watched.items():
-                try:
-                    now = member.committed()
-                except KafkaException:  # the target is gone at times
-                    continue
-                most = self._committers.tried(group) + SHIFT
-                if any(later < before for later, before in zip(now, seen[group], strict=True)):
-                    self.wrong.append(f"{group} moved back from {seen[group]} to {now}")
-                if max(now) > most:
-                    self.wrong.append(f"{group} is at {now}, past {most}")
-                seen[group] = now
-                self.readings += 1
-
-
 def _kill_service(ground: Ground, _: LocalStack) -> None:
     ground.process.kill()
-    _pass(AWAY_SECONDS)
+    let_pass(AWAY_SECONDS)
     ground.process.start()
 
 
@@ -173,23 +36,11 @@ def _kill_worker(ground: Ground, _: LocalStack) -> None:
 
 
 def _kill_source(ground: Ground, _: LocalStack) -> None:
-    _bounce(ground.source)
+    bounce(ground.source)
 
 
 def _kill_target(ground: Ground, _: LocalStack) -> None:
-    _bounce(ground.target)
-
-
-def _bounce(broker: object) -> None:
-    assert isinstance(broker, Broker)
-    broker.kill()
-    _pass(5.0)
-    broker.start()
-
-
-def _pass(seconds: float) -> None:
-    """The length of the fault is part of the test."""
-    threading.Event().wait(seconds)
+    bounce(ground.target)
 
 
 FAULTS: dict[str, Callable[[Ground, LocalStack], None]] = {
@@ -217,7 +68,7 @@ def test_every_fault_heals_within_two_intervals(
     healed: dict[str, float] = {}
     with connector(ground.worker, config, mark) as name, committers.running():
         there = {group: Member(ground.target.bootstrap, group, ground.remote(topic)) for group in groups}
-        watch = Watch(ground, name, committers, there)
+        watch = Watch(ground, [name], committers, there)
         with watch.running():
             _current(ground, there, committers, 30.0, "at first")
             for what, fault in FAULTS.items():
@@ -241,7 +92,7 @@ def test_every_fault_heals_within_two_intervals(
         print(f"\nevery group current again after: {told} (interval {INTERVAL} s)")
     late = {what: seconds for what, seconds in healed.items() if seconds > 2 * INTERVAL}
     assert not late, f"current again, but not within two intervals of {INTERVAL} s: {late}"
-    _no_traceback(ground.process.process.log)
+    no_traceback(ground.process.process.log)
 
 
 def _current(
@@ -260,8 +111,3 @@ def _current(
 
     eventually(caught_up, timeout, what=f"every group is current {what}", watched=ground.watched)
     return time.monotonic() - began
-
-
-def _no_traceback(log: Path) -> None:
-    text = log.read_text()
-    assert "Traceback" not in text, text[text.index("Traceback") :][:3000]

@@ -10,11 +10,9 @@ import httpx
 import pytest
 
 from bridge.local import BridgeService, ConnectWorker, LocalStack
+from tests.e2e.faults import MOVE_SECONDS, lines_of, spread_over
 from tests.e2e.ground import CLASS, SHIFT, WAIT, Ground, exactly, stays
 from tests.support import commit, eventually, unique
-
-MOVE_SECONDS = 60.0
-"""A dead worker is missed after its session timeout (10 s here), and then everything is assigned anew."""
 
 
 @pytest.fixture(scope="module")
@@ -27,30 +25,6 @@ def pair(stack: LocalStack, ground: Ground) -> Iterator[tuple[Ground, ConnectWor
     finally:
         second.close()
         first.close()
-
-
-def _homes(worker: ConnectWorker, name: str) -> dict[int, str]:
-    """Which worker every task runs on."""
-    tasks = worker.rest.status(name)["tasks"]
-    return {task["id"]: task["worker_id"] for task in tasks if task["state"] == "RUNNING"}
-
-
-def _spread(worker: ConnectWorker, name: str, workers: int, tasks: int = 4) -> dict[int, str]:
-    def spread() -> dict[int, str]:
-        homes = _homes(worker, name)
-        assert len(homes) == tasks, homes
-        assert len(set(homes.values())) == workers, homes
-        return homes
-
-    return eventually(spread, MOVE_SECONDS, what=f"{name} runs on {workers} workers")
-
-
-def _told(worker: ConnectWorker, *words: str) -> list[str]:
-    """Lines of the worker's log with all these words; raises when there is none."""
-    lines = worker.process.log.read_text().splitlines()
-    found = [line for line in lines if all(word in line for word in words)]
-    assert found, f"no line of the log of {worker.name} says {words}"
-    return found
 
 
 def test_every_group_goes_on_when_a_worker_is_killed_and_comes_back(
@@ -67,14 +41,14 @@ def test_every_group_goes_on_when_a_worker_is_killed_and_comes_back(
             ground.wait_there(group, {(topic, 0): offset + SHIFT}, timeout=MOVE_SECONDS)
 
     with ground.connector(f"{mark}.*", tasks_max=4) as name:
-        _spread(ground.worker, name, 2)
+        spread_over(ground.worker, name, 2)
         all_follow(100)
         before = ground.service.sessions(name)
         second.kill()
         all_follow(200)
-        _spread(ground.worker, name, 1)
+        spread_over(ground.worker, name, 1)
         second.start()
-        _spread(ground.worker, name, 2)
+        spread_over(ground.worker, name, 2)
         all_follow(300)
         assert ground.service.task_states(name) == ["active"] * 4
         after = ground.service.sessions(name)
@@ -124,7 +98,7 @@ def test_a_worker_that_wakes_up_too_late_is_fenced(pair: tuple[Ground, ConnectWo
     ground, second = pair
     topic, group = ground.topic(1000), unique("sleeper")
     with ground.connector(exactly(group), tasks_max=4) as name:
-        homes = _spread(ground.worker, name, 2)
+        homes = spread_over(ground.worker, name, 2)
         commit(ground.source.bootstrap, group, {(topic, 0): 100})
         ground.wait_there(group, {(topic, 0): 100 + SHIFT})
         sleeping = [task for task, home in homes.items() if home == second.url.removeprefix("http://")]
@@ -136,7 +110,7 @@ def test_a_worker_that_wakes_up_too_late_is_fenced(pair: tuple[Ground, ConnectWo
                 WAIT,
                 what="the sleeper's leases have run out",
             )
-            _spread(ground.worker, name, 1)
+            spread_over(ground.worker, name, 1)
             eventually(
                 lambda: ground.service.task_states(name) == ["active"] * 4,
                 WAIT,
@@ -149,13 +123,13 @@ def test_a_worker_that_wakes_up_too_late_is_fenced(pair: tuple[Ground, ConnectWo
         taken = ground.service.sessions(name)
         assert all(taken[task] > before[task] for task in sleeping)
         told = "a newer session has taken over"
-        eventually(lambda: _told(second, name, told), WAIT, what="the sleeper says that it is fenced")
+        eventually(lambda: lines_of(second, name, told), WAIT, what="the sleeper says that it is fenced")
         # Awake, it is given tasks again, in new sessions; the old ones are never served.
-        _spread(ground.worker, name, 2)
+        spread_over(ground.worker, name, 2)
         after = ground.service.sessions(name)
         assert all(after[task] >= taken[task] for task in after)
         assert not any(before[task] == after[task] for task in sleeping)
-        fenced = _told(second, name, told)
+        fenced = lines_of(second, name, told)
         assert len(fenced) <= len(sleeping), f"a zombie says so once: {fenced}"
         assert [task["state"] for task in ground.worker.rest.status(name)["tasks"]] == ["RUNNING"] * 4
         commit(ground.source.bootstrap, group, {(topic, 0): 300})
@@ -175,7 +149,7 @@ def test_a_worker_stops_in_time_while_the_service_hangs(
     mine = replace(ground, process=hanging)
     topic, group = mine.topic(), unique("hanging")
     with mine.connector(exactly(group), tasks_max=4) as name:
-        _spread(mine.worker, name, 2)
+        spread_over(mine.worker, name, 2)
         commit(mine.source.bootstrap, group, {(topic, 0): 50})
         mine.wait_there(group, {(topic, 0): 50 + SHIFT})
         hanging.process.pause()

@@ -303,8 +303,7 @@ def test_no_checkpoints_if_no_records_are_mirrored(ground: Ground, evidence: str
 @flavours("Base", "Transactions")
 def test_offset_translation_behind_replication_flow(flow: Flow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOffsetTranslationBehindReplicationFlow: commits at 90 % and then at
-    10 % of 1,000 records of each partition; checkpoints advance, then go back. Stock's are hundreds of records too low.
-    """
+    10 % of 1,000 records of each partition; checkpoints advance, then go back."""
     group, topic = flow.name("consumer-group-lagging"), flow.topic("test-topic-lagging")
     flow.produce(topic, 1000)
     flow.commit(group, topic, every(1))
