@@ -96,8 +96,8 @@ class Observer:
         self._consumer.assign([LibTopicPartition(topic, 0, end)])
 
     def until(self, groups: Groups) -> tuple[float, float, int]:
-        """Until every partition of `groups` (of the target) has a checkpoint of its upstream offset: the clock then, the
-        mean of what is read twice from there, and how many are missing after WITHIN."""
+        """Until every partition of `groups` (of the target) has a checkpoint of its upstream offset: the clock then,
+        the mean of what is read twice from there, and how many are missing after WITHIN."""
         waiting = {(group, place): at for group, offsets in groups.items() for place, at in offsets.items()}
         total, again = len(waiting), 0
         deadline = time.monotonic() + WITHIN
@@ -150,8 +150,7 @@ def measure(source: Cluster, target: Cluster, topic: str, prefix: str, size: int
 
 @pytest.mark.timeout(7200)
 def test_checkpoint_round(stack: LocalStack, source: Cluster, target: Cluster) -> None:
-    # Connect keeps every record of a poll until it is written, and stock hands out all checkpoints in one: with the heap
-    # of the other tests' workers it collects garbage and gets nowhere.
+    # Connect keeps every record of a poll until it is written, and stock hands out all checkpoints in one.
     worker = stack.worker("checkpoints-worker", heap="2g")
     topic = mirrored_topic(
         worker, source, target, partitions=PARTITIONS, records=RECORDS, name="checkpoints-topic"
