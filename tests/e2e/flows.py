@@ -106,8 +106,9 @@ class Flow:
 
     def topic(self, what: str, *, shifted: bool = True) -> str:
         """A topic on the source; with the copy that the mirror will find if that is to be `shifted`."""
-        topic = create_topic(self.source.bootstrap, self.name(what), PARTITIONS)
+        topic = self.name(what)
         if shifted:
+            # The copy first: of a topic on the source the mirror would make one itself.
             create_topic(self.target.bootstrap, self.remote(topic), PARTITIONS)
             foreign = [
                 Record(b"foreign", timestamp=1_600_000_000_000 + number, partition=partition)
@@ -115,7 +116,7 @@ class Flow:
                 for number in range(partition + 1)
             ]
             produce(self.target.bootstrap, self.remote(topic), foreign)
-        return topic
+        return create_topic(self.source.bootstrap, topic, PARTITIONS)
 
     def produce(
         self, topic: str, count: int = RECORDS, *, start: int = 0, partitions: int = PARTITIONS
