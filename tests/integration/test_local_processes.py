@@ -73,14 +73,14 @@ def stack_in_a_process(directory: Path, ending: str) -> Iterator[tuple[subproces
         pytest.param("time.sleep(600)", signal.SIGTERM, id="SIGTERM"),
         pytest.param("time.sleep(600)", signal.SIGKILL, id="SIGKILL"),
         pytest.param(
-            "broker.process.pause(); print(); time.sleep(600)", signal.SIGKILL, id="SIGKILL, paused"
+            "broker.process.pause(); print(flush=True); time.sleep(600)", signal.SIGKILL, id="SIGKILL, paused"
         ),
     ],
 )
 def test_nothing_outlives_its_parent(tmp_path: Path, ending: str, sent: signal.Signals | None) -> None:
     with stack_in_a_process(tmp_path, ending) as (parent, pids):
         if sent is not None:
-            if "print()" in ending:
+            if "pause" in ending:
                 assert parent.stdout is not None
                 parent.stdout.readline()
             assert all(exists(pid) for pid in pids)
