@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -37,7 +37,12 @@ def create_topic(
 ) -> str:
     """Creates the topic and waits until the broker serves each of its partitions."""
     client = admin(bootstrap)
-    client.create_topics([NewTopic(name, partitions, 1, config=dict(configs or {}))])[name].result(WAIT)
+    try:
+        client.create_topics([NewTopic(name, partitions, 1, config=dict(configs or {}))])[name].result(WAIT)
+    except KafkaException as error:
+        # The client sends a request again when its connection went away meanwhile; names are unique, so this is ours.
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
     def served() -> bool:
         return all(len(each) == 2 for each in bounds(bootstrap, name).values())
