@@ -44,6 +44,7 @@ async def _ask(path: str, **config: str) -> tuple[int, Any]:
             {"groups": [{"group": "h.1", "offsets": [HERE, THERE]}]},
         ),
         ("target/consumer-offsets?alias=A&group=h_1", {"groups": []}),
+        ("target/consumer-offsets?alias=A&group=%2E", {"groups": []}),
         ("target/consumer-offsets?alias=A&pattern=x.*", {"groups": []}),
     ],
 )
