@@ -24,7 +24,7 @@ from connectors.internal_topics import make
 from connectors.ports import Clusters
 
 
-class CheckpointInstance(GroupsInstance):
+class CheckpointInstance(GroupsInstance[CheckpointOptions]):
     """One connector, running; see connectors.base.Instance."""
 
     def __init__(
@@ -36,7 +36,6 @@ class CheckpointInstance(GroupsInstance):
         publisher: Publisher,
     ) -> None:
         sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
-        self._chosen_options = options
         self._topic = options.policy.checkpoints_topic(options.source_alias)
         self._topic_trouble: str | None = None
         self._topic_made = False
@@ -58,24 +57,15 @@ class CheckpointInstance(GroupsInstance):
             clusters,
             sides,
             publisher,
-            self._way(),
+            _way(options.evidence, self._syncs),
             options.emit_interval,
             reverse=options.reverse or options.evidence is Evidences.SYNCS,
         )
 
-    def _way(self) -> Way:
-        match self._chosen_options.evidence:
-            case Evidences.SYNCS:
-                return BySyncs(self._syncs)
-            case Evidences.TIMESTAMPS:
-                return ByRecords()
-            case Evidences.BOTH:
-                return ByBoth(self._syncs)
-
     # -- when --------------------------------------------------------------------------------------------------------
 
     def _due(self, began: float) -> float:
-        options = self._chosen_options
+        options = self._options
         if not self._failures:
             # Of a round that failed all that was due is due still.
             self._emit_at = _next(self._emit_at, options.emit_interval, began)
@@ -85,7 +75,7 @@ class CheckpointInstance(GroupsInstance):
     # -- what --------------------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
-        options = self._chosen_options
+        options = self._options
         if not self._topic_made and not options.dry_run:
             factor, wait = options.checkpoints_replication_factor, options.admin_timeout_ms
             failure = await make(self._target, self._topic, factor, wait)
@@ -100,7 +90,7 @@ class CheckpointInstance(GroupsInstance):
             await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
 
     async def _portion(self, groups: Sequence[str]) -> Outcome:
-        options, now = self._chosen_options, time.monotonic()
+        options, now = self._options, time.monotonic()
         outcome = Outcome()
         translated = await self._rounds.translated(groups, outcome)
         if self._opposite is not None:
@@ -171,7 +161,7 @@ class CheckpointInstance(GroupsInstance):
             if (written := self._checkpoints.written(group, row.target)) is not None
         }
         there = TargetGroup(GroupState.EMPTY, "classic", standing)
-        plan = plan_group(group, rows, there, {}, dry_run=self._chosen_options.dry_run)
+        plan = plan_group(group, rows, there, {}, dry_run=self._options.dry_run)
         return GroupPlan(group, tuple(row._replace(write=None) for row in plan.rows), plan.reason)
 
 
@@ -183,3 +173,13 @@ def _moved(verdict: Verdict, offset: int) -> Verdict:
 def _next(due: float, interval: float, began: float) -> float:
     """When something that was due then is due again after a round that began at `began`."""
     return due if due > began else began + interval
+
+
+def _way(evidence: Evidences, syncs: FollowedSyncs) -> Way:
+    match evidence:
+        case Evidences.SYNCS:
+            return BySyncs(syncs)
+        case Evidences.TIMESTAMPS:
+            return ByRecords()
+        case Evidences.BOTH:
+            return ByBoth(syncs)

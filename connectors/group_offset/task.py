@@ -12,7 +12,7 @@ from connectors.groups.ways import ByRecords, ByTimestamp, Way
 from connectors.ports import Clusters
 
 
-class GroupOffsetInstance(GroupsInstance):
+class GroupOffsetInstance(GroupsInstance[GroupOffsetOptions]):
     """Groups of the source resume on the target where the records say; see connectors.groups."""
 
     def __init__(

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
@@ -27,17 +28,19 @@ from connectors.ports import Cluster, Clusters
 
 log = logging.getLogger(__name__)
 
+Options = TypeVar("Options", bound=GroupOptions)
+
 _PORTION = 1000
 """Groups that are looked at together: bounds what a round holds in memory, and how old a state is when we commit."""
 
 
-class GroupsInstance:
+class GroupsInstance(Generic[Options]):
     """One connector, running; see connectors.base.Instance. `sides`: source and target, released on close."""
 
     def __init__(
         self,
         name: str,
-        options: GroupOptions,
+        options: Options,
         clusters: Clusters,
         sides: tuple[Cluster, Cluster],
         publisher: Publisher,
