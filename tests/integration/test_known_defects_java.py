@@ -19,7 +19,7 @@ from tests.support import commit, create_topic, numbered, produce, unique
 from tests.support.failover import copy, foreign
 from tests.unit.checkpoint_stand import Connected
 from tests.unit.fake_clusters import JUNK, FakeCluster
-from tests.unit.test_task_instance import ALONE
+from tests.unit.playing import ALONE
 
 COPY = TopicPartition("A.orders", 0)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from bridge.translation.mm2_records import Checkpoint, OffsetSync
 from bridge.translation.model import TopicPartition
-from connectors.base import Assignment, CheckedOnOpen, EmittedRecord, Summary
+from connectors.base import Assignment, CheckedOnOpen, EmittedRecord
 from connectors.checkpoint.options import CheckpointOptions
 from connectors.checkpoint.task import CheckpointInstance
 from tests.unit.fake_clusters import FakeCluster, FakeClusters, Log, Row
-from tests.unit.test_task_instance import ALONE, Published
+from tests.unit.playing import ALONE, Published, Watching, play
 
 TOPIC, SYNCS = "A.checkpoints.internal", "mm2-offset-syncs.B.internal"
 PROPS = {
@@ -56,8 +55,12 @@ class Connected(Published):
         return [(each.upstream_offset, each.downstream_offset) for each in self.checkpoints]
 
 
-class CheckpointStand:
+class CheckpointStand(Watching):
     """An instance that runs for the time of `play`; both intervals are a few hundredths of a second unless given."""
+
+    published: Connected
+    more = 3
+    """One has then begun after now, and was acted on."""
 
     def __init__(
         self,
@@ -78,19 +81,11 @@ class CheckpointStand:
         )
 
     def play(self, script: Script, assignment: Assignment = ALONE) -> Connected:
-        async def go() -> None:
-            instance = CheckpointInstance("c", self.options, self.clusters, {}, self.published)
-            instance.assign(assignment)
-            running = asyncio.create_task(instance.run())
-            try:
-                await asyncio.wait_for(script(instance), 10)
-                assert not running.done(), running.exception()
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-                await instance.close()
-
-        asyncio.run(go())
+        play(
+            lambda: CheckpointInstance("c", self.options, self.clusters, {}, self.published),
+            script,
+            assignment,
+        )
         return self.published
 
     def play_rounds(self, count: int = 3) -> Connected:
@@ -98,22 +93,6 @@ class CheckpointStand:
             await self.rounds(count)
 
         return self.play(script)
-
-    async def rounds(self, more: int = 3) -> Summary:
-        """Waits for `more` rounds to end well; with three, one has begun after now and was acted on."""
-        before = self.published.summaries[-1].rounds if self.published.summaries else 0
-        return await self._until(lambda: self.published.summaries[-1].rounds >= before + more)
-
-    async def summaries(self, more: int) -> Summary:
-        """Waits for `more` rounds to end, well or not."""
-        goal = len(self.published.summaries) + more
-        return await self._until(lambda: len(self.published.summaries) >= goal)
-
-    async def _until(self, done: Callable[[], bool]) -> Summary:
-        while not self.published.summaries or not done():
-            self.published.more.clear()
-            await self.published.more.wait()
-        return self.published.summaries[-1]
 
 
 def put(cluster: FakeCluster, topic: str, key: bytes | None, value: bytes | None, timestamp: int = 0) -> None:

@@ -18,9 +18,10 @@ from connectors.heartbeat import task as task_module
 from connectors.heartbeat.options import HeartbeatOptions
 from connectors.heartbeat.task import HeartbeatInstance
 from tests.unit.fake_clusters import FakeCluster, FakeClusters
+from tests.unit.playing import ALONE, play
 
 INTERVAL = 0.02
-ALONE, NOBODY = Assignment(1, frozenset({0})), Assignment(1, frozenset())
+NOBODY = Assignment(1, frozenset())
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "Authentication failed", retriable=False)
 NO_FACTOR = KafkaFailure(KafkaFault.OTHER, "Error while attempting to create/find topic 'heartbeats'")
@@ -65,18 +66,7 @@ class Stand:
         self.published = Published()
 
     def play(self, script: Callable[[HeartbeatInstance], Awaitable[None]]) -> None:
-        async def go() -> None:
-            instance = HeartbeatInstance("h", self.options, self.clusters, {}, self.published)
-            running = asyncio.create_task(instance.run())
-            try:
-                await asyncio.wait_for(script(instance), 10)
-                assert not running.done()
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-                await instance.close()
-
-        asyncio.run(go())
+        play(lambda: HeartbeatInstance("h", self.options, self.clusters, {}, self.published), script, None)
         assert self.clusters.released == [self.target]
 
     def emit(self, count: int) -> Callable[[HeartbeatInstance], Awaitable[None]]:

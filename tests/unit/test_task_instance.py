@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
 from bridge.translation.model import Committed, GroupState, TopicPartition
 from connectors import failures
-from connectors.base import Assignment, EmittedRecord, Summary
+from connectors.base import Assignment
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.fake_clusters import JUNK, FakeCluster, FakeClusters, mirrored
+from tests.unit.playing import ALONE, Published, Watching, play
 from tests.unit.test_round import options
 
 COPY = TopicPartition("A.orders", 0)
-ALONE = Assignment(1, frozenset({0}))
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "Authentication failed", retriable=False)
 
 
-class Published:
-    """Keeps what was published; `reports` is the sum of it."""
-
-    def __init__(self) -> None:
-        self.summaries: list[Summary] = []
-        self.changes: list[dict[str, GroupReport | None]] = []
-        self.reports: dict[str, GroupReport] = {}
-        self.more = asyncio.Event()
-
-    def records(self, records: Sequence[EmittedRecord]) -> None:
-        raise AssertionError("group offsets go past Connect")
-
-    def summary(self, summary: Summary) -> None:
-        self.summaries.append(summary)
-        self.more.set()
-
-    def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
-        self.changes.append(dict(changed))
-        for name, report in changed.items():
-            if report is None:
-                del self.reports[name]
-            else:
-                self.reports[name] = report
-
-
-class Stand:
+class Stand(Watching):
     """An instance that runs for the time of `play`, with intervals of a few hundredths of a second."""
 
     def __init__(self, source: FakeCluster, target: FakeCluster, **given: str) -> None:
@@ -65,35 +39,11 @@ class Stand:
         script: Callable[[GroupOffsetInstance], Awaitable[None]],
         assignment: Assignment = ALONE,
     ) -> None:
-        async def go() -> None:
-            instance = GroupOffsetInstance("c", self.options, self.clusters, {}, self.published)
-            instance.assign(assignment)
-            running = asyncio.create_task(instance.run())
-            try:
-                await asyncio.wait_for(script(instance), 10)
-                assert not running.done()
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-                await instance.close()
-
-        asyncio.run(go())
-
-    async def rounds(self, more: int = 1) -> Summary:
-        """Waits for `more` rounds to end well."""
-        before = self.published.summaries[-1].rounds if self.published.summaries else 0
-        return await self._until(lambda: self.published.summaries[-1].rounds >= before + more)
-
-    async def summaries(self, more: int) -> Summary:
-        """Waits for `more` rounds to end, well or not."""
-        goal = len(self.published.summaries) + more
-        return await self._until(lambda: len(self.published.summaries) >= goal)
-
-    async def _until(self, done: Callable[[], bool]) -> Summary:
-        while not self.published.summaries or not done():
-            self.published.more.clear()
-            await self.published.more.wait()
-        return self.published.summaries[-1]
+        play(
+            lambda: GroupOffsetInstance("c", self.options, self.clusters, {}, self.published),
+            script,
+            assignment,
+        )
 
 
 def _hasty(chosen: GroupOffsetOptions, sync: float = 0.02, refresh: float = 600.0) -> GroupOffsetOptions:
