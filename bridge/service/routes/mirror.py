@@ -19,6 +19,7 @@ from bridge.service.names import ConnectorName, TheService
 from bridge.service.service import Service
 from bridge.translation.java_regex import PatternProblem, compile_java
 from bridge.translation.model import Side
+from connectors.configdef import given
 
 router = APIRouter(prefix="/v1/connectors/{name}/clusters/{side}", tags=["mirror client"])
 
@@ -96,8 +97,7 @@ async def consumer_offsets(
 
 
 async def _asked(service: Service, name: str, ask: Callable[[MirrorQuestions, Props], T]) -> T:
-    config = service.table.connector(name).config
-    props = {key: value for key, value in config.items() if value is not None}
+    props = given(service.table.connector(name).config)
     return await service.pool.run(lambda: ask(service.questions(), props))
 
 
