@@ -93,7 +93,8 @@ class Flow:
 
     def _settings(self, more: Mapping[str, object]) -> dict[str, object]:
         return {
-            "topics": f"{self.mark}.*",
+            # Heartbeats by name: heartbeats.replication.enabled would take those of all other flows along.
+            "topics": f"{self.mark}.*,heartbeats",
             "groups": f"{self.mark}.*",
             "refresh_topics_interval_seconds": 1,
             # Connect's own producer writes to the worker's cluster, which the target need not be.

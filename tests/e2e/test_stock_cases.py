@@ -50,7 +50,7 @@ def tls_backup(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> I
 def flow(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Flow]:
     """A flow of one flavour, with group sync, for all its cases: named as stock's subclasses of the base test."""
     flavour: str = request.param
-    settings: dict[str, object] = {"offset_lag_max": LAG, "heartbeats_replication_enabled": "true"}
+    settings: dict[str, object] = {"offset_lag_max": LAG}
     mine = aliased(ground)
     if flavour == "Identity":
         settings["replication_policy_class"] = IDENTITY
