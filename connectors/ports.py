@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
+from bridge.translation.copying import Copied, PipelineSpec, PipelineStatus
 from bridge.translation.lookups import Need, Window
 from bridge.translation.model import (
     Bounds,
@@ -89,6 +90,26 @@ class Clusters(Protocol):
         """`props` is the connector's whole configuration; the side's prefixes are resolved as stock does (mm2 1.1)."""
 
     async def release(self, cluster: Cluster) -> None: ...
+
+
+class Pipeline(Protocol):
+    """The copying of one connector, in a driver process of its own that is started again when it dies."""
+
+    def want(self, partitions: Sequence[Copied]) -> None:
+        """Copies exactly these from now on; those that stay go on with at most a short break."""
+
+    @property
+    def status(self) -> PipelineStatus:
+        """As last heard of the driver; costs nothing."""
+
+    async def stop(self) -> None:
+        """Commits what is copied and ends; bounded in time. Whatever is not committed by then was not copied."""
+
+
+class Pipelines(Protocol):
+    """Starts pipelines."""
+
+    def start(self, spec: PipelineSpec) -> Pipeline: ...
 
 
 class ClientCheck(Protocol):

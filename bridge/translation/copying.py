@@ -1,0 +1,123 @@
+"""What the source connector and the pipeline that copies for it tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bridge.translation.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A partition to be copied; its remote partition, of the same number, exists.
+
+    `start`: the offset to begin at when the partition has no run yet, taken over from a stock mirror; None for where
+    `consumer.auto.offset.reset` says. Topic ids are the brokers' UUIDs as text, "" where brokers have none.
+    """
+
+    source: TopicPartition
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str
+    start: int | None = None
+
+
+class GapKind(StrEnum):
+    """Why records of the source can't be, or may not have been, copied (R7)."""
+
+    TRUNCATED = "truncated"
+    """The source's log begins above where copying had come to: retention or DeleteRecords was faster."""
+    CUT_BACK = "cut_back"
+    """The source's log ends below where copying had come to, or took another way: an unclean election."""
+    SOURCE_RECREATED = "source_recreated"
+    """The source topic was deleted and made again under its name."""
+    TARGET_RECREATED = "target_recreated"
+    """The remote topic was deleted, made again, or cut back: copies are gone."""
+    RECORD_REFUSED = "record_refused"
+    """The target's broker refuses a record, whatever is tried; source.record.policy says to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One entry of the gap ledger: offsets [`upstream_from`, `upstream_to`) of the source; -1 for not known. Times in
+    ms since the epoch. `topic_id`: of the topic that the offsets belong to."""
+
+    source: TopicPartition
+    kind: GapKind
+    topic_id: str
+    upstream_from: int
+    upstream_to: int
+    seen_at_ms: int
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of one partition, from committed runs. `source_end` is where the copyable log ended when last asked, -1 before.
+    Counters since the pipeline was started; ages and latencies in ms, -1 before the first record."""
+
+    source: TopicPartition
+    position: int
+    source_end: int = -1
+    records: int = 0
+    bytes: int = 0
+    record_age_ms: int = -1
+    replication_latency_ms: int = -1
+
+    @property
+    def lag(self) -> int:
+        """Offsets that are still to be copied, -1 when not known."""
+        return max(0, self.source_end - self.position) if self.source_end >= 0 else -1
+
+
+class PipelineState(StrEnum):
+    STARTING = "starting"
+    COPYING = "copying"
+    RETRYING = "retrying"
+    """The last attempt broke; the next one comes after a pause."""
+    CAUGHT_UP = "caught_up"
+    """Only with `until_caught_up`: all is copied, and the pipeline has ended."""
+    STOPPED = "stopped"
+    FAILED = "failed"
+    """A permanent error; nothing is tried any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """`errors` are those that time may heal; `failure` is the permanent one."""
+
+    state: PipelineState = PipelineState.STARTING
+    layout: int = 0
+    progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
+    gaps: Sequence[Gap] = ()
+    errors: Sequence[str] = ()
+    failure: str | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """How one connector's records are copied; equal specs are the same pipeline.
+
+    `props` is the connector's whole configuration: clients and `spark.*` are read from it. Times in seconds, sizes in
+    bytes. `syncs_topic` is "" where no offset syncs are written.
+    """
+
+    name: str
+    props: Mapping[str, str] = field(repr=False)
+    source_alias: str
+    runs_topic: str
+    layout_topic: str
+    gaps_topic: str
+    syncs_topic: str
+    syncs_on_target: bool
+    offset_lag_max: int
+    from_latest: bool
+    committed_only: bool
+    fail_on_gap: bool
+    fail_on_refused_record: bool
+    transaction_interval: float
+    batch_size: int
+    until_caught_up: bool = False
