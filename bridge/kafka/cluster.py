@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import group_requests, requests
+from bridge.kafka import group_requests
 from bridge.kafka.admin import Admin
+from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import ClientSettings
-from bridge.kafka.errors import failure, of_code
+from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
 from bridge.kafka.lookups import Lookups
 from bridge.kafka.tail import TopicTail
@@ -180,35 +181,7 @@ class KafkaCluster:
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool
     ) -> dict[TopicPartition, Bounds | KafkaFailure]:
-        nodes, leaderless = self._link.by_leader(partitions)
-        found: dict[TopicPartition, Bounds | KafkaFailure] = dict(leaderless)
-
-        async def ask(node: int, some: Sequence[TopicPartition]) -> None:
-            try:
-                starts, ends = await asyncio.gather(
-                    self._listed(node, some, requests.EARLIEST, committed_only=committed_only),
-                    self._listed(node, some, requests.LATEST, committed_only=committed_only),
-                )
-            except KafkaFailure as error:
-                found.update(dict.fromkeys(some, error))
-                return
-            for part in some:
-                start, end = starts[part], ends[part]
-                failed = of_code(start.error or end.error, f"list offsets of {part.topic}-{part.partition}")
-                found[part] = failed or Bounds(start.offset, max(start.offset, end.offset), end.leader_epoch)
-
-        await asyncio.gather(*(ask(node, some) for node, some in nodes.items()))
-        return found
-
-    async def _listed(
-        self, node: int, partitions: Sequence[TopicPartition], at: int, *, committed_only: bool
-    ) -> Mapping[TopicPartition, requests.ListedOffset]:
-        call = requests.list_offsets(dict.fromkeys(partitions, at), committed_only=committed_only)
-        listed = requests.read_listed_offsets(await self._link.send(node, call, "list offsets"))
-        missing = [part for part in partitions if part not in listed]
-        if missing:
-            raise failure(KafkaFault.OTHER, "list offsets", f"No answer for {missing[0].topic}")
-        return listed
+        return await bounds(self._link, partitions, committed_only=committed_only)
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool

@@ -42,6 +42,22 @@ class PartitionState:
         self.previous_downstream_offset = downstream_offset
         return self.should_sync_offsets
 
+    def update_stretch(self, upstream_offset: int, downstream_offset: int, count: int) -> list[int]:
+        """`count` records in a row on both sides, each `update`d and the flag `reset` whenever it was set: which of them
+        were due, as numbers from 0. Costs what it answers, whatever the length of the stretch."""
+        due = []
+        at = 0
+        while at < count:
+            if self.update(upstream_offset + at, downstream_offset + at):
+                self.reset()
+                due.append(at)
+            # Within the stretch nothing but the lag makes a sync due.
+            lag_reached = self.last_sync_downstream_offset + 1 + self._max_offset_lag - downstream_offset
+            at = max(at + 1, lag_reached)
+        self.previous_upstream_offset = upstream_offset + count - 1
+        self.previous_downstream_offset = downstream_offset + count - 1
+        return due
+
     def reset(self) -> None:
         self.should_sync_offsets = False
 
@@ -75,6 +91,31 @@ class OffsetSyncWriter:
             state.reset()
         else:
             self.delayed[topic_partition] = sync
+
+    def queue_stretch(
+        self, topic_partition: TopicPartition, upstream_offset: int, downstream_offset: int, count: int
+    ) -> list[OffsetSync]:
+        """`count` records, in a row on both sides, stand on the target now. The syncs that are due at once, in order:
+        they are the caller's to write, and hold no permit; the last record's, where it is not due, waits."""
+        state = self.states.get(topic_partition)
+        if state is None:
+            state = self.states[topic_partition] = PartitionState(self._max_offset_lag)
+        due = state.update_stretch(upstream_offset, downstream_offset, count)
+        syncs = [OffsetSync(topic_partition, upstream_offset + at, downstream_offset + at) for at in due]
+        if due and due[-1] == count - 1:
+            self.delayed.pop(topic_partition, None)
+        else:
+            last = count - 1
+            self.delayed[topic_partition] = OffsetSync(
+                topic_partition, upstream_offset + last, downstream_offset + last
+            )
+        return syncs
+
+    def take_delayed(self) -> list[OffsetSync]:
+        """The transaction ends: what was delayed is due now, and the caller's to write."""
+        syncs = list(self.delayed.values())
+        self.delayed.clear()
+        return syncs
 
     def promote_delayed(self) -> None:
         """Connect commits: what was delayed is due, so that a partition that has gone quiet is synced to its end."""

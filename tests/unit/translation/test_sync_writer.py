@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.translation.mm2_records import OffsetSync
@@ -160,3 +160,26 @@ def test_the_end_is_answered_within_the_lag(lag: int, steps: list[tuple[int, int
         answer = store.translate(TP, upstream + 1)
         assert answer is not None
         assert 0 <= downstream + 1 - answer <= lag
+
+
+@settings(max_examples=300)
+@given(
+    st.integers(0, 7),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(-30, 30), st.integers(1, 40)), min_size=1, max_size=12),
+)
+def test_a_stretch_is_due_where_its_records_one_by_one_would_be(
+    lag: int, stretches: list[tuple[int, int, int]]
+) -> None:
+    """Each stretch begins so far behind (or before) where the last one ended: (gap upstream, gap downstream, records)."""
+    whole, single = PartitionState(lag), PartitionState(lag)
+    upstream = downstream = 100
+    for skipped, moved, count in stretches:
+        upstream, downstream = upstream + skipped, max(0, downstream + moved)
+        expected = []
+        for number in range(count):
+            if single.update(upstream + number, downstream + number):
+                single.reset()
+                expected.append(number)
+        assert whole.update_stretch(upstream, downstream, count) == expected
+        assert vars(whole) == vars(single)
+        upstream, downstream = upstream + count, downstream + count

@@ -1,0 +1,48 @@
+"""Where logs begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import requests
+from bridge.kafka.errors import failure, of_code
+from bridge.kafka.link import Link
+from bridge.translation.model import Bounds, TopicPartition
+
+
+async def bounds(
+    link: Link, partitions: Sequence[TopicPartition], *, committed_only: bool
+) -> dict[TopicPartition, Bounds | KafkaFailure]:
+    """Of partitions whose leaders the link has been told (`Link.metadata`). Never raises."""
+    nodes, leaderless = link.by_leader(partitions)
+    found: dict[TopicPartition, Bounds | KafkaFailure] = dict(leaderless)
+
+    async def ask(node: int, some: Sequence[TopicPartition]) -> None:
+        try:
+            starts, ends = await asyncio.gather(
+                _listed(link, node, some, requests.EARLIEST, committed_only=committed_only),
+                _listed(link, node, some, requests.LATEST, committed_only=committed_only),
+            )
+        except KafkaFailure as error:
+            found.update(dict.fromkeys(some, error))
+            return
+        for part in some:
+            start, end = starts[part], ends[part]
+            failed = of_code(start.error or end.error, f"list offsets of {part.topic}-{part.partition}")
+            found[part] = failed or Bounds(start.offset, max(start.offset, end.offset), end.leader_epoch)
+
+    await asyncio.gather(*(ask(node, some) for node, some in nodes.items()))
+    return found
+
+
+async def _listed(
+    link: Link, node: int, partitions: Sequence[TopicPartition], at: int, *, committed_only: bool
+) -> Mapping[TopicPartition, requests.ListedOffset]:
+    call = requests.list_offsets(dict.fromkeys(partitions, at), committed_only=committed_only)
+    listed = requests.read_listed_offsets(await link.send(node, call, "list offsets"))
+    missing = [part for part in partitions if part not in listed]
+    if missing:
+        raise failure(KafkaFault.OTHER, "list offsets", f"No answer for {missing[0].topic}")
+    return listed
