@@ -131,6 +131,13 @@ class KafkaFault(StrEnum):
     TIMEOUT = "timeout"
     OUT_OF_RANGE = "out_of_range"
     UNSUPPORTED = "unsupported"
+    FENCED = "fenced"
+    """A newer holder of a transactional id took over, or the transaction took longer than its timeout."""
+    ABORTED = "aborted"
+    """Nothing wrong with this one: another part of its transaction failed."""
+    RECORD_REFUSED = "record_refused"
+    """An invalid timestamp, no key in a compacted topic."""
+    RECORD_TOO_LARGE = "record_too_large"
     OTHER = "other"
 
 

@@ -15,17 +15,23 @@ _FAULTS: dict[int, KafkaFault] = {
     5: KafkaFault.LEADER_MOVED,
     6: KafkaFault.LEADER_MOVED,
     7: KafkaFault.TIMEOUT,
+    9: KafkaFault.LEADER_MOVED,
+    10: KafkaFault.RECORD_TOO_LARGE,
     14: KafkaFault.LEADER_MOVED,
     15: KafkaFault.LEADER_MOVED,
     16: KafkaFault.LEADER_MOVED,
     17: KafkaFault.UNKNOWN_TOPIC,
+    18: KafkaFault.RECORD_TOO_LARGE,
     22: KafkaFault.GROUP_ACTIVE,
     25: KafkaFault.GROUP_ACTIVE,
     27: KafkaFault.GROUP_ACTIVE,
     29: KafkaFault.NOT_AUTHORIZED,
     30: KafkaFault.NOT_AUTHORIZED,
     31: KafkaFault.NOT_AUTHORIZED,
+    32: KafkaFault.RECORD_REFUSED,
     35: KafkaFault.UNSUPPORTED,
+    47: KafkaFault.FENCED,
+    53: KafkaFault.NOT_AUTHORIZED,
     58: KafkaFault.CREDENTIALS,
     68: KafkaFault.GROUP_ACTIVE,
     69: KafkaFault.UNKNOWN_GROUP,
@@ -34,11 +40,19 @@ _FAULTS: dict[int, KafkaFault] = {
     75: KafkaFault.LEADER_MOVED,
     76: KafkaFault.LEADER_MOVED,
     78: KafkaFault.LEADER_MOVED,
+    87: KafkaFault.RECORD_REFUSED,
+    90: KafkaFault.FENCED,
     100: KafkaFault.UNKNOWN_TOPIC,
 }
 """Error codes of the Kafka protocol that we act on."""
 
-_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.UNSUPPORTED}
+_PERMANENT = {
+    KafkaFault.CREDENTIALS,
+    KafkaFault.UNSUPPORTED,
+    KafkaFault.FENCED,
+    KafkaFault.RECORD_REFUSED,
+    KafkaFault.RECORD_TOO_LARGE,
+}
 
 _LIBRDKAFKA = {
     KafkaError._ALL_BROKERS_DOWN: KafkaFault.UNREACHABLE,

@@ -7,7 +7,7 @@ import inspect
 import random
 from collections.abc import Iterable, Sequence
 
-from aiokafka.client import AIOKafkaClient
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
@@ -38,13 +38,17 @@ class Link:
         if client is not None:
             await client.close()
 
-    async def send(self, node: int | None, call: Call, doing: str) -> Reader:
-        """The answer of a node (of the first that does when None). Raises KafkaFailure."""
+    async def send(self, node: int | None, call: Call, doing: str, *, apart: bool = False) -> Reader:
+        """The answer of a node (of the first that does when None). Raises KafkaFailure.
+
+        A broker answers a connection's requests one after the other; `apart` takes the second one to the node, for
+        requests that may wait, or that must not wait behind others.
+        """
         try:
             client = await self._open()
             if node is None:
                 return await self._send_any(client, call)
-            return await self._send_to(client, node, call)
+            return await self._send_to(client, node, call, apart=apart)
         except Exception as error:
             raise of_exception(error, doing) from error
 
@@ -60,9 +64,10 @@ class Link:
                 continue
         return await self._send_to(client, nodes[-1], call)
 
-    async def _send_to(self, client: AIOKafkaClient, node: int, call: Call) -> Reader:
+    async def _send_to(self, client: AIOKafkaClient, node: int, call: Call, *, apart: bool = False) -> Reader:
+        group = ConnectionGroup.COORDINATION if apart else ConnectionGroup.DEFAULT
         try:
-            answer = await client.send(node, call)
+            answer = await client.send(node, call, group=group)
         except NodeNotReadyError:
             # The client says only that it could not connect; wrong credentials are permanent, the rest is not.
             broker = client.cluster.broker_metadata(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from bridge.translation.model import TopicPartition
 LATEST, EARLIEST = -1, -2
 _DIVERGING_EPOCH = 0
 """Number of the tagged field of a fetched partition."""
+_EPOCH_END = struct.Struct(">iq")
 
 
 class PartitionMeta(NamedTuple):
@@ -163,30 +165,57 @@ class Fetched(NamedTuple):
     aborted: Sequence[tuple[int, int]]
     """(producer id, first offset) of aborted transactions in what was fetched; read committed only."""
     records: bytes
-    diverged: bool = False
+    diverged: tuple[int, int] | None = None
+    """Epoch and end offset up to which the log agrees with what was fetched before; None while it does."""
 
 
-def fetch(parts: Mapping[TopicPartition, FetchPart], *, committed_only: bool) -> Call:
-    """Fetch v11 or v13, without a session: what is there now, without waiting."""
+class Asking(NamedTuple):
+    """How a fetch is asked for: what one without a session is by default. Sizes in bytes.
+
+    `session`, `epoch`: of an incremental session (KIP-227); (0, -1) is none, (0, 0) asks for a new one. `forgotten`: topic id and partition of what leaves the session.
+    """
+
+    max_wait_ms: int = 0
+    max_bytes: int = 64 * 1024 * 1024
+    session: int = 0
+    epoch: int = -1
+    forgotten: Sequence[tuple[str, TopicPartition]] = ()
+
+
+def fetch(
+    parts: Mapping[TopicPartition, FetchPart],
+    *,
+    committed_only: bool,
+    by_id: bool | None = None,
+    asking: Asking = Asking(),
+) -> Call:
+    """Fetch v11 to v13; v11 only unless every topic's id is known, which `by_id` says where `parts` do not tell."""
     topics: dict[str, list[tuple[int, FetchPart]]] = {}
     for (topic, partition), part in parts.items():
         topics.setdefault(topic, []).append((partition, part))
-    by_id = all(part.topic_id for part in parts.values())
+    forgotten: dict[tuple[str, str], list[int]] = {}
+    for topic_id, (topic, partition) in asking.forgotten:
+        forgotten.setdefault((topic_id, topic), []).append(partition)
+    if by_id is None:
+        by_id = all(part.topic_id for part in parts.values())
+
+    def topic_key(writer: Writer, version: int, topic_id: str, topic: str) -> None:
+        if version >= 13:
+            writer.uuid(topic_id)
+        else:
+            writer.string(topic)
 
     def write(writer: Writer, version: int) -> None:
         writer.int32(-1)
-        writer.int32(0)
+        writer.int32(asking.max_wait_ms)
         writer.int32(1)
-        writer.int32(64 * 1024 * 1024)
+        writer.int32(asking.max_bytes)
         writer.int8(1 if committed_only else 0)
-        writer.int32(0)
-        writer.int32(-1)
+        writer.int32(asking.session)
+        writer.int32(asking.epoch)
         writer.array(len(topics))
         for topic, partitions in topics.items():
-            if version >= 13:
-                writer.uuid(partitions[0][1].topic_id)
-            else:
-                writer.string(topic)
+            topic_key(writer, version, partitions[0][1].topic_id, topic)
             writer.array(len(partitions))
             for partition, part in partitions:
                 writer.int32(partition)
@@ -198,16 +227,31 @@ def fetch(parts: Mapping[TopicPartition, FetchPart], *, committed_only: bool) ->
                 writer.int32(part.max_bytes)
                 writer.tags()
             writer.tags()
-        writer.array(0)
+        writer.array(len(forgotten))
+        for (topic_id, topic), numbers in forgotten.items():
+            topic_key(writer, version, topic_id, topic)
+            writer.array(len(numbers))
+            for number in numbers:
+                writer.int32(number)
+            writer.tags()
         writer.string("")
         writer.tags()
 
     return Call(1, range(11, 14) if by_id else range(11, 12), 12, write)
 
 
-def read_fetched(answer: Reader, version: int, names: Mapping[str, str]) -> dict[TopicPartition, Fetched]:
+class FetchAnswer(NamedTuple):
+    """`error` and `session` are the whole answer's."""
+
+    error: int
+    session: int
+    parts: dict[TopicPartition, Fetched]
+
+
+def read_fetch_answer(answer: Reader, version: int, names: Mapping[str, str]) -> FetchAnswer:
     """`names` maps topic ids to names, for v13."""
-    answer.skip(4 + 2 + 4)
+    answer.skip(4)
+    failed, session = answer.int16(), answer.int32()
     fetched = {}
     for _ in answer.array():
         topic = names.get(answer.uuid(), "") if version >= 13 else answer.string()
@@ -220,9 +264,16 @@ def read_fetched(answer: Reader, version: int, names: Mapping[str, str]) -> dict
                 answer.tags()
             answer.skip(4)
             records = answer.blob()
-            diverged = _DIVERGING_EPOCH in answer.tags()
+            tagged = answer.tagged()
+            diverged = (
+                _EPOCH_END.unpack_from(tagged[_DIVERGING_EPOCH]) if _DIVERGING_EPOCH in tagged else None
+            )
             fetched[TopicPartition(topic, partition)] = Fetched(
                 error, high, stable, start, aborted, records, diverged
             )
         answer.tags()
-    return fetched
+    return FetchAnswer(failed, session, fetched)
+
+
+def read_fetched(answer: Reader, version: int, names: Mapping[str, str]) -> dict[TopicPartition, Fetched]:
+    return read_fetch_answer(answer, version, names).parts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from io import BytesIO
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -49,6 +49,13 @@ class Writer:
         else:
             self.int16(-1 if data is None else len(data))
         self._parts += data or b""
+
+    def blob(self, value: bytes | bytearray) -> None:
+        if self.flexible:
+            self.varint(len(value) + 1)
+        else:
+            self.int32(len(value))
+        self._parts += value
 
     def uuid(self, value: str) -> None:
         self._parts += uuid.UUID(value).bytes
@@ -116,15 +123,18 @@ class Reader:
     def skip(self, size: int) -> None:
         self.at += size
 
-    def tags(self) -> Sequence[int]:
-        """Steps over tagged fields; answers their numbers."""
+    def tags(self) -> None:
+        """Steps over tagged fields."""
+        if self.flexible:
+            for _ in range(self.varint()):
+                self.varint()
+                self.skip(self.varint())
+
+    def tagged(self) -> dict[int, bytes]:
+        """Tagged fields by number."""
         if not self.flexible:
-            return ()
-        numbers = []
-        for _ in range(self.varint()):
-            numbers.append(self.varint())
-            self.skip(self.varint())
-        return numbers
+            return {}
+        return {self.varint(): self._take(self.varint()) for _ in range(self.varint())}
 
     def _take(self, length: int) -> bytes:
         value = self.data[self.at : self.at + length]

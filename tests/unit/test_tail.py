@@ -69,7 +69,7 @@ class MemoryLink:
             code = 100
         elif not self.start <= part.offset <= self.end and not code:
             code = 1
-        diverged, self.diverged = self.diverged, False
+        diverged, self.diverged = (0, 0) if self.diverged else None, False
         data = b"".join(each for each in self.batches if next(headers(each)).end_offset > part.offset)
         if diverged:
             data = b""
