@@ -3,38 +3,16 @@ of a log that is read through (no control records)."""
 
 from __future__ import annotations
 
-import heapq
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from aiokafka.record._protocols import LegacyRecordProtocol
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
+from bridge.kafka.raw_batches import CONTROL, CorruptBatch, DataFilter, RawBatch, parse, parse_checked
 from bridge.translation.lookups import Window
 from bridge.translation.model import LogRecord, RecordView
-
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_PREFIX = struct.Struct(">qiib")
-"""What every format begins with: offset, length, epoch (a checksum before 0.11) and magic."""
-_LOG_OVERHEAD = 12
-_CONTROL, _TRANSACTIONAL = 0x20, 0x10
-_ABORT = b"\0\0\0\0"
-"""Key of an abort marker: version 0, type 0."""
-
-
-class Batch(NamedTuple):
-    """Header of a batch and where it lies in the bytes fetched."""
-
-    base_offset: int
-    end_offset: int
-    leader_epoch: int
-    magic: int
-    attributes: int
-    producer_id: int
-    start: int
-    size: int
 
 
 class _Legacy:
@@ -47,24 +25,6 @@ class _Legacy:
         self.headers: list[object] = []
 
 
-def headers(data: bytes) -> Iterator[Batch]:
-    """The complete batches in `data`; a fetch may end in the middle of one."""
-    at = 0
-    while at + _PREFIX.size <= len(data):
-        base, length, epoch, magic = _PREFIX.unpack_from(data, at)
-        size = length + _LOG_OVERHEAD
-        if at + size > len(data):
-            return
-        if magic < 2:
-            # Before 0.11: the offset is that of the (last inner) message, and there is no epoch. One message may be
-            # smaller than a header of today.
-            yield Batch(base, base + 1, -1, magic, 0, -1, at, size)
-        else:
-            _, _, _, _, _, attributes, last_delta, _, _, producer, _, _, _ = _HEADER.unpack_from(data, at)
-            yield Batch(base, base + last_delta + 1, epoch, magic, attributes, producer, at, size)
-        at += size
-
-
 def window(data: bytes, offset: int, log_end: int, aborted: Sequence[tuple[int, int]]) -> Window | None:
     """The window that a fetch at `offset` has opened.
 
@@ -72,25 +32,16 @@ def window(data: bytes, offset: int, log_end: int, aborted: Sequence[tuple[int, 
     id, first offset). None when `data` has bytes but no complete batch: ask for more.
     """
     records: list[RecordView] = []
-    pending = [(first, producer) for producer, first in aborted]
-    heapq.heapify(pending)
-    aborting: set[int] = set()
     start, end, epoch = offset, offset, -1
-    for batch in headers(data):
-        while pending and pending[0][0] < batch.end_offset:
-            aborting.add(heapq.heappop(pending)[1])
+    data_filter = DataFilter(aborted)
+    for batch in parse(data):
         if end == offset and batch.base_offset < start:
             start = batch.base_offset
         epoch = batch.leader_epoch if end == offset or batch.leader_epoch == epoch else -1
-        end = batch.end_offset
-        piece = data[batch.start : batch.start + batch.size]
-        if batch.attributes & _CONTROL:
-            if _is_abort(piece):
-                aborting.discard(batch.producer_id)
+        end = batch.last_offset + 1
+        if not data_filter.is_data(batch):
             continue
-        if batch.attributes & _TRANSACTIONAL and batch.producer_id in aborting:
-            continue
-        inner = _records(batch, piece)
+        inner = _records(batch)
         if batch.magic < 2 and inner:
             start = min(start, inner[0].offset)
         records += inner
@@ -116,17 +67,18 @@ def stretch(data: bytes, offset: int) -> Stretch | None:
     a checksum is wrong: the bytes are not those that were written, and may be better when fetched again."""
     records: list[LogRecord] = []
     end, epoch, unreadable = offset, -1, 0
-    for batch in headers(data):
-        piece = data[batch.start : batch.start + batch.size]
-        if not _checked(batch, piece):
-            return None
-        end, epoch = max(end, batch.end_offset), batch.leader_epoch
-        if batch.attributes & _CONTROL:
+    try:
+        batches = list(parse_checked(data))
+    except CorruptBatch:
+        return None
+    for batch in batches:
+        end, epoch = max(end, batch.last_offset + 1), batch.leader_epoch
+        if batch.attributes & CONTROL:
             continue
         try:
             found = [
                 LogRecord(record.offset, record.timestamp, record.key, record.value)
-                for record in _records(batch, piece)
+                for record in _records(batch)
             ]
         except Exception:  # each codec has exceptions of its own
             unreadable += 1
@@ -135,18 +87,8 @@ def stretch(data: bytes, offset: int) -> Stretch | None:
     return Stretch(records, end, epoch, unreadable)
 
 
-def _checked(batch: Batch, piece: bytes) -> bool:
-    if batch.magic >= 2:
-        return DefaultRecordBatch(piece).validate_crc()
-    return LegacyRecordBatch(piece, batch.magic).validate_crc()
-
-
-def _records(batch: Batch, piece: bytes) -> Sequence[RecordView]:
+def _records(batch: RawBatch) -> Sequence[RecordView]:
     """Raises whatever the codec raises."""
     if batch.magic >= 2:
-        return list(DefaultRecordBatch(piece))
-    return [_Legacy(record) for record in LegacyRecordBatch(piece, batch.magic)]
-
-
-def _is_abort(piece: bytes) -> bool:
-    return any((record.key or b"")[:4] == _ABORT for record in DefaultRecordBatch(piece))
+        return list(DefaultRecordBatch(bytes(batch.data)))
+    return [_Legacy(record) for record in LegacyRecordBatch(bytes(batch.data), batch.magic)]

@@ -6,73 +6,22 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
-from aiokafka.record.util import calc_crc32c
 
-from bridge.kafka.batches import headers, window
+from bridge.kafka.batches import window
 from bridge.translation.lookups import Window
-
-NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-ABORT, COMMIT = 0, 1
-NOW = 1_700_000_000_000
-
-
-def batch(
-    base: int,
-    count: int = 3,
-    *,
-    codec: int = NONE,
-    producer: int = -1,
-    epoch: int = 5,
-    without: Sequence[int] = (),
-    append_time: int | None = None,
-) -> bytes:
-    """`count` offsets from `base`; `without`: deltas that compaction has taken, the last one perhaps."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=codec,
-        is_transactional=producer >= 0,
-        producer_id=producer,
-        producer_epoch=0,
-        base_sequence=0,
-        batch_size=1 << 20,
-    )
-    for delta in range(count):
-        if delta not in without:
-            builder.append(delta, NOW + base + delta, b"key", b"value-%d" % (base + delta), [("h", b"1")])
-    data = bytearray(builder.build())
-    struct.pack_into(">q", data, 0, base)
-    struct.pack_into(">i", data, 12, epoch)
-    struct.pack_into(">i", data, 23, count - 1)
-    if append_time is not None:
-        struct.pack_into(">h", data, 21, struct.unpack_from(">h", data, 21)[0] | 0x08)
-        struct.pack_into(">q", data, 35, append_time)
-    return sealed(data)
-
-
-def sealed(data: bytearray) -> bytes:
-    """With the checksum that its content has now."""
-    struct.pack_into(">I", data, 17, calc_crc32c(bytes(data[21:])))
-    return bytes(data)
-
-
-def marker(offset: int, kind: int, producer: int) -> bytes:
-    """A control batch: the end of a transaction."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=NONE,
-        is_transactional=True,
-        producer_id=producer,
-        producer_epoch=0,
-        base_sequence=-1,
-        batch_size=1 << 20,
-    )
-    builder.append(0, NOW, struct.pack(">hh", 0, kind), b"\0\0\0\0\0\0", [])
-    data = bytearray(builder.build())
-    struct.pack_into(">q", data, 0, offset)
-    struct.pack_into(">h", data, 21, 0x30)
-    return sealed(data)
+from tests.support.raw_batches import (
+    ABORT,
+    COMMIT,
+    GZIP,
+    LZ4,
+    NONE,
+    NOW,
+    SNAPPY,
+    ZSTD,
+    batch,
+    legacy,
+    marker,
+)
 
 
 def opened(
@@ -198,18 +147,6 @@ def test_plain_records_of_a_producer_that_aborted_something_count() -> None:
     assert opened(data, 10, aborted=[(7, 10)]) == (10, 14, [13])
 
 
-def legacy(magic: int, codec: int, base: int, count: int = 3, value: bytes = b"value") -> bytes:
-    builder = LegacyRecordBatchBuilder(magic=magic, compression_type=codec, batch_size=1 << 20)
-    for number in range(count):
-        # From 0.10 on, the records inside a compressed message are numbered from 0.
-        inside = number if codec and magic == 1 else base + number
-        builder.append(inside, NOW + number if magic else None, b"key", value)
-    data = bytearray(builder.build())
-    if codec:
-        struct.pack_into(">q", data, 0, base + count - 1)
-    return bytes(data)
-
-
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY])
 def test_messages_from_before_0_11(magic: int, codec: int) -> None:
@@ -239,13 +176,3 @@ def test_a_message_from_before_0_11_that_is_smaller_than_a_batch_header_of_today
 
 def test_old_messages_before_new_batches() -> None:
     assert opened(legacy(1, NONE, 8, 2) + batch(10, 2), 8) == (8, 12, [8, 9, 10, 11])
-
-
-def test_headers_say_where_batches_lie() -> None:
-    one, two = batch(10, 3, producer=7), batch(13, 1)
-    found = list(headers(one + two))
-    assert [(each.start, each.size) for each in found] == [(0, len(one)), (len(one), len(two))]
-    assert [(each.base_offset, each.end_offset, each.producer_id) for each in found] == [
-        (10, 13, 7),
-        (13, 14, -1),
-    ]

@@ -18,7 +18,7 @@ from bridge.kafka.lookups import Lookups
 from bridge.kafka.wire import Call, Reader, Writer
 from bridge.translation.lookups import Need, Read, Window
 from bridge.translation.model import Side, TopicPartition
-from tests.unit.test_batches import batch
+from tests.support.raw_batches import batch
 
 PLACES = [TopicPartition("orders", number) for number in range(3)]
 

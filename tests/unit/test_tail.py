@@ -11,13 +11,13 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
-from bridge.kafka.batches import headers
 from bridge.kafka.errors import failure
+from bridge.kafka.raw_batches import parse
 from bridge.kafka.requests import Fetched, PartitionMeta, TopicMeta
 from bridge.kafka.tail import TopicTail
 from bridge.kafka.wire import Call, Reader
 from bridge.translation.model import TailPart, TopicPartition
-from tests.unit.test_batches import GZIP, batch, marker, sealed
+from tests.support.raw_batches import GZIP, batch, marker, sealed
 
 PLACE = TopicPartition("syncs", 0)
 
@@ -48,7 +48,7 @@ class MemoryLink:
 
     def append(self, *batches: bytes) -> None:
         self.batches += batches
-        self.end = max(each.end_offset for each in headers(batches[-1]))
+        self.end = max(each.last_offset for each in parse(batches[-1])) + 1
 
     def _asked(self, parts: Mapping[TopicPartition, requests.FetchPart], call: Call) -> Call:
         self.parts = parts
@@ -70,7 +70,7 @@ class MemoryLink:
         elif not self.start <= part.offset <= self.end and not code:
             code = 1
         diverged, self.diverged = (0, 0) if self.diverged else None, False
-        data = b"".join(each for each in self.batches if next(headers(each)).end_offset > part.offset)
+        data = b"".join(each for each in self.batches if next(parse(each)).last_offset >= part.offset)
         if diverged:
             data = b""
         return {PLACE: Fetched(code, self.end, self.end, self.start, (), b"" if code else data, diverged)}

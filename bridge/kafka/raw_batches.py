@@ -1,0 +1,217 @@
+"""Record batches as bytes: parsed, told apart, and rewritten for a producer of ours. Nothing is decompressed.
+
+Format v2: https://kafka.apache.org/documentation/#recordbatch. What a broker makes of a rewritten batch was found by
+sending it: tests/integration/test_raw_batches.py.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, cast
+
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.legacy_records import LegacyRecordBatch
+from aiokafka.record.util import calc_crc32c
+
+HEADER_SIZE = 61
+"""Of a v2 batch; its records follow, compressed together."""
+CODEC, APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
+"""Bits of the attributes. 0x40 says that the first timestamp is a delete horizon, which is the cleaner's own; the
+records' timestamps are still relative to it."""
+
+_PREFIX = struct.Struct(">qiib")
+"""What every format begins with: offset, length, epoch (a checksum before 0.11) and magic."""
+_HEADER = struct.Struct(">hiqqqhii")
+"""The rest of a v2 header, behind the checksum."""
+_HEADER_AT, _CRC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 21, 17, 22, 43
+_LOG_OVERHEAD = 12
+_SMALLEST = 26
+"""Bytes of a message of format v0 without key and value."""
+_FRONT, _PRODUCER, _CRC = struct.Struct(">qii"), struct.Struct(">qhi"), struct.Struct(">I")
+_ABORT = b"\0\0\0\0"
+"""Key of an abort marker: version 0, type 0."""
+_crc32c = cast(Callable[[memoryview], int], calc_crc32c)
+"""The library's type says bytes; every buffer will do, and need not be copied."""
+
+
+class CorruptBatch(ValueError):
+    """The bytes are not those that were written; they may be better when fetched again."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"The checksum or the length of the batch at offset {offset} is wrong")
+        self.offset = offset
+
+
+class RawBatch(NamedTuple):
+    """Header and bytes of a batch, or of a message from before 0.11 (magic 0 or 1). Timestamps in ms, -1 for none.
+
+    Of such a message the offset is that of its last inner one, `count` is -1 (not known), and there is no epoch (-1).
+    """
+
+    base_offset: int
+    last_offset: int
+    count: int
+    leader_epoch: int
+    attributes: int
+    producer_id: int
+    first_timestamp: int
+    max_timestamp: int
+    magic: int
+    data: memoryview
+
+
+def parse(data: bytes | bytearray) -> Iterator[RawBatch]:
+    """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length that no
+    batch can have."""
+    view, at = memoryview(data), 0
+    end = len(view)
+    while at + _PREFIX.size <= end:
+        base, length, epoch, magic = _PREFIX.unpack_from(view, at)
+        size = length + _LOG_OVERHEAD
+        if size < (_SMALLEST if magic < 2 else HEADER_SIZE):
+            raise CorruptBatch(base)
+        if at + size > end:
+            return
+        piece = view[at : at + size]
+        if magic < 2:
+            timestamp = int.from_bytes(piece[18:26], "big", signed=True) if magic == 1 else -1
+            yield RawBatch(base, base, -1, -1, piece[_PREFIX.size], -1, timestamp, timestamp, magic, piece)
+        else:
+            flags, delta, first, greatest, producer, _, _, count = _HEADER.unpack_from(piece, _HEADER_AT)
+            yield RawBatch(base, base + delta, count, epoch, flags, producer, first, greatest, magic, piece)
+        at += size
+
+
+def parse_checked(data: bytes | bytearray) -> Iterator[RawBatch]:
+    """As parse; raises CorruptBatch for a wrong checksum too."""
+    for batch in parse(data):
+        if not _intact(batch):
+            raise CorruptBatch(batch.base_offset)
+        yield batch
+
+
+def _intact(batch: RawBatch) -> bool:
+    if batch.magic < 2:
+        return LegacyRecordBatch(bytes(batch.data), batch.magic).validate_crc()
+    checksum: int = _CRC.unpack_from(batch.data, _CRC_AT)[0]
+    return checksum == _crc32c(batch.data[_HEADER_AT:])
+
+
+class DataFilter:
+    """Tells data from control batches and those of aborted transactions, in the order of the log.
+
+    `aborted`: the broker's list of (producer id, first offset) with a read_committed fetch. Each of these ends at its
+    producer's next abort marker.
+    """
+
+    def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
+        self._pending = [(first, producer) for producer, first in aborted]
+        heapq.heapify(self._pending)
+        self._aborting: set[int] = set()
+
+    def is_data(self, batch: RawBatch) -> bool:
+        while self._pending and self._pending[0][0] <= batch.last_offset:
+            self._aborting.add(heapq.heappop(self._pending)[1])
+        if batch.attributes & CONTROL:
+            if batch.producer_id in self._aborting and _is_abort(batch):
+                self._aborting.discard(batch.producer_id)
+            return False
+        return not (batch.attributes & TRANSACTIONAL and batch.producer_id in self._aborting)
+
+
+def _is_abort(batch: RawBatch) -> bool:
+    return any((record.key or b"")[:4] == _ABORT for record in DefaultRecordBatch(bytes(batch.data)))
+
+
+class DataBatches(NamedTuple):
+    """The data of one fetch. `next_offset`: past the last complete batch, control and aborted ones too; the fetch's
+    own offset when there is none. `leader_epoch`: of that batch, -1 for none or unknown. `incomplete`: bytes have
+    come, and no complete batch among them: ask for more."""
+
+    batches: list[RawBatch]
+    next_offset: int
+    leader_epoch: int
+    incomplete: bool
+
+    @classmethod
+    def committed(cls, data: bytes, offset: int, aborted: Sequence[tuple[int, int]] | None) -> DataBatches:
+        """What is to be copied of a fetch at `offset`: batches that hold data at or after it. `aborted` is None where
+        data of open and aborted transactions is copied too. Raises CorruptBatch."""
+        batches: list[RawBatch] = []
+        following, epoch, complete = offset, -1, False
+        data_filter = DataFilter(aborted or ())
+        for batch in parse_checked(data):
+            complete = True
+            if batch.last_offset >= following:
+                following = batch.last_offset + 1
+            epoch = batch.leader_epoch
+            # A batch without records is what compaction keeps of a producer's last sequence.
+            if data_filter.is_data(batch) and batch.count and batch.last_offset >= offset:
+                batches.append(batch)
+        return cls(batches, following, epoch, bool(data) and not complete)
+
+
+class Chunk(NamedTuple):
+    """One batch that is ready to be produced once it is stamped: v2, base offset 0, without holes.
+
+    `segments`: (upstream offset of the first, count) of records that follow each other on the source, in order.
+    `last_timestamp`: of the last record, in ms, -1 for none; of a batch that was passed the greatest, because only its
+    header is read. `leader_epoch` is the source's.
+    """
+
+    data: bytearray
+    count: int
+    segments: tuple[tuple[int, int], ...]
+    last_timestamp: int
+    leader_epoch: int
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+
+def passes(batch: RawBatch, start_offset: int, max_message_bytes: int) -> bool:
+    """Whether the broker takes the batch's own bytes under a new header, and keeps what they say.
+
+    Not with a hole (rejected), nor with append time (the bit is dropped, and the producers' timestamps reappear), nor
+    when it begins below `start_offset` or is larger than the target's max.message.bytes.
+    """
+    return (
+        batch.magic == 2
+        and batch.last_offset - batch.base_offset + 1 == batch.count
+        and not batch.attributes & APPEND_TIME
+        and batch.base_offset >= start_offset
+        and len(batch.data) <= max_message_bytes
+    )
+
+
+def passed(batch: RawBatch) -> Chunk:
+    """The batch's own records under a new header. Of its flags only the codec is left: the target's cleaner would
+    take a delete horizon for its own."""
+    data = bytearray(batch.data)
+    _FRONT.pack_into(data, 0, 0, len(data) - _LOG_OVERHEAD, -1)
+    data[_ATTRIBUTES_AT - 1 : _ATTRIBUTES_AT + 1] = bytes((0, batch.attributes & CODEC))
+    _PRODUCER.pack_into(data, _PRODUCER_AT, -1, -1, -1)
+    segments = ((batch.base_offset, batch.count),)
+    return Chunk(data, batch.count, segments, batch.max_timestamp, batch.leader_epoch)
+
+
+def headed(
+    records: bytes | bytearray, codec: int, count: int, first_timestamp: int, max_timestamp: int
+) -> bytearray:
+    """A batch of `count` records, encoded and compressed already, as a producer makes it. Timestamps in ms."""
+    data = bytearray(HEADER_SIZE + len(records))
+    _PREFIX.pack_into(data, 0, 0, len(data) - _LOG_OVERHEAD, -1, 2)
+    _HEADER.pack_into(data, _HEADER_AT, codec, count - 1, first_timestamp, max_timestamp, -1, -1, -1, count)
+    data[HEADER_SIZE:] = records
+    return data
+
+
+def stamp(data: bytearray, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
+    """Writes producer, sequence of the first record and transactional bit into a chunk's data, and then its checksum.
+    May be done again, for another try."""
+    _PRODUCER.pack_into(data, _PRODUCER_AT, producer_id, epoch, sequence)
+    data[_ATTRIBUTES_AT] = data[_ATTRIBUTES_AT] & CODEC | (TRANSACTIONAL if transactional else 0)
+    _CRC.pack_into(data, _CRC_AT, _crc32c(memoryview(data)[_HEADER_AT:]))

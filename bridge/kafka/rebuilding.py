@@ -1,0 +1,258 @@
+"""Batches into chunks: passed as they are where that keeps what they say, else their records put together anew.
+
+A record is cut at its key and copied from there on, so that key, value and headers stay bit for bit; only its length,
+timestamp delta and offset delta are written again. The library's own builder would not do: it reads header keys as
+UTF-8, and takes a first timestamp of -1 for none (aiokafka 0.14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from aiokafka import codec as codecs
+from aiokafka.record.legacy_records import LegacyRecordBatch
+from aiokafka.record.util import decode_varint, encode_varint
+
+from bridge.kafka.raw_batches import (
+    APPEND_TIME,
+    CODEC,
+    HEADER_SIZE,
+    Chunk,
+    RawBatch,
+    headed,
+    parse,
+    passed,
+    passes,
+)
+
+_DECODE: tuple[Callable[[memoryview], bytes | memoryview], ...] = (
+    lambda data: data,
+    codecs.gzip_decode,
+    codecs.snappy_decode,
+    codecs.lz4_decode,
+    codecs.zstd_decode,
+)
+_ENCODE: tuple[Callable[[bytes], bytes], ...] = (
+    bytes,
+    lambda data: codecs.gzip_encode(data, 6),
+    codecs.snappy_encode,
+    lambda data: codecs.lz4_encode(data, 1),
+    lambda data: codecs.zstd_encode(data, 3),
+)
+"""By the codec's number, at the levels that Java producers have by default."""
+_PADDING = bytes(40)
+"""Behind the records: the library reads numbers of ten bytes at most without a look at the end."""
+_INT64 = 1 << 63
+
+
+def _encoded(number: int) -> bytes:
+    written = bytearray()
+    encode_varint((number + _INT64) % (2 * _INT64) - _INT64, written.append)
+    return bytes(written)
+
+
+_VARINTS = tuple(map(_encoded, range(8192)))
+"""What most numbers of a record are."""
+
+
+class RecordTooLarge(ValueError):
+    """A single record that the target topic's max.message.bytes has no room for. Sizes in bytes."""
+
+    def __init__(self, offset: int, size: int, limit: int) -> None:
+        super().__init__(
+            f"The record at offset {offset} takes {size} bytes; max.message.bytes allows {limit}"
+        )
+        self.offset, self.size, self.limit = offset, size, limit
+
+
+class UnreadableBatch(ValueError):
+    """Nobody can decode the batch though it arrived as it was written, and its own bytes can't be passed."""
+
+    def __init__(self, offset: int, last_offset: int, why: str) -> None:
+        super().__init__(f"The batch at offsets {offset} to {last_offset} can't be decoded: {why}")
+        self.offset, self.last_offset = offset, last_offset
+
+
+class Limits(NamedTuple):
+    """In bytes. `coalesce`: a backlog exists, so neighbours are put together into batches of up to `batch_size`."""
+
+    max_message_bytes: int
+    batch_size: int
+    coalesce: bool
+
+
+_Record = tuple[int, int, bytearray]
+"""Offset, timestamp, and key, value and headers as a v2 batch has them. A bare tuple: there are many."""
+
+
+def chunks(batches: Sequence[RawBatch], limits: Limits, start_offset: int) -> Iterator[Chunk]:
+    """`batches` from `start_offset` on, ready to be produced, in order.
+
+    Raises RecordTooLarge or UnreadableBatch when all before it has been handed out: to leave it out, ask again from
+    behind it.
+    """
+    for group in _groups(batches, limits):
+        first = group[0]
+        if len(group) == 1 and passes(first, start_offset, limits.max_message_bytes):
+            yield passed(first)
+        else:
+            yield from _rebuilt(group, limits.max_message_bytes, start_offset)
+
+
+def refused(chunk: Chunk) -> tuple[Chunk, ...]:
+    """The halves of a chunk that the broker has rejected without saying for which record; none of a single record,
+    which is the one (its offset is the chunk's first segment's)."""
+    if chunk.count == 1:
+        return ()
+    (batch,) = parse(chunk.data)
+    offsets = (start + at for start, count in chunk.segments for at in range(count))
+    records = [
+        (offset, timestamp, rest)
+        for offset, (_, timestamp, rest) in zip(offsets, _decoded(batch), strict=True)
+    ]
+    codec, middle = batch.attributes & CODEC, chunk.count // 2
+    return tuple(_chunk(half, codec, chunk.leader_epoch) for half in (records[:middle], records[middle:]))
+
+
+def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBatch]]:
+    """Neighbours that become one batch together, small ones only: of larger ones a batch saved costs too many records
+    rebuilt. Not over a change of codec, nor of leader epoch, which a chunk has one of."""
+    most = min(limits.batch_size, limits.max_message_bytes)
+    group: list[RawBatch] = []
+    kind: tuple[int, int] | None = None
+    room = 0
+    for batch in batches:
+        size = len(batch.data)
+        small = limits.coalesce and size * 2 <= most
+        its_kind = (batch.attributes & CODEC, batch.leader_epoch)
+        if group and (not small or size > room or its_kind != kind):
+            yield group
+            group = []
+        if not group:
+            room, kind = most if small else 0, its_kind
+        group.append(batch)
+        room -= size
+    if group:
+        yield group
+
+
+def _rebuilt(group: Sequence[RawBatch], max_message_bytes: int, start_offset: int) -> Iterator[Chunk]:
+    codec, epoch = group[0].attributes & CODEC, group[0].leader_epoch
+    records: list[_Record] = []
+    for batch in group:
+        try:
+            found = _decoded(batch)
+        except UnreadableBatch:
+            yield from _fitting(records, codec, epoch, max_message_bytes)
+            records = []
+            if not passes(batch, start_offset, max_message_bytes):
+                raise
+            yield passed(batch)
+            continue
+        # The first offset of a batch from before 0.11 is in its records only.
+        records += (
+            found if found[0][0] >= start_offset else [each for each in found if each[0] >= start_offset]
+        )
+    yield from _fitting(records, codec, epoch, max_message_bytes)
+
+
+def _fitting(
+    records: Sequence[_Record], codec: int, leader_epoch: int, max_message_bytes: int
+) -> Iterator[Chunk]:
+    """One chunk, or halves and their halves until each is small enough."""
+    if not records:
+        return
+    whole = _chunk(records, codec, leader_epoch)
+    if whole.size <= max_message_bytes:
+        yield whole
+        return
+    if len(records) == 1:
+        raise RecordTooLarge(records[0][0], whole.size, max_message_bytes)
+    middle = len(records) // 2
+    yield from _fitting(records[:middle], codec, leader_epoch, max_message_bytes)
+    yield from _fitting(records[middle:], codec, leader_epoch, max_message_bytes)
+
+
+def _chunk(records: Sequence[_Record], codec: int, leader_epoch: int) -> Chunk:
+    first_timestamp = records[0][1]
+    body = bytearray()
+    for number, (_, timestamp, rest) in enumerate(records):
+        head = b"\0" + _varint(timestamp - first_timestamp) + _varint(number)
+        body += _varint(len(head) + len(rest))
+        body += head
+        body += rest
+    data = headed(
+        _ENCODE[codec](bytes(body)),
+        codec,
+        len(records),
+        first_timestamp,
+        max(record[1] for record in records),
+    )
+    return Chunk(data, len(records), _segments(records), records[-1][1], leader_epoch)
+
+
+def _varint(number: int) -> bytes:
+    return _VARINTS[number] if 0 <= number < len(_VARINTS) else _encoded(number)
+
+
+def _segments(records: Sequence[_Record]) -> tuple[tuple[int, int], ...]:
+    first, last = records[0][0], records[-1][0]
+    if last - first + 1 == len(records):
+        return ((first, len(records)),)
+    segments: list[tuple[int, int]] = []
+    start, following = first, first
+    for offset, _, _ in records:
+        if offset != following:
+            segments.append((start, following - start))
+            start = offset
+        following = offset + 1
+    return (*segments, (start, following - start))
+
+
+def _decoded(batch: RawBatch) -> list[_Record]:
+    """Never empty. Raises UnreadableBatch."""
+    try:
+        records = _records(batch) if batch.magic == 2 else _legacy_records(batch)
+    except Exception as error:  # each codec has exceptions of its own
+        raise UnreadableBatch(batch.base_offset, batch.last_offset, str(error) or repr(error)) from error
+    if not records:
+        raise UnreadableBatch(batch.base_offset, batch.last_offset, "it has no records")
+    return records
+
+
+def _records(batch: RawBatch) -> list[_Record]:
+    data = bytearray(_DECODE[batch.attributes & CODEC](batch.data[HEADER_SIZE:]))
+    size, at = len(data), 0
+    data += _PADDING
+    base, first = batch.base_offset, batch.first_timestamp
+    records: list[_Record] = []
+    for _ in range(batch.count):
+        length, begin = decode_varint(data, at)
+        delta, at = decode_varint(data, begin + 1)  # behind the record's attributes, which are unused
+        offset, at = decode_varint(data, at)
+        end = begin + length
+        if not at <= end <= size:
+            raise ValueError("a record does not end where it says")
+        records.append((base + offset, first + delta, data[at:end]))
+        at = end
+    if at != size:
+        raise ValueError(f"{size - at} bytes are left behind its records")
+    if batch.attributes & APPEND_TIME:
+        return [(offset, batch.max_timestamp, rest) for offset, _, rest in records]
+    return records
+
+
+def _legacy_records(batch: RawBatch) -> list[_Record]:
+    """Without headers; before 0.10 without a timestamp."""
+    return [
+        (record.offset, -1 if record.timestamp is None else record.timestamp, _rest(record.key, record.value))
+        for record in LegacyRecordBatch(bytes(batch.data), batch.magic)
+    ]
+
+
+def _rest(*parts: bytes | None) -> bytearray:
+    rest = bytearray()
+    for part in parts:
+        rest += _varint(-1 if part is None else len(part)) + (part or b"")
+    return rest + _varint(0)
