@@ -7,7 +7,7 @@ cluster as a whole did not answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
@@ -23,6 +23,7 @@ from bridge.translation.model import (
     TopicInfo,
     TopicPartition,
 )
+from bridge.translation.topics import ConfigEntry, NewTopic, TopicAcl
 
 
 class Tail(Protocol):
@@ -35,6 +36,32 @@ class Tail(Protocol):
     async def read(self) -> TailPart:
         """The next records, about a megabyte of them, without waiting for any. Raises KafkaFailure; UNKNOWN_TOPIC when
         there is no such topic (the next read tries again, from the beginning)."""
+
+
+class TopicAdmin(Protocol):
+    """Topics of a cluster as the source connector alters them. Results are by topic or rule; a whole call raises
+    KafkaFailure."""
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaFailure | None]:
+        """None: made, or there already. Others may learn of it a moment later only."""
+
+    async def create_partitions(self, totals: Mapping[str, int]) -> Mapping[str, KafkaFailure | None]:
+        """How many partitions each topic is to have; one that has as many already is no failure."""
+
+    async def configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigEntry] | KafkaFailure]:
+        """Every config that the cluster knows of each topic, defaults too."""
+
+    async def alter_configs(
+        self, changes: Mapping[str, Mapping[str, str | None]]
+    ) -> Mapping[str, KafkaFailure | None]:
+        """Overrides to be set, by topic; None takes one away. Others stay as they are."""
+
+    async def acls(self) -> Set[TopicAcl] | None:
+        """All rules about topics, of all patterns; None where the cluster has no authorizer."""
+
+    async def create_acls(self, acls: Sequence[TopicAcl]) -> Mapping[TopicAcl, KafkaFailure | None]: ...
+
+    async def delete_acls(self, acls: Sequence[TopicAcl]) -> Mapping[TopicAcl, KafkaFailure | None]: ...
 
 
 class Cluster(Protocol):
@@ -81,6 +108,9 @@ class Cluster(Protocol):
         None when the topic was made, exists, or may not be made by us (mm2 1.8): then somebody else has to."""
 
     def tail(self, topic: str) -> Tail: ...
+
+    @property
+    def topic_admin(self) -> TopicAdmin: ...
 
 
 class Clusters(Protocol):

@@ -74,6 +74,8 @@ class ClientSettings:
     admin: Mapping[str, str | int | float] = field(repr=False)
     """librdkafka's configuration for an AdminClient."""
     raw: RawSettings
+    """For look-ups, with the consumer's properties."""
+    raw_admin: RawSettings
     isolation: str
     """Of the consumer, as stock resolves it; `read_uncommitted` unless given."""
     api_timeout_ms: int | None
@@ -169,15 +171,23 @@ def _read(place: Place, props: Mapping[str, str]) -> tuple[ClientSettings | None
     errors = list(dict.fromkeys((*admin.errors, *consumer.errors)))
     if errors or for_admin is None or for_reads is None:
         return None, errors
-    try:
-        raw = for_reads.aiokafka()
-    except ssl.SSLError as error:
-        name = "ssl.keystore.key" if consumer.given("ssl.keystore.key") else "ssl.keystore.location"
-        consumer.reject(name, f"key and certificates can't be used together: {error.reason or error}")
-        return None, consumer.errors
+    raw, raw_admin = _raw(consumer, for_reads), _raw(admin, for_admin)
+    if raw is None or raw_admin is None:
+        return None, list(dict.fromkeys((*admin.errors, *consumer.errors)))
     settings = for_admin.librdkafka()
     fingerprint = _fingerprint(settings, for_reads.librdkafka(), isolation)
-    return ClientSettings(settings, raw, isolation, admin.number("default.api.timeout.ms"), fingerprint), []
+    api_timeout_ms = admin.number("default.api.timeout.ms")
+    return ClientSettings(settings, raw, raw_admin, isolation, api_timeout_ms, fingerprint), []
+
+
+def _raw(props: ClientProps, connection: Connection) -> RawSettings | None:
+    """None when key and certificates don't fit; the error is in `props` then."""
+    try:
+        return connection.aiokafka()
+    except ssl.SSLError as error:
+        name = "ssl.keystore.key" if props.given("ssl.keystore.key") else "ssl.keystore.location"
+        props.reject(name, f"key and certificates can't be used together: {error.reason or error}")
+        return None
 
 
 def _connection(props: ClientProps) -> Connection | None:

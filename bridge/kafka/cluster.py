@@ -15,6 +15,7 @@ from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
 from bridge.kafka.lookups import Lookups
 from bridge.kafka.tail import TopicTail
+from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.kafka.topics import create_compacted
 from bridge.translation.lookups import Need, Window
 from bridge.translation.model import Bounds, Committed, GroupListing, GroupState, TopicInfo, TopicPartition
@@ -43,11 +44,14 @@ class KafkaCluster:
         self._create_timeout_ms = min(timeout_ms, _CREATE_TIMEOUT_MS)
         self._link = Link(settings.raw)
         self._admin = Admin(settings.admin, timeout_ms / 1000)
+        self._admin_link = Link(settings.raw_admin)
+        self.topic_admin = KafkaTopicAdmin(self._admin_link, self._create_timeout_ms)
         self._lookups = {flag: Lookups(self._link, committed_only=flag) for flag in (False, True)}
         self._configs: dict[tuple[str, str], tuple[float, bool]] = {}
 
     async def close(self) -> None:
         await self._link.close()
+        await self._admin_link.close()
 
     def forget_windows(self) -> None:
         for lookups in self._lookups.values():

@@ -1,4 +1,4 @@
-"""Requests about topics, encoding only: Metadata, CreateTopics, ListOffsets, Fetch."""
+"""Requests about topics, encoding only: Metadata, ListOffsets, Fetch."""
 
 from __future__ import annotations
 
@@ -78,33 +78,6 @@ def read_metadata(answer: Reader, version: int) -> dict[str, TopicMeta]:
         answer.tags()
         topics[name] = TopicMeta(error, topic_id, partitions)
     return topics
-
-
-def create_topic(
-    name: str, partitions: int, replication_factor: int, configs: Mapping[str, str], timeout_ms: int
-) -> Call:
-    """CreateTopics v4, which 2.4 to 4.x brokers speak: replication factor -1 is the broker's default (KIP-464)."""
-
-    def write(writer: Writer, _version: int) -> None:
-        writer.array(1)
-        writer.string(name)
-        writer.int32(partitions)
-        writer.int16(replication_factor)
-        writer.array(0)
-        writer.array(len(configs))
-        for key, value in configs.items():
-            writer.string(key)
-            writer.string(value)
-        writer.int32(timeout_ms)
-        writer.int8(0)
-
-    return Call(19, range(4, 5), 5, write)
-
-
-def read_created_topics(answer: Reader) -> dict[str, tuple[int, str]]:
-    """Error code and the broker's words, by topic."""
-    answer.skip(4)
-    return {answer.string(): (answer.int16(), answer.string()) for _ in answer.array()}
 
 
 class ListedOffset(NamedTuple):

@@ -1,13 +1,16 @@
-"""Making internal topics, as MirrorUtils.createCompactedTopic does (mm2 1.8, 2)."""
+"""Making topics; internal ones as MirrorUtils.createCompactedTopic does (mm2 1.8, 2)."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import requests
+from bridge.kafka import topic_requests
 from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
+from bridge.kafka.wire import Call
+from bridge.translation.topics import NewTopic
 
 _MAY_NOT_OR_NEED_NOT = {29, 31, 35, 36}
 """Topic or cluster authorization failed, unsupported version, topic exists: stock swallows them."""
@@ -16,6 +19,19 @@ _NOT_CONTROLLER = 41
 _CONTROLLER_PAUSES = (0.0, 0.3, 0.6)
 """Seconds before the controller is looked for (again)."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT}
+
+
+async def ask_controller(link: Link, make: Callable[[], Call], doing: str) -> dict[str, tuple[int, str]]:
+    """Error code and the broker's words by topic, of a request that only the controller answers. Raises
+    KafkaFailure."""
+    done: dict[str, tuple[int, str]] = {}
+    for pause in _CONTROLLER_PAUSES:
+        await asyncio.sleep(pause)
+        node = await link.controller(doing)
+        done = topic_requests.read_done_topics(await link.send(node, make(), doing))
+        if all(code != _NOT_CONTROLLER for code, _ in done.values()):
+            break
+    return done
 
 
 async def create_compacted(
@@ -27,20 +43,12 @@ async def create_compacted(
     the last of the three kinds adds the broker's own words, which stock has in the cause.
     """
     doing = f"create topic {name}"
-    code, said = _NOT_CONTROLLER, ""
+    topic = NewTopic(name, 1, replication_factor, {"cleanup.policy": "compact"})
     try:
-        for pause in _CONTROLLER_PAUSES:
-            await asyncio.sleep(pause)
-            node = await link.controller(doing)
-            call = requests.create_topic(
-                name, 1, replication_factor, {"cleanup.policy": "compact"}, timeout_ms
-            )
-            created = requests.read_created_topics(await link.send(node, call, doing))
-            code, said = created.get(name, (-1, ""))
-            if code != _NOT_CONTROLLER:
-                break
+        created = await ask_controller(link, lambda: topic_requests.create_topics([topic], timeout_ms), doing)
     except KafkaFailure as error:
         return None if error.fault is KafkaFault.UNSUPPORTED else _failed(name, error, str(error))
+    code, said = created.get(name, (-1, ""))
     failed = None if code in _MAY_NOT_OR_NEED_NOT else of_code(code, doing)
     if failed is None:
         return None

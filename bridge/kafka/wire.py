@@ -80,6 +80,10 @@ class Reader:
     def __init__(self, data: bytes, *, flexible: bool) -> None:
         self.data, self.at, self.flexible = data, 0, flexible
 
+    def int8(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
     def int16(self) -> int:
         value: int = _INT16.unpack_from(self.data, self.at)[0]
         self.at += 2
@@ -106,8 +110,12 @@ class Reader:
             shift += 7
 
     def string(self) -> str:
+        """ "" for null."""
+        return self.nullable_string() or ""
+
+    def nullable_string(self) -> str | None:
         length = self.varint() - 1 if self.flexible else self.int16()
-        return self._take(length).decode() if length > 0 else ""
+        return None if length < 0 else self._take(length).decode()
 
     def blob(self) -> bytes:
         length = self.varint() - 1 if self.flexible else self.int32()

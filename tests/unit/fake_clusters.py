@@ -19,6 +19,7 @@ from bridge.translation.model import (
     TopicInfo,
     TopicPartition,
 )
+from tests.unit.fake_topic_admin import FakeTopicAdmin
 
 Answer = Window | int | KafkaFailure | None
 
@@ -108,11 +109,18 @@ class FakeCluster:
         self.create_trouble: dict[str, KafkaFailure] = {}
         self.created: list[tuple[str, int]] = []
         """Names and replication factors of compacted topics that were asked for."""
+        self.topic_admin = FakeTopicAdmin(self)
 
     def topic(self, name: str, *logs: Log, topic_id: str | None = None) -> None:
         self.ids[name] = topic_id or f"id-of-{name}"
         for number, log in enumerate(logs):
             self.logs[TopicPartition(name, number)] = log
+
+    def grow(self, name: str, partitions: int) -> None:
+        """A topic with as many partitions at least, made if need be."""
+        self.ids.setdefault(name, f"id-of-{name}")
+        for number in range(partitions):
+            self.logs.setdefault(TopicPartition(name, number), Log())
 
     def group(
         self,

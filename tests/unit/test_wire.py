@@ -48,14 +48,6 @@ def test_metadata(version: int) -> None:
     assert encoded(requests.metadata(None), version) == MESSAGES["metadata-all", version]
 
 
-def test_create_topic() -> None:
-    call = requests.create_topic("größe", 1, -1, {"cleanup.policy": "compact"}, 30_000)
-    assert encoded(call, 4) == MESSAGES["create-topic", 4]
-    reader = answer("create-topic-answer", 4, flexible=False)
-    assert requests.read_created_topics(reader) == {"größe": (38, "too few"), "good": (0, "")}
-    assert read_whole(reader)
-
-
 @pytest.mark.parametrize("version", [4, 5])
 def test_list_offsets(version: int) -> None:
     call = requests.list_offsets({ORDERS[0]: -1, ORDERS[3]: 1700000000000}, committed_only=True)

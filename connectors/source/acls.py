@@ -1,0 +1,93 @@
+"""Rules of authorizers about remote topics: which the source's mean, and what has to change on the target (mm2 3.6).
+
+Who may read a topic may read its copy; nobody but the mirror may write one. So of rules that ALLOW only reading and
+describing is copied (ALL becomes READ), and every DENY. Stock maps the rule for all topics (`*`) to a topic called
+`A.*` (B21), knows no prefixes, copies ALLOW CREATE, DELETE and ALTER_CONFIGS, makes every rule anew at each interval
+and never takes one back (B22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bridge.translation.topics import WILDCARD, Operation, PatternType, Permission, TopicAcl
+
+_COPIED = frozenset({Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS})
+
+
+class AclPlan(NamedTuple):
+    create: Set[TopicAcl]
+    delete: Set[TopicAcl]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteNames:
+    """How names of rules are mapped. `names`: the topics that are copied, with their remote names; `replicates`:
+    whether a topic of the source, there or not, would be; `remote`: the name that it would have."""
+
+    names: Mapping[str, str]
+    replicates: Callable[[str], bool]
+    remote: Callable[[str], str]
+
+    @property
+    def prefix(self) -> str:
+        """What all remote names begin with, before the source's name: "" where that is not how they are made, so that
+        nothing but its name tells a remote topic from one of the target's own."""
+        probe = self.remote("a")
+        prefix = probe.removesuffix("a")
+        regular = probe != prefix and all(remote == prefix + name for name, remote in self.names.items())
+        return prefix if regular else ""
+
+    def mapped(self, pattern: PatternType, name: str) -> Iterator[tuple[PatternType, str]]:
+        """Rules for many topics stay rules for many where a prefix holds just the remote topics; else each copied topic
+        gets a rule of its own."""
+        everything = pattern is PatternType.LITERAL and name == WILDCARD
+        if pattern is PatternType.LITERAL and not everything:
+            if self.replicates(name):
+                yield PatternType.LITERAL, self.remote(name)
+            return
+        start = "" if everything else name
+        chosen = [remote for topic, remote in self.names.items() if topic.startswith(start)]
+        if self.prefix and chosen:
+            yield PatternType.PREFIXED, self.prefix + start
+        else:
+            yield from ((PatternType.LITERAL, remote) for remote in chosen)
+
+    def holds(self, acl: TopicAcl) -> bool:
+        """Whether a rule of the target is about remote topics of this source, and no others."""
+        if self.prefix:
+            own = acl.name.startswith(self.prefix)
+            rest = acl.name.removeprefix(self.prefix)
+            return own and (acl.pattern is PatternType.PREFIXED or self.replicates(rest))
+        return acl.pattern is PatternType.LITERAL and acl.name in self.names.values()
+
+
+def remote_acls(source: Iterable[TopicAcl], names: RemoteNames) -> set[TopicAcl]:
+    """The rules that the target is to have for those of the source."""
+    found = set()
+    for acl in source:
+        operation = _operation(acl)
+        if operation is not None:
+            for pattern, name in names.mapped(acl.pattern, acl.name):
+                found.add(acl._replace(name=name, pattern=pattern, operation=operation))
+    return found
+
+
+def plan_acls(wanted: Set[TopicAcl], there: Set[TopicAcl], names: RemoteNames, *, revoke: bool) -> AclPlan:
+    """With `revoke` (`sync.topic.acls.revoke`) rules of the kind that we make go when the source has none for them.
+    Never a DENY: one that was made by hand can't be told from a copy, and without it somebody could read what they
+    must not."""
+    gone = {acl for acl in there - wanted if _as_ours(acl) and names.holds(acl)} if revoke else set()
+    return AclPlan(wanted - there, gone)
+
+
+def _as_ours(acl: TopicAcl) -> bool:
+    return acl.permission is Permission.ALLOW and acl.operation in _COPIED
+
+
+def _operation(acl: TopicAcl) -> Operation | None:
+    if acl.permission is Permission.DENY or acl.operation in _COPIED:
+        return acl.operation
+    return Operation.READ if acl.operation is Operation.ALL else None
