@@ -47,6 +47,17 @@ class ReplicationPolicy(ABC):
     def checkpoints_topic(self, alias: str) -> str:
         return f"{alias}.checkpoints.internal"
 
+    # The three below are ours. `mm2…internal` is what stock takes for internal, so that no mirror copies them.
+
+    def offset_runs_topic(self, source_alias: str) -> str:
+        return f"mm2-offset-runs.{source_alias}.internal"
+
+    def layout_topic(self, source_alias: str) -> str:
+        return f"mm2-layout.{source_alias}.internal"
+
+    def gaps_topic(self, source_alias: str) -> str:
+        return f"mm2-gaps.{source_alias}.internal"
+
     def is_heartbeats_topic(self, topic: str) -> bool:
         return self.original_topic(topic) == self.heartbeats_topic()
 
@@ -94,8 +105,19 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         return None if source is None else topic[len(source) + len(self.separator) :]
 
     def offset_syncs_topic(self, alias: str) -> str:
-        separator = self._internal_separator
-        return f"mm2-offset-syncs{separator}{alias}{separator}internal"
+        return self._internal("mm2-offset-syncs", alias)
+
+    def offset_runs_topic(self, source_alias: str) -> str:
+        return self._internal("mm2-offset-runs", source_alias)
+
+    def layout_topic(self, source_alias: str) -> str:
+        return self._internal("mm2-layout", source_alias)
+
+    def gaps_topic(self, source_alias: str) -> str:
+        return self._internal("mm2-gaps", source_alias)
+
+    def _internal(self, name: str, alias: str) -> str:
+        return self._internal_separator.join((name, alias, "internal"))
 
     def checkpoints_topic(self, alias: str) -> str:
         return f"{alias}{self._checkpoints_suffix}"

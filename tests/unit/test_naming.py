@@ -84,6 +84,17 @@ def test_internal_topics_by_name(
 
 
 @pytest.mark.parametrize(
+    ("separator", "internal"), [(None, None), ("-", None), ("_", "false"), ("__", "true")]
+)
+def test_our_own_internal_topics_are_internal_to_stock(separator: str | None, internal: str | None) -> None:
+    policy = default(separator, internal)
+    at = separator if separator is not None and internal != "false" else "."
+    names = [policy.offset_runs_topic("A"), policy.layout_topic("A"), policy.gaps_topic("A")]
+    assert names == [f"{name}{at}A{at}internal" for name in ("mm2-offset-runs", "mm2-layout", "mm2-gaps")]
+    assert all(map(policy.is_internal_topic, names))
+
+
+@pytest.mark.parametrize(
     ("topic", "internal"),
     [
         ("foo.internal", False),

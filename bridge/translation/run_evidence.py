@@ -1,0 +1,109 @@
+"""Where a committed offset stands on the target, from offset runs alone (design 5.1). No record is looked at.
+
+    source   ....[  run  )---- hole ----[  run  )........)???[ run )  position
+    target       [  run  )  markers     [  run  )            [ run )  end
+
+Inside a run the answer is reckoned. In a hole, where a run says that nothing was copied, it is the start of the next
+run. Where no run says anything (copied by a stock mirror before us, or lost) it is the end of the run before, which is
+safe: a mirror copies in order. The answer may be lower than the first copy at or after the offset, never higher.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import NamedTuple
+
+from bridge.translation.model import Evidence, Flag, Judgement, Verdict
+from bridge.translation.partition_runs import consistent
+from bridge.translation.runs import OffsetRun
+from bridge.translation.stretch import LogBounds
+
+_start = attrgetter("upstream_start")
+
+
+class _Place(NamedTuple):
+    """The first copy at or after the offset stands, or will stand, in [low, high]; `to_come` records that the group has
+    processed may be copied there first."""
+
+    low: int
+    high: int
+    to_come: int
+    run: OffsetRun
+
+
+class KnownRuns:
+    """The runs of one partition that are true together, for looking up."""
+
+    def __init__(self, runs: Iterable[OffsetRun]) -> None:
+        kept, _ = consistent(runs)
+        # Of a bare position nobody knows where on the target it is.
+        self._runs = [run for run in kept if run.upstream_count]
+
+    @property
+    def last(self) -> OffsetRun | None:
+        return self._runs[-1] if self._runs else None
+
+    def translate(
+        self,
+        offset: int,
+        target_topic_id: str,
+        target: LogBounds,
+        source_topic_id: str | None = None,
+        source: LogBounds | None = None,
+    ) -> Verdict | None:
+        """`exact` or `bounded`; None where runs say nothing: there are none, they are of other topics than those that
+        are there now, or of what the target has lost. Without `source` and its topic's id, because it can't be asked,
+        the offset is taken to be one of the log that was copied.
+
+        `target.end` is the last stable offset, `source.end` the end of what may be copied.
+        """
+        last = self.last
+        if last is None or target_topic_id != last.target_topic_id:
+            return None
+        if source_topic_id is not None and source_topic_id != last.source_topic_id:
+            return None
+        if source is not None and offset > source.end:
+            return None
+        found = self._place(offset, source)
+        if found is None or found.low > target.end:
+            return None
+        # Below its log start the target holds nothing any more.
+        answer = max(found.low, target.start)
+        bound = max(found.high, target.start) - answer + found.to_come
+        flags = (Flag.TRUNCATED,) if source is not None and offset < source.start else ()
+        if found.to_come:
+            flags = (*flags, Flag.AHEAD_OF_MIRROR)
+        detail: dict[str, str | int | None] = {
+            "run_upstream": found.run.upstream_start,
+            "run_downstream": found.run.downstream_start,
+            "run_count": found.run.upstream_count,
+        }
+        judgement = Judgement.BOUNDED if bound else Judgement.EXACT
+        return Verdict(judgement, answer, bound, Evidence.RUN, None, flags, detail=detail)
+
+    def _place(self, offset: int, source: LogBounds | None) -> _Place | None:
+        at = bisect_right(self._runs, offset, key=_start)
+        run = self._runs[at - 1] if at else None
+        after = self._runs[at] if at < len(self._runs) else None
+        if run is not None and offset < run.upstream_end:
+            return _inside(run, offset)
+        if after is not None:
+            if after.covered_from <= (offset if run is None else max(offset, run.position)):
+                return _Place(after.downstream_start, after.downstream_start, 0, after)
+            return run and _Place(run.downstream_end, after.downstream_start, 0, run)
+        assert run is not None
+        # The mirror goes on at its position, behind which nothing of before the offset can come any more.
+        expired = source.start if source is not None else 0
+        to_come = max(0, offset - max(run.position, expired))
+        return _Place(run.downstream_end, run.downstream_end, to_come, run)
+
+
+def _inside(run: OffsetRun, offset: int) -> _Place:
+    """Of the offsets before this one in the run all but `skipped` have a copy before its, and none but `extra` of the
+    places before its hold no copy. The run's last place holds a copy, of its last offset."""
+    before = offset - run.upstream_start
+    low = run.downstream_start + max(0, before - run.skipped)
+    high = min(run.downstream_start + before + run.extra, run.downstream_end - 1)
+    return _Place(low, high if before else low, 0, run)

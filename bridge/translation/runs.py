@@ -1,0 +1,194 @@
+"""Offset runs (design 5.1): what stretches of a partition's copying say of where its records stand on the target.
+
+    key      version INT16 = 0, topic STRING, partition INT32, upstreamStart INT64
+    value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
+             extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
+             sourceTopicId STRING, targetTopic STRING, targetTopicId STRING
+
+Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
+what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple
+
+from bridge.translation.fields import SchemaError, read_numbers, read_string, write_numbers, write_string
+from bridge.translation.model import TopicPartition
+
+VERSION = 0
+"""The only one so far, of keys and of values."""
+
+_VERSION = Struct(">h")
+_PLACE = Struct(">iq")
+_VALUE = Struct(">hqqqqqqiq")
+
+
+class RunKey(NamedTuple):
+    """Which run a record is of."""
+
+    source: TopicPartition
+    upstream_start: int
+
+    def encode(self) -> bytes:
+        topic, partition = self.source
+        numbers = write_numbers(_PLACE, "partition and upstreamStart", partition, self.upstream_start)
+        return _VERSION.pack(VERSION) + write_string(topic, "topic") + numbers
+
+    @classmethod
+    def decode(cls, key: bytes | None) -> RunKey:
+        """Raises SchemaError."""
+        _check_version(key, "key")
+        topic, at = read_string(key, _VERSION.size, "topic of the key")
+        partition, start = read_numbers(_PLACE, key, at, "partition and upstreamStart of the key")
+        return cls(TopicPartition(topic, partition), start)
+
+
+class OffsetRun(NamedTuple):
+    """Source offsets [upstream_start, upstream_end) stand, in their order, at [downstream_start, downstream_end) of the
+    target. The first and the last of either side belong together: they are a record and its copy.
+
+    `skipped`: offsets in between that have no copy. `extra`: downstream offsets in between that are no copies, such as
+    our own transaction markers. Without records (upstream_count 0) it is a bare position: where copying begins.
+    """
+
+    source: TopicPartition
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str
+    covered_from: int
+    """Nothing in [covered_from, upstream_start) was copied; not above upstream_start."""
+    upstream_start: int
+    downstream_start: int
+    upstream_count: int
+    skipped: int
+    extra: int
+    leader_epoch: int
+    """Of the source's last batch, -1 when not known."""
+    position: int
+    """Where copying goes on: nothing in [upstream_end, position) was copied."""
+    last_timestamp: int
+    """Of the last record, ms; -1 when there is none."""
+
+    @property
+    def upstream_end(self) -> int:
+        return self.upstream_start + self.upstream_count
+
+    @property
+    def downstream_end(self) -> int:
+        return self.downstream_start + self.upstream_count - self.skipped + self.extra
+
+    @property
+    def incarnation(self) -> tuple[str, str, str]:
+        """Which topics the offsets are of: runs of others say nothing about these."""
+        return self.source_topic_id, self.target_topic, self.target_topic_id
+
+    def key(self) -> bytes:
+        return RunKey(self.source, self.upstream_start).encode()
+
+    def value(self) -> bytes:
+        numbers = write_numbers(
+            _VALUE,
+            "coveredFrom, downstreamStart, upstreamCount, skipped, extra, position, leaderEpoch and lastTimestamp",
+            VERSION,
+            self.covered_from,
+            self.downstream_start,
+            self.upstream_count,
+            self.skipped,
+            self.extra,
+            self.position,
+            self.leader_epoch,
+            self.last_timestamp,
+        )
+        names = zip(("sourceTopicId", "targetTopic", "targetTopicId"), self.incarnation, strict=True)
+        return numbers + b"".join(write_string(text, what) for what, text in names)
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> OffsetRun:
+        """Raises SchemaError; also for numbers that no run can have, so that nobody reckons with them."""
+        source, upstream = RunKey.decode(key)
+        _check_version(value, "value")
+        _, covered, downstream, count, skipped, extra, position, epoch, timestamp = read_numbers(
+            _VALUE, value, 0, "offsets and counts of the value"
+        )
+        source_id, at = read_string(value, _VALUE.size, "sourceTopicId of the value")
+        target, at = read_string(value, at, "targetTopic of the value")
+        target_id, _ = read_string(value, at, "targetTopicId of the value")
+        run = cls(
+            source,
+            source_id,
+            target,
+            target_id,
+            covered,
+            upstream,
+            downstream,
+            count,
+            skipped,
+            extra,
+            epoch,
+            position,
+            timestamp,
+        )
+        if not run._sound():
+            raise SchemaError(f"no run has these numbers: {run}")
+        return run
+
+    def _sound(self) -> bool:
+        copies = self.upstream_count - self.skipped
+        return (
+            0 <= self.covered_from <= self.upstream_start
+            and self.position >= self.upstream_end
+            and self.downstream_start >= 0
+            and self.skipped >= 0
+            and self.extra >= 0
+            and (copies > 0 or self.upstream_count == self.skipped == self.extra == 0)
+        )
+
+    def __str__(self) -> str:
+        topic, partition = self.source
+        return (
+            f"OffsetRun{{topicPartition={topic}-{partition}, sourceTopicId={self.source_topic_id}, "
+            f"targetTopic={self.target_topic}, targetTopicId={self.target_topic_id}, "
+            f"coveredFrom={self.covered_from}, upstreamStart={self.upstream_start}, "
+            f"downstreamStart={self.downstream_start}, upstreamCount={self.upstream_count}, "
+            f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
+            f"position={self.position}, lastTimestamp={self.last_timestamp}}}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What one transaction has copied without a hole on either side: `count` records from `upstream_start` on stand
+    from `downstream_start` on. Nothing in [covered_from, upstream_start) was copied. `leader_epoch` is the source's,
+    `last_timestamp` that of the last record (ms)."""
+
+    covered_from: int
+    upstream_start: int
+    downstream_start: int
+    count: int
+    leader_epoch: int = -1
+    last_timestamp: int = -1
+
+    @property
+    def upstream_end(self) -> int:
+        return self.upstream_start + self.count
+
+    @property
+    def downstream_end(self) -> int:
+        return self.downstream_start + self.count
+
+
+def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, OffsetRun | None]:
+    """A record of the topic: a run, or None for one that was dropped. Raises SchemaError."""
+    if value is None:
+        return RunKey.decode(key), None
+    run = OffsetRun.decode(key, value)
+    return RunKey(run.source, run.upstream_start), run
+
+
+def _check_version(buffer: bytes | None, what: str) -> None:
+    (version,) = read_numbers(_VERSION, buffer, 0, f"version of the {what}")
+    if version != VERSION:
+        raise SchemaError(f"version {version} of the {what} is not known: {VERSION} is")

@@ -1,0 +1,111 @@
+"""Offset runs as records: to the byte as docs/offset-runs.md has them, and nothing read that can't be true."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.translation.fields import SchemaError
+from bridge.translation.model import TopicPartition
+from bridge.translation.runs import OffsetRun, RunKey, decode_change
+
+RUN = OffsetRun(TopicPartition("orders", 2), "s1", "A.orders", "t1", 5, 7, 900, 10, 2, 1, 3, 20, 1234567890)
+KEY = "000000066f7264657273000000020000000000000007"
+VALUE = (
+    "0000"
+    "0000000000000005"  # coveredFrom
+    "0000000000000384"  # downstreamStart
+    "000000000000000a"  # upstreamCount
+    "0000000000000002"  # skipped
+    "0000000000000001"  # extra
+    "0000000000000014"  # position
+    "00000003"  # leaderEpoch
+    "00000000499602d2"  # lastTimestamp
+    "00027331"
+    "0008412e6f7264657273"
+    "00027431"
+)
+
+
+def test_golden_bytes() -> None:
+    assert (RUN.key().hex(), RUN.value().hex()) == (KEY, VALUE)
+    assert OffsetRun.decode(bytes.fromhex(KEY), bytes.fromhex(VALUE)) == RUN
+    assert (RUN.upstream_end, RUN.downstream_end) == (17, 909)
+
+
+COUNT = st.integers(0, 2**40)
+
+
+@given(
+    st.tuples(*[COUNT] * 6), st.integers(0, 9), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+)
+def test_what_is_written_is_read(numbers: tuple[int, ...], partition: int, topic: str) -> None:
+    gap, covered, downstream, copies, holes, extra = numbers
+    copies += 1
+    run = OffsetRun(
+        TopicPartition(topic, partition),
+        topic,
+        topic,
+        "",
+        covered,
+        covered + gap,
+        downstream,
+        copies + holes,
+        holes,
+        extra,
+        partition - 1,
+        covered + gap + copies + holes,
+        -1,
+    )
+    assert OffsetRun.decode(run.key(), run.value()) == run
+    assert decode_change(run.key(), run.value()) == (RunKey(run.source, run.upstream_start), run)
+
+
+def test_a_null_value_drops_the_run() -> None:
+    assert decode_change(RUN.key(), None) == (RunKey(RUN.source, 7), None)
+
+
+def test_a_later_schema_may_add_fields() -> None:
+    assert OffsetRun.decode(RUN.key() + b"x", RUN.value() + b"more") == RUN
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("0001" + KEY[4:], VALUE, "version 1 of the key is not known: 0 is"),
+        (KEY, "0001" + VALUE[4:], "version 1 of the value is not known: 0 is"),
+        (KEY[:-2], VALUE, "partition and upstreamStart of the key: 12 bytes needed, 11 there"),
+        (KEY, VALUE[:40], "offsets and counts of the value: 62 bytes needed, 20 there"),
+        (KEY, VALUE[:-2], "targetTopicId of the value: 2 bytes needed, 1 there"),
+    ],
+)
+def test_what_cant_be_read_is_named(key: str, value: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        OffsetRun.decode(bytes.fromhex(key), bytes.fromhex(value))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        RUN._replace(covered_from=8),
+        RUN._replace(covered_from=-1),
+        RUN._replace(position=16),
+        RUN._replace(downstream_start=-1),
+        RUN._replace(skipped=10),
+        RUN._replace(skipped=-1),
+        RUN._replace(extra=-1),
+        RUN._replace(upstream_count=0),
+    ],
+)
+def test_numbers_that_no_run_can_have(wrong: OffsetRun) -> None:
+    with pytest.raises(SchemaError, match="no run has these numbers"):
+        OffsetRun.decode(wrong.key(), wrong.value())
+
+
+@given(st.binary(max_size=40), st.binary(max_size=90))
+def test_damage_is_a_schema_error_and_nothing_else(key: bytes, value: bytes) -> None:
+    with suppress(SchemaError):
+        decode_change(b"\0\0" + key, b"\0\0" + value)
