@@ -18,7 +18,7 @@ from typing import Any
 
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka.client_names import NUMBERS
-from bridge.kafka.client_props import ADMIN, CONSUMER, ClientProps, Place
+from bridge.kafka.client_props import ADMIN, CONSUMER, PRODUCER, ClientProps, Place
 from bridge.kafka.sasl import Sasl, read_sasl
 from bridge.kafka.tls import Tls, read_tls
 from bridge.translation.filters import split_list
@@ -146,8 +146,15 @@ def settings_at(place: Place, props: Mapping[str, str]) -> ClientSettings:
     settings, errors = _read(place, props)
     key = f"{place.connection}bootstrap.servers"
     if not errors and settings is None:
-        missing = f'Missing required configuration "{key}" which has no default value.'
-        errors = [ConfigError(key, missing)]
+        errors = [_missing(key)]
+    if settings is None or errors:
+        raise ConfigRejected(errors)
+    return settings
+
+
+def producer_settings(side: Side, props: Mapping[str, str]) -> RawSettings:
+    """The settings of whoever writes records to one side; raises ConfigRejected with all errors at once."""
+    settings, errors = _read_producer(Place.of(side), props)
     if settings is None or errors:
         raise ConfigRejected(errors)
     return settings
@@ -188,6 +195,20 @@ def _raw(props: ClientProps, connection: Connection) -> RawSettings | None:
         name = "ssl.keystore.key" if props.given("ssl.keystore.key") else "ssl.keystore.location"
         props.reject(name, f"key and certificates can't be used together: {error.reason or error}")
         return None
+
+
+def _read_producer(place: Place, props: Mapping[str, str]) -> tuple[RawSettings | None, list[ConfigError]]:
+    producer = ClientProps(place, PRODUCER, props)
+    connection = _connection(producer)
+    raw = None if connection is None else _raw(producer, connection)
+    if raw is None and not producer.errors:
+        key = f"{place.connection}bootstrap.servers"
+        producer.errors.append(_missing(key))
+    return raw, producer.errors
+
+
+def _missing(key: str) -> ConfigError:
+    return ConfigError(key, f'Missing required configuration "{key}" which has no default value.')
 
 
 def _connection(props: ClientProps) -> Connection | None:

@@ -1,8 +1,8 @@
 """A cluster's client properties as stock resolves them, each remembered with the key that gave it.
 
-In a connector: `X.cluster.*` (client names only) < `admin.*` < `X.admin.*` for admin calls, and < `consumer.*` <
-`X.consumer.*` for reading records; X is source or target. In a configuration for one cluster only (MirrorClientConfig,
-mm2 1.9): names as they are < `admin.*`, and < `consumer.*`.
+In a connector: `X.cluster.*` (client names only) < `admin.*` < `X.admin.*` for admin calls, < `consumer.*` <
+`X.consumer.*` for reading records, and < `producer.*` < `X.producer.*` for writing; X is source or target. In a
+configuration for one cluster only (MirrorClientConfig, mm2 1.9): names as they are < `admin.*`, and < `consumer.*`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bridge.errors import ConfigError
 from bridge.kafka.client_names import KNOWN, NUMBERS, REFUSED, SECRET, is_cluster_name
 from bridge.translation.model import Side
 
-ADMIN, CONSUMER = "admin", "consumer"
+ADMIN, CONSUMER, PRODUCER = "admin", "consumer", "producer"
 
 _OTHER_KEYS = frozenset({"admin.timeout.ms", "consumer.poll.timeout.ms"})
 """MirrorMaker's own keys that happen to begin like a client prefix."""

@@ -145,7 +145,8 @@ class Fetched(NamedTuple):
 class Asking(NamedTuple):
     """How a fetch is asked for: what one without a session is by default. Sizes in bytes.
 
-    `session`, `epoch`: of an incremental session (KIP-227); (0, -1) is none, (0, 0) asks for a new one. `forgotten`: topic id and partition of what leaves the session.
+    `session`, `epoch`: of an incremental session (KIP-227); (0, -1) is none, (0, 0) asks for a new one. `forgotten`:
+    topic id and partition of what leaves the session.
     """
 
     max_wait_ms: int = 0
@@ -155,12 +156,15 @@ class Asking(NamedTuple):
     forgotten: Sequence[tuple[str, TopicPartition]] = ()
 
 
+_ONCE = Asking()
+
+
 def fetch(
     parts: Mapping[TopicPartition, FetchPart],
     *,
     committed_only: bool,
     by_id: bool | None = None,
-    asking: Asking = Asking(),
+    asking: Asking = _ONCE,
 ) -> Call:
     """Fetch v11 to v13; v11 only unless every topic's id is known, which `by_id` says where `parts` do not tell."""
     topics: dict[str, list[tuple[int, FetchPart]]] = {}

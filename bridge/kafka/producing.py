@@ -1,0 +1,187 @@
+"""Producers: batches and records in transactions, and offset syncs without."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.client_config import RawSettings, producer_settings
+from bridge.kafka.link import Link
+from bridge.kafka.produce_requests import Identity
+from bridge.kafka.sending import BatchSender
+from bridge.kafka.transactions import TRANSACTION_TIMEOUT_MS, Coordinator, fence
+from bridge.translation.model import TopicPartition
+
+__all__ = ["SyncProducer", "TransactionalProducer", "fence", "producer_settings"]
+
+KeyValue = tuple[bytes | None, bytes | None]
+
+_START_SECONDS = 30.0
+"""A cluster without transactions has to make the topic of transactions first."""
+_CLOSE_SECONDS = 2.0
+_PAUSES = (0.1, 5.0)
+"""Seconds: the first pause after a failure and the longest."""
+_RECORDS_BYTES = 512 * 1024
+"""Of records of a state topic in one batch: below every broker's default limit."""
+
+
+class TransactionalProducer:
+    """Transactions of one transactional id, one after the other.
+
+    Any error ends the transaction: its batch's future and `commit` raise it, the futures of the others ABORTED, and
+    only `abort` (then `begin`) or `close` may follow. FENCED is the end: somebody else has the id, or the transaction
+    took longer than `timeout_ms`, which a broker answers alike.
+
+    After a `commit` that raised, only what was to be committed can tell whether it was: read it after `abort`.
+
+    Every wait ends after `timeout_ms` (that of `start` after 30 s), and no task outlives `close`.
+    """
+
+    def __init__(
+        self, settings: RawSettings, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    ) -> None:
+        self._link = Link(settings)
+        self._timeout_ms = timeout_ms
+        self._within = timeout_ms / 1000
+        self._coordinator = Coordinator(self._link, transactional_id)
+        self._identity = Identity()
+        self._sender = BatchSender(self._link, transactional_id, self._within, self._enter)
+        self._open = False
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Of batches taken and not answered yet."""
+        return self._sender.bytes_in_flight
+
+    async def start(self) -> None:
+        """Fences older holders of the id and aborts what they have open."""
+        await self._take_over(_START_SECONDS)
+
+    async def begin(self) -> None:
+        assert not self._open, "a transaction is open"
+        self._open = True
+
+    def send(self, place: TopicPartition, data: bytearray, count: int) -> asyncio.Future[int]:
+        """Sends one batch of `count` offsets (Chunk.data), in order within a partition; answers its base offset.
+        Whoever sends keeps `bytes_in_flight` within bounds; the future need not be awaited, `commit` raises too."""
+        assert self._open, "no transaction is open"
+        return self._sender.send(place, data, count)
+
+    async def send_records(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """Records of partition 0, with the time of now; `commit` waits for them."""
+        for data, count in _batches(records):
+            self.send(TopicPartition(topic, 0), data, count)
+
+    async def commit(self) -> None:
+        """Waits for what was sent; then it is committed, all of it."""
+        assert self._open, "no transaction is open"
+        await self._sender.flush()
+        if self._sender.entered:
+            try:
+                await self._coordinator.commit(self._identity, self._within)
+            except KafkaFailure as error:
+                self._sender.fail(error)
+                raise
+        self._sender.reenter()
+        self._open = False
+
+    async def abort(self) -> None:
+        """Nothing of the transaction counts when this returns. May be called again when it raises, but for FENCED."""
+        failed = self._sender.failed
+        if failed is not None and failed.fault is KafkaFault.FENCED:
+            raise failed
+        await self._take_over(self._within)
+        self._open = False
+
+    async def close(self) -> None:
+        """An open transaction stays open until the id is taken over or its time is up."""
+        await self._sender.close()
+        await self._link.close()
+
+    async def _take_over(self, within: float) -> None:
+        await self._sender.close()
+        self._identity = await self._coordinator.init(self._timeout_ms, self._identity, within)
+        self._sender.restart(self._identity)
+
+    async def _enter(self, places: Collection[TopicPartition]) -> None:
+        await self._coordinator.add(self._identity, places, self._within)
+
+
+class SyncProducer:
+    """Records of partition 0, outside of transactions, at least once: each stands for its key, so twice is harmless.
+
+    No producer id is asked for, so that writing needs no right but that of the topic.
+    """
+
+    def __init__(self, settings: RawSettings, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
+        self._link = Link(settings)
+        self._sender = BatchSender(self._link, None, timeout_ms / 1000)
+        self._writing = asyncio.Lock()
+        self._pending: list[tuple[str, KeyValue]] = []
+        self._sending: asyncio.Task[None] | None = None
+        self.failed: KafkaFailure | None = None
+        """Why the last try to write what was sent failed; None after one that did not."""
+
+    def send(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """Without waiting, tried until it succeeds; while it does not, only the newest of a key is kept."""
+        self._pending += ((topic, record) for record in records)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def write(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """Written when this returns. Raises KafkaFailure; then some may be."""
+        async with self._writing:
+            if self._sender.failed is not None:
+                await self._sender.close()
+                self._sender.restart(Identity())
+            for data, count in _batches(records):
+                self._sender.send(TopicPartition(topic, 0), data, count)
+            await self._sender.flush()
+
+    async def close(self) -> None:
+        """What was sent and is not written within a moment is dropped."""
+        if self._sending is not None:
+            await asyncio.wait([self._sending], timeout=_CLOSE_SECONDS)
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+        await self._sender.close()
+        await self._link.close()
+
+    async def _send(self) -> None:
+        pause = 0.0
+        while self._pending:
+            taken, self._pending = self._pending, []
+            topics: dict[str, list[KeyValue]] = {}
+            for topic, record in taken:
+                topics.setdefault(topic, []).append(record)
+            try:
+                for topic, records in topics.items():
+                    await self.write(topic, records)
+                pause, self.failed = 0.0, None
+            except KafkaFailure as error:
+                self.failed = error
+                newest = {(topic, record[0]): (topic, record) for topic, record in (*taken, *self._pending)}
+                self._pending = list(newest.values())
+                pause = min(max(2 * pause, _PAUSES[0]), _PAUSES[1])
+                await asyncio.sleep(pause)
+
+
+def _batches(records: Sequence[KeyValue]) -> list[tuple[bytearray, int]]:
+    """Batches of the records, and how many are in each."""
+    now = time.time_ns() // 1_000_000
+    batches: list[tuple[bytearray, int]] = []
+    at = 0
+    while at < len(records):
+        builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, _RECORDS_BYTES)
+        count = 0
+        while at < len(records):
+            key, value = records[at]
+            if builder.append(count, now, key, value, []) is None:
+                break
+            count, at = count + 1, at + 1
+        batches.append((bytearray(builder.build()), count))
+    return batches

@@ -1,0 +1,250 @@
+"""Ready-made batches to the leaders of their partitions, pipelined; what one error costs is the caller's transaction.
+
+Written on the connections of the library, not on its producer: that one sends one request at a time to a node and one
+batch at a time of a partition (a round trip each), tries for ever what does not heal, wraps sequences to negative
+numbers, and leaves tasks behind when it is closed in trouble.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import NamedTuple
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import produce_requests
+from bridge.kafka.errors import failure, of_code
+from bridge.kafka.link import Link
+from bridge.kafka.produce_requests import Identity, Produced
+from bridge.kafka.raw_batches import stamp
+from bridge.translation.model import TopicPartition
+
+_IN_FLIGHT = 5
+"""Requests at a time to a node: as many of a producer's batches as a broker remembers for each partition."""
+_REQUEST_BYTES = 8 * 1024 * 1024
+"""Of batches in one request; one larger than that goes alone. Far below socket.request.max.bytes (100 MiB), beyond
+which a broker closes the connection."""
+_SEQUENCES = 1 << 31
+
+
+class _Batch(NamedTuple):
+    place: TopicPartition
+    data: bytearray
+    answered: asyncio.Future[int]
+
+
+class BatchSender:
+    """Sends batches in order within a partition. No batch is tried twice: after the first error nothing is sent any
+    more until `restart`, so that what follows an error never gets in front of it.
+
+    `enter` is awaited once for partitions that are new since the last `restart` or `reenter` (to add them to the
+    transaction). For use in one event loop.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        transactional_id: str | None,
+        within: float,
+        enter: Callable[[Collection[TopicPartition]], Awaitable[None]] | None = None,
+    ) -> None:
+        self._link = link
+        self._transactional_id = transactional_id
+        self._within = within
+        self._enter = enter
+        self._identity = Identity()
+        self._sequences: dict[TopicPartition, int] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._entered: set[TopicPartition] = set()
+        self._entering: set[TopicPartition] = set()
+        self._new: set[TopicPartition] = set()
+        self._queues: dict[TopicPartition, deque[_Batch]] = {}
+        self._ready: dict[int, dict[TopicPartition, None]] = {}
+        self._in_flight: dict[int, int] = {}
+        self._unanswered = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waking: asyncio.Handle | None = None
+        self._changed = asyncio.Event()
+        self.bytes_in_flight = 0
+        self.failed: KafkaFailure | None = None
+
+    @property
+    def entered(self) -> bool:
+        """Whether anything was sent, or tried, since the last `restart` or `reenter`."""
+        return bool(self._entered or self._entering)
+
+    def send(self, place: TopicPartition, data: bytearray, count: int) -> asyncio.Future[int]:
+        """Takes the batch over, `data` included; the future tells its base offset. It never has to be awaited."""
+        answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        answered.add_done_callback(lambda done: done.cancelled() or done.exception())
+        batch = _Batch(place, data, answered)
+        self._unanswered += 1
+        self.bytes_in_flight += len(data)
+        if self.failed is not None:
+            self._answer(batch, _aborted(self.failed))
+            return answered
+        sequence = self._sequences.get(place, 0) if self._identity.epoch >= 0 else -1
+        stamp(data, *self._identity, sequence, self._transactional_id is not None)
+        self._sequences[place] = (sequence + count) % _SEQUENCES  # as Java goes on after 2^31 - 1
+        queue = self._queues.setdefault(place, deque())
+        queue.append(batch)
+        if place in self._entered:
+            self._ready.setdefault(self._leaders[place], {})[place] = None
+        elif place not in self._entering:
+            self._entering.add(place)
+            self._new.add(place)
+        self._wake()
+        return answered
+
+    async def flush(self) -> None:
+        """Until all is answered. Raises what failed."""
+        try:
+            async with asyncio.timeout(self._within):
+                while self._unanswered and self.failed is None:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            self.fail(failure(KafkaFault.TIMEOUT, "write", f"No answer within {self._within:g} s"))
+        if self.failed is not None:
+            raise self.failed
+
+    def reenter(self) -> None:
+        """The next batch of a partition needs `enter` again."""
+        self._entered.clear()
+
+    def restart(self, identity: Identity) -> None:
+        """After `close`: goes on as another producer, from sequence 0."""
+        self._identity, self.failed = identity, None
+        for kept in (self._sequences, self._leaders, self._entered):
+            kept.clear()
+
+    async def close(self) -> None:
+        """Ends all tasks. What is not answered never will be."""
+        self.fail(failure(KafkaFault.ABORTED, "write", "The producer was closed"))
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
+        self._in_flight.clear()
+
+    def _wake(self) -> None:
+        if self._waking is None and self.failed is None:
+            self._waking = asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._waking = None
+        if self._new:
+            new, self._new = self._new, set()
+            self._start(self._prepare(new))
+        for node, places in self._ready.items():
+            while places and self._in_flight.get(node, 0) < _IN_FLIGHT:
+                self._in_flight[node] = self._in_flight.get(node, 0) + 1
+                self._start(self._request(node, self._take(places)))
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._bounded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _bounded(self, work: Coroutine[object, object, None]) -> None:
+        try:
+            async with asyncio.timeout(self._within):
+                await work
+        except TimeoutError:
+            self.fail(failure(KafkaFault.TIMEOUT, "write", f"No answer within {self._within:g} s"))
+        except KafkaFailure as error:
+            self.fail(error)
+        self._wake()
+
+    async def _prepare(self, places: set[TopicPartition]) -> None:
+        unknown = places - self._leaders.keys()
+        if unknown:
+            await self._link.metadata(sorted({place.topic for place in unknown}))
+            nodes, leaderless = self._link.by_leader(unknown)
+            for each in leaderless.values():
+                raise each
+            self._leaders.update((place, node) for node, led in nodes.items() for place in led)
+        if self._enter is not None:
+            await self._enter(places)
+        self._entering -= places
+        self._entered |= places
+        for place in places:
+            self._ready.setdefault(self._leaders[place], {})[place] = None
+
+    def _take(self, places: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
+        """One batch for each partition, as many as fit; partitions that have more come last the next time."""
+        taken: dict[TopicPartition, _Batch] = {}
+        size = 0
+        for place in list(places):
+            queue = self._queues[place]
+            size += len(queue[0].data)
+            if taken and size > _REQUEST_BYTES:
+                break
+            taken[place] = queue.popleft()
+            del places[place]
+            if queue:
+                places[place] = None
+        return taken
+
+    async def _request(self, node: int, batches: dict[TopicPartition, _Batch]) -> None:
+        doing = f"write to {', '.join(f'{topic}-{number}' for topic, number in list(batches)[:5])}"
+        data = {place: batch.data for place, batch in batches.items()}
+        call = produce_requests.produce(self._transactional_id, data, int(self._within * 1000))
+        left = dict(batches)
+        try:
+            produced = produce_requests.read_produced(await self._link.send(node, call, doing))
+            for place, got in produced.items():
+                failed = _refusal(got, place)
+                if failed is not None:
+                    self.fail(failed)
+                self._answer(left.pop(place), got.offset if failed is None else failed)
+            if left:
+                raise failure(KafkaFault.OTHER, doing, "The broker answered for some partitions only")
+        except KafkaFailure as error:
+            self.fail(error)
+        finally:
+            self._in_flight[node] -= 1
+            for batch in left.values():
+                self._answer(batch, self.failed or failure(KafkaFault.ABORTED, doing, "Given up"))
+
+    def _answer(self, batch: _Batch, answer: int | KafkaFailure) -> None:
+        self._unanswered -= 1
+        self.bytes_in_flight -= len(batch.data)
+        self._changed.set()
+        if batch.answered.done():
+            return
+        if isinstance(answer, int):
+            batch.answered.set_result(answer)
+        else:
+            batch.answered.set_exception(answer)
+
+    def fail(self, error: KafkaFailure) -> None:
+        """Ends the sending of whatever waits; what is under way is still answered."""
+        if self.failed is None:
+            self.failed = error
+        waiting = [batch for queue in self._queues.values() for batch in queue]
+        for kept in (self._queues, self._ready):
+            kept.clear()
+        for places in (self._new, self._entering):
+            places.clear()
+        for batch in waiting:
+            self._answer(batch, _aborted(self.failed))
+        self._changed.set()
+
+
+def _aborted(cause: KafkaFailure) -> KafkaFailure:
+    return KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
+
+
+def _refusal(got: Produced, place: TopicPartition) -> KafkaFailure | None:
+    doing = f"write to {place.topic}-{place.partition}"
+    failed = of_code(got.error, doing)
+    if failed is None:
+        # A duplicate is answered without its offset when the broker has forgotten it.
+        return None if got.offset >= 0 else failure(KafkaFault.OTHER, doing, "The broker told no offset")
+    said = "; ".join(f"record {index} of the batch: {words}" for index, words in got.refused) or got.said
+    return KafkaFailure(failed.fault, f"{failed}: {said}", retriable=failed.retriable) if said else failed

@@ -1,0 +1,132 @@
+"""One transactional id at the broker that keeps it: producer ids handed out, partitions added, transactions ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import produce_requests
+from bridge.kafka.client_config import RawSettings
+from bridge.kafka.errors import failure, of_code
+from bridge.kafka.link import Link
+from bridge.kafka.produce_requests import Identity
+from bridge.kafka.wire import Call, Reader
+from bridge.translation.model import TopicPartition
+
+T = TypeVar("T")
+
+TRANSACTION_TIMEOUT_MS = 15_000
+_MOVED = 16
+_CONCURRENT_TRANSACTIONS = 51
+"""The id's last transaction is still being ended; a matter of milliseconds."""
+_MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED}
+_SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
+"""Seconds: the first pause before a try and the longest."""
+
+
+class Coordinator:
+    """Asks until there is an answer or the time is up: each of these requests may be sent twice."""
+
+    def __init__(self, link: Link, transactional_id: str) -> None:
+        self._link = link
+        self._id = transactional_id
+        self._node: int | None = None
+
+    async def init(self, timeout_ms: int, identity: Identity, within: float) -> Identity:
+        """A producer id and epoch. Aborts the id's open transaction, and fences its older holders: all of them, or
+        with the `identity` that we had only if nobody has taken over meanwhile (else FENCED)."""
+
+        def call() -> Call:
+            return produce_requests.init_producer_id(self._id, timeout_ms, identity)
+
+        doing = f"take over transactional id {self._id}"
+        return await self._ask(call, produce_requests.read_producer_id, doing, within)
+
+    async def add(self, identity: Identity, places: Collection[TopicPartition], within: float) -> None:
+        """Makes partitions part of the transaction, which begins with the first."""
+
+        def read(answer: Reader) -> tuple[int, None]:
+            errors = produce_requests.read_added_partitions(answer)
+            # 55, operation not attempted, only says that another partition failed.
+            codes = sorted(set(errors.values()) - {0, 55})
+            return codes[0] if codes else 0, None
+
+        def call() -> Call:
+            return produce_requests.add_partitions(self._id, identity, places)
+
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places)[:5])
+        more = " …" if len(places) > 5 else ""
+        await self._ask(call, read, f"add {names}{more} to the transaction of {self._id}", within)
+
+    async def commit(self, identity: Identity, within: float) -> None:
+        def read(answer: Reader) -> tuple[int, None]:
+            return produce_requests.read_ended_transaction(answer), None
+
+        def call() -> Call:
+            return produce_requests.end_transaction(self._id, identity, commit=True)
+
+        await self._ask(call, read, f"commit the transaction of {self._id}", within)
+
+    async def _ask(
+        self, call: Callable[[], Call], read: Callable[[Reader], tuple[int, T]], doing: str, within: float
+    ) -> T:
+        pause = 0.0
+        last = failure(KafkaFault.TIMEOUT, doing, f"No answer within {within:g} s")
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    try:
+                        answer = await self._link.send(await self._find(), call(), doing, apart=True)
+                    except KafkaFailure as error:
+                        if error.fault not in _MAY_HEAL:
+                            raise
+                        code, last = _MOVED, error
+                    else:
+                        code, found = read(answer)
+                        failed = of_code(code, doing)
+                        if failed is None:
+                            return found
+                        if code != _CONCURRENT_TRANSACTIONS and failed.fault not in _MAY_HEAL:
+                            raise failed
+                        last = failed
+                    if code == _CONCURRENT_TRANSACTIONS:
+                        pause = min(max(2 * pause, _SHORT[0]), _SHORT[1])
+                    else:
+                        pause = min(max(2 * pause, _LONG[0]), _LONG[1])
+                        self._node = None
+                    await asyncio.sleep(pause)
+        except TimeoutError:
+            raise last from None
+
+    async def _find(self) -> int:
+        if self._node is None:
+            doing = f"find the coordinator of transactional id {self._id}"
+            answer = await self._link.send(
+                None, produce_requests.find_transaction_coordinator(self._id), doing
+            )
+            code, node = produce_requests.read_transaction_coordinator(answer)
+            failed = of_code(code, doing)
+            if failed is not None:
+                raise failed
+            self._node = node
+        return self._node
+
+
+async def fence(settings: RawSettings, transactional_ids: Sequence[str], within: float = 30.0) -> None:
+    """Nobody who holds one of the ids now can commit any more; what they have open is aborted when this returns."""
+    link = Link(settings)
+    try:
+        taken = await asyncio.gather(
+            *(
+                Coordinator(link, each).init(TRANSACTION_TIMEOUT_MS, Identity(), within)
+                for each in transactional_ids
+            ),
+            return_exceptions=True,
+        )
+    finally:
+        await link.close()
+    for each in taken:
+        if isinstance(each, BaseException):
+            raise each
