@@ -46,9 +46,14 @@ _PADDING = bytes(40)
 _INT64 = 1 << 63
 
 
+def _wrapped(number: int) -> int:
+    """As arithmetic in 64 bits wraps, which timestamps and their deltas do on brokers and clients."""
+    return (number + _INT64) % (2 * _INT64) - _INT64
+
+
 def _encoded(number: int) -> bytes:
     written = bytearray()
-    encode_varint((number + _INT64) % (2 * _INT64) - _INT64, written.append)
+    encode_varint(_wrapped(number), written.append)
     return bytes(written)
 
 
@@ -92,7 +97,8 @@ def chunks(batches: Sequence[RawBatch], limits: Limits, start_offset: int) -> It
     Raises RecordTooLarge or UnreadableBatch when all before it has been handed out: to leave it out, ask again from
     behind it.
     """
-    for group in _groups(batches, limits):
+    wanted = (batch for batch in batches if batch.last_offset >= start_offset)
+    for group in _groups(wanted, limits):
         first = group[0]
         if len(group) == 1 and passes(first, start_offset, limits.max_message_bytes):
             yield passed(first)
@@ -234,7 +240,10 @@ def _records(batch: RawBatch) -> list[_Record]:
         end = begin + length
         if not at <= end <= size:
             raise ValueError("a record does not end where it says")
-        records.append((base + offset, first + delta, data[at:end]))
+        timestamp = first + delta
+        if not -_INT64 <= timestamp < _INT64:
+            timestamp = _wrapped(timestamp)
+        records.append((base + offset, timestamp, data[at:end]))
         at = end
     if at != size:
         raise ValueError(f"{size - at} bytes are left behind its records")

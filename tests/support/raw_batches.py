@@ -6,13 +6,17 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
+from aiokafka import codec as codecs
+from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchBuilderPy
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 ABORT, COMMIT = 0, 1
 NOW = 1_700_000_000_000
+
+
+_ENCODE = (bytes, codecs.gzip_encode, codecs.snappy_encode, codecs.lz4_encode, codecs.zstd_encode)
 
 
 class Plain(NamedTuple):
@@ -38,7 +42,7 @@ def batch_of(
     # Not the compiled builder: it takes a first timestamp of -1 for none (aiokafka 0.14).
     builder = _DefaultRecordBatchBuilderPy(
         magic=2,
-        compression_type=codec,
+        compression_type=NONE,
         is_transactional=producer >= 0,
         producer_id=producer,
         producer_epoch=0,
@@ -51,7 +55,11 @@ def batch_of(
         if record is not None:
             builder.append(delta, record.timestamp, record.key, record.value, list(record.headers))
     data = bytearray(builder.build())
+    # Compressed as Java does, which keeps the codec when that gains nothing.
+    data[61:] = _ENCODE[codec](bytes(data[61:]))
+    data[22] |= codec
     struct.pack_into(">q", data, 0, base)
+    struct.pack_into(">i", data, 8, len(data) - 12)
     struct.pack_into(">i", data, 12, epoch)
     struct.pack_into(">i", data, 23, len(records) - 1)
     if append_time is not None:
@@ -116,3 +124,11 @@ def legacy(magic: int, codec: int, base: int, count: int = 3, value: bytes = b"v
     if codec:
         struct.pack_into(">q", data, 0, base + count - 1)
     return bytes(data)
+
+
+def plain_records(data: bytes | bytearray) -> list[Plain]:
+    """As the library reads the batch that `data` is."""
+    return [
+        Plain(each.timestamp, each.key, each.value, tuple(each.headers))
+        for each in DefaultRecordBatch(bytes(data))
+    ]
