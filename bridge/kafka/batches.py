@@ -10,7 +10,7 @@ from aiokafka.record._protocols import LegacyRecordProtocol
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
-from bridge.kafka.raw_batches import CONTROL, CorruptBatch, DataFilter, RawBatch, parse, parse_checked
+from bridge.kafka.raw_batches import CONTROL, CorruptBatch, DataFilter, RawBatch, parse
 from bridge.translation.lookups import Window
 from bridge.translation.model import LogRecord, RecordView
 
@@ -68,7 +68,7 @@ def stretch(data: bytes, offset: int) -> Stretch | None:
     records: list[LogRecord] = []
     end, epoch, unreadable = offset, -1, 0
     try:
-        batches = list(parse_checked(data))
+        batches = list(parse(data, checked=True))
     except CorruptBatch:
         return None
     for batch in batches:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -23,9 +24,9 @@ records' timestamps are still relative to it."""
 
 _PREFIX = struct.Struct(">qiib")
 """What every format begins with: offset, length, epoch (a checksum before 0.11) and magic."""
-_HEADER = struct.Struct(">hiqqqhii")
-"""The rest of a v2 header, behind the checksum."""
-_HEADER_AT, _CRC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 21, 17, 22, 43
+_HEADER = struct.Struct(">Ihiqqqhii")
+"""The rest of a v2 header, from the checksum on."""
+_CRC_AT, _CHECKED_FROM, _FLAGS_AT, _PRODUCER_AT = 17, 21, 22, 43
 _LOG_OVERHEAD = 12
 _SMALLEST = 26
 """Bytes of a message of format v0 without key and value."""
@@ -44,7 +45,8 @@ class CorruptBatch(ValueError):
         self.offset = offset
 
 
-class RawBatch(NamedTuple):
+@dataclass(slots=True)  # not frozen: that doubles the cost of a batch
+class RawBatch:
     """Header and bytes of a batch, or of a message from before 0.11 (magic 0 or 1). Timestamps in ms, -1 for none.
 
     Of such a message the offset is that of its last inner one, `count` is -1 (not known), and there is no epoch (-1).
@@ -62,9 +64,9 @@ class RawBatch(NamedTuple):
     data: memoryview
 
 
-def parse(data: bytes | bytearray) -> Iterator[RawBatch]:
+def parse(data: bytes | bytearray, *, checked: bool = False) -> Iterator[RawBatch]:
     """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length that no
-    batch can have."""
+    batch can have, and when `checked` for a wrong checksum."""
     view, at = memoryview(data), 0
     end = len(view)
     while at + _PREFIX.size <= end:
@@ -76,27 +78,16 @@ def parse(data: bytes | bytearray) -> Iterator[RawBatch]:
             return
         piece = view[at : at + size]
         if magic < 2:
+            if checked and not LegacyRecordBatch(bytes(piece), magic).validate_crc():
+                raise CorruptBatch(base)
             timestamp = int.from_bytes(piece[18:26], "big", signed=True) if magic == 1 else -1
             yield RawBatch(base, base, -1, -1, piece[_PREFIX.size], -1, timestamp, timestamp, magic, piece)
         else:
-            flags, delta, first, greatest, producer, _, _, count = _HEADER.unpack_from(piece, _HEADER_AT)
+            crc, flags, delta, first, greatest, producer, _, _, count = _HEADER.unpack_from(piece, _CRC_AT)
+            if checked and crc != _crc32c(piece[_CHECKED_FROM:]):
+                raise CorruptBatch(base)
             yield RawBatch(base, base + delta, count, epoch, flags, producer, first, greatest, magic, piece)
         at += size
-
-
-def parse_checked(data: bytes | bytearray) -> Iterator[RawBatch]:
-    """As parse; raises CorruptBatch for a wrong checksum too."""
-    for batch in parse(data):
-        if not _intact(batch):
-            raise CorruptBatch(batch.base_offset)
-        yield batch
-
-
-def _intact(batch: RawBatch) -> bool:
-    if batch.magic < 2:
-        return LegacyRecordBatch(bytes(batch.data), batch.magic).validate_crc()
-    checksum: int = _CRC.unpack_from(batch.data, _CRC_AT)[0]
-    return checksum == _crc32c(batch.data[_HEADER_AT:])
 
 
 class DataFilter:
@@ -112,6 +103,8 @@ class DataFilter:
         self._aborting: set[int] = set()
 
     def is_data(self, batch: RawBatch) -> bool:
+        if not batch.attributes & (CONTROL | TRANSACTIONAL):
+            return True
         while self._pending and self._pending[0][0] <= batch.last_offset:
             self._aborting.add(heapq.heappop(self._pending)[1])
         if batch.attributes & CONTROL:
@@ -142,7 +135,7 @@ class DataBatches(NamedTuple):
         batches: list[RawBatch] = []
         following, epoch, complete = offset, -1, False
         data_filter = DataFilter(aborted or ())
-        for batch in parse_checked(data):
+        for batch in parse(data, checked=True):
             complete = True
             if batch.last_offset >= following:
                 following = batch.last_offset + 1
@@ -153,7 +146,8 @@ class DataBatches(NamedTuple):
         return cls(batches, following, epoch, bool(data) and not complete)
 
 
-class Chunk(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Chunk:
     """One batch that is ready to be produced once it is stamped: v2, base offset 0, without holes.
 
     `segments`: (upstream offset of the first, count) of records that follow each other on the source, in order.
@@ -192,7 +186,7 @@ def passed(batch: RawBatch) -> Chunk:
     take a delete horizon for its own."""
     data = bytearray(batch.data)
     _FRONT.pack_into(data, 0, 0, len(data) - _LOG_OVERHEAD, -1)
-    data[_ATTRIBUTES_AT - 1 : _ATTRIBUTES_AT + 1] = bytes((0, batch.attributes & CODEC))
+    data[_FLAGS_AT - 1 : _FLAGS_AT + 1] = bytes((0, batch.attributes & CODEC))
     _PRODUCER.pack_into(data, _PRODUCER_AT, -1, -1, -1)
     segments = ((batch.base_offset, batch.count),)
     return Chunk(data, batch.count, segments, batch.max_timestamp, batch.leader_epoch)
@@ -204,7 +198,7 @@ def headed(
     """A batch of `count` records, encoded and compressed already, as a producer makes it. Timestamps in ms."""
     data = bytearray(HEADER_SIZE + len(records))
     _PREFIX.pack_into(data, 0, 0, len(data) - _LOG_OVERHEAD, -1, 2)
-    _HEADER.pack_into(data, _HEADER_AT, codec, count - 1, first_timestamp, max_timestamp, -1, -1, -1, count)
+    _HEADER.pack_into(data, _CRC_AT, 0, codec, count - 1, first_timestamp, max_timestamp, -1, -1, -1, count)
     data[HEADER_SIZE:] = records
     return data
 
@@ -213,5 +207,5 @@ def stamp(data: bytearray, producer_id: int, epoch: int, sequence: int, transact
     """Writes producer, sequence of the first record and transactional bit into a chunk's data, and then its checksum.
     May be done again, for another try."""
     _PRODUCER.pack_into(data, _PRODUCER_AT, producer_id, epoch, sequence)
-    data[_ATTRIBUTES_AT] = data[_ATTRIBUTES_AT] & CODEC | (TRANSACTIONAL if transactional else 0)
-    _CRC.pack_into(data, _CRC_AT, _crc32c(memoryview(data)[_HEADER_AT:]))
+    data[_FLAGS_AT] = data[_FLAGS_AT] & CODEC | (TRANSACTIONAL if transactional else 0)
+    _CRC.pack_into(data, _CRC_AT, _crc32c(memoryview(data)[_CHECKED_FROM:]))

@@ -8,7 +8,7 @@ UTF-8, and takes a first timestamp of -1 for none (aiokafka 0.14).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from aiokafka import codec as codecs
 from aiokafka.record.legacy_records import LegacyRecordBatch
@@ -41,8 +41,10 @@ _ENCODE: tuple[Callable[[bytes], bytes], ...] = (
     lambda data: codecs.zstd_encode(data, 3),
 )
 """By the codec's number, at the levels that Java producers have by default."""
+_decode_varint = cast(Callable[[bytes, int], tuple[int, int]], decode_varint)
+"""The library's type says bytearray; every buffer will do."""
 _PADDING = bytes(40)
-"""Behind the records: the library reads numbers of ten bytes at most without a look at the end."""
+"""Behind the records: the library reads numbers of ten bytes at most, without a look at the end."""
 _INT64 = 1 << 63
 
 
@@ -87,7 +89,7 @@ class Limits(NamedTuple):
     coalesce: bool
 
 
-_Record = tuple[int, int, bytearray]
+_Record = tuple[int, int, bytes]
 """Offset, timestamp, and key, value and headers as a v2 batch has them. A bare tuple: there are many."""
 
 
@@ -228,15 +230,14 @@ def _decoded(batch: RawBatch) -> list[_Record]:
 
 
 def _records(batch: RawBatch) -> list[_Record]:
-    data = bytearray(_DECODE[batch.attributes & CODEC](batch.data[HEADER_SIZE:]))
-    size, at = len(data), 0
-    data += _PADDING
+    data = b"".join((_DECODE[batch.attributes & CODEC](batch.data[HEADER_SIZE:]), _PADDING))
+    size, at = len(data) - len(_PADDING), 0
     base, first = batch.base_offset, batch.first_timestamp
     records: list[_Record] = []
     for _ in range(batch.count):
-        length, begin = decode_varint(data, at)
-        delta, at = decode_varint(data, begin + 1)  # behind the record's attributes, which are unused
-        offset, at = decode_varint(data, at)
+        length, begin = _decode_varint(data, at)
+        delta, at = _decode_varint(data, begin + 1)  # behind the record's attributes, which are unused
+        offset, at = _decode_varint(data, at)
         end = begin + length
         if not at <= end <= size:
             raise ValueError("a record does not end where it says")
@@ -260,8 +261,6 @@ def _legacy_records(batch: RawBatch) -> list[_Record]:
     ]
 
 
-def _rest(*parts: bytes | None) -> bytearray:
-    rest = bytearray()
-    for part in parts:
-        rest += _varint(-1 if part is None else len(part)) + (part or b"")
-    return rest + _varint(0)
+def _rest(key: bytes | None, value: bytes | None) -> bytes:
+    parts = (_varint(-1 if part is None else len(part)) + (part or b"") for part in (key, value))
+    return b"".join((*parts, _varint(0)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from aiokafka import codec as codecs
 from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchBuilderPy
@@ -114,7 +114,7 @@ def marker(offset: int, kind: int, producer: int) -> bytes:
     return sealed(data)
 
 
-def legacy(magic: int, codec: int, base: int, count: int = 3, value: bytes = b"value") -> bytes:
+def legacy(magic: Literal[0, 1], codec: int, base: int, count: int = 3, value: bytes = b"value") -> bytes:
     builder = LegacyRecordBatchBuilder(magic=magic, compression_type=codec, batch_size=1 << 20)
     for number in range(count):
         # From 0.10 on, the records inside a compressed message are numbered from 0.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
@@ -149,7 +150,7 @@ def test_plain_records_of_a_producer_that_aborted_something_count() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY])
-def test_messages_from_before_0_11(magic: int, codec: int) -> None:
+def test_messages_from_before_0_11(magic: Literal[0, 1], codec: int) -> None:
     data = legacy(magic, codec, 10)
     found = window(data, 10, 100, ())
     assert found is not None
@@ -166,7 +167,9 @@ def test_a_compressed_message_from_before_0_11_that_begins_below_the_offset() ->
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_message_from_before_0_11_that_is_smaller_than_a_batch_header_of_today(magic: int) -> None:
+def test_a_message_from_before_0_11_that_is_smaller_than_a_batch_header_of_today(
+    magic: Literal[0, 1],
+) -> None:
     data = legacy(magic, NONE, 10, 1, b"v")
     assert len(data) < 61
     assert opened(data, 10) == (10, 11, [10])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -120,10 +121,10 @@ def test_every_record_once_in_order_and_as_it_was(
         dict[int, int](),
     )
     while at <= log.end:
-        batches = DataBatches.committed(log.data, at, ()).batches
+        fetched = DataBatches.committed(log.data, at, ()).batches
         before, at = at, log.end + 1
         try:
-            for chunk in chunks(batches, limits, before):
+            for chunk in chunks(fetched, limits, before):
                 records = read(chunk)
                 assert chunk.size <= most
                 assert list(records) == sorted(records)
@@ -265,7 +266,7 @@ def test_header_keys_that_are_not_utf_8_survive_rebuilding() -> None:
     # Before 0.10 there was no LZ4 that others could read (KAFKA-3160).
     [(0, NONE), (0, GZIP), (0, SNAPPY), (1, NONE), (1, GZIP), (1, SNAPPY), (1, LZ4)],
 )
-def test_messages_from_before_0_11_are_rebuilt(magic: int, codec: int) -> None:
+def test_messages_from_before_0_11_are_rebuilt(magic: Literal[0, 1], codec: int) -> None:
     data = legacy(magic, codec, 10) + legacy(magic, codec, 13, 2)
     found = made(data, WIDE, 11)
     records = {offset: record for each in found for offset, record in read(each).items()}
