@@ -13,7 +13,7 @@ from typing import Protocol
 from bridge.errors import ConfigError
 from bridge.protocol.messages import GroupReport
 from connectors.configdef import ConfigDef, ValidatedConfig
-from connectors.ports import ClientCheck, Clusters
+from connectors.ports import ClientCheck, Clusters, Pipelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,12 @@ class Kind(Protocol):
         """Every key with its value and errors, cross-key rules and client properties included. No I/O."""
 
     def create(
-        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
+        self,
+        name: str,
+        props: Mapping[str, str | None],
+        clusters: Clusters,
+        pipelines: Pipelines,
+        publisher: Publisher,
     ) -> Instance:
         """An instance for a configuration that `validate` found without errors; raises ConfigRejected otherwise."""
 
@@ -121,15 +126,20 @@ class ConnectorKind:
     connector_class: str
     definition: ConfigDef
     check: Callable[[Mapping[str, str | None], ClientCheck], ValidatedConfig]
-    make: Callable[[str, Mapping[str, str | None], Clusters, Publisher], Instance]
+    make: Callable[[str, Mapping[str, str | None], Clusters, Pipelines, Publisher], Instance]
 
     def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
         return self.check(props, clients)
 
     def create(
-        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
+        self,
+        name: str,
+        props: Mapping[str, str | None],
+        clusters: Clusters,
+        pipelines: Pipelines,
+        publisher: Publisher,
     ) -> Instance:
-        return self.make(name, props, clusters, publisher)
+        return self.make(name, props, clusters, pipelines, publisher)
 
 
 class CheckedOnOpen:

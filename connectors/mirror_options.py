@@ -14,6 +14,7 @@ SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
 SEPARATOR = "replication.policy.separator"
 POLICY_CLASS = "replication.policy.class"
 PROVIDERS = "config.providers"
+SYNCS_LOCATION = "offset-syncs.topic.location"
 STOCK = "org.apache.kafka.connect.mirror."
 _FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
 _JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
@@ -138,6 +139,25 @@ def mirror_keys(group: str) -> list[Key]:
             validator=ListOf(),
         ),
     ]
+
+
+def metric_names(group: str) -> Key:
+    return Key(
+        "metric.names.formats",
+        Type.LIST,
+        "legacy",
+        _LOW,
+        "How stock names its JMX metrics. Without effect: the service's metrics have names of their own, at /metrics.",
+        group,
+        validator=ListOf(allow_empty=False, values=("legacy", "new")),
+    )
+
+
+def syncs_location(doc: str, group: str) -> Key:
+    places = ("source", "target")
+    return Key(
+        SYNCS_LOCATION, Type.STRING, "source", _LOW, doc, group, validator=In(places), recommended=places
+    )
 
 
 def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:

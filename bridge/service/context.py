@@ -10,17 +10,18 @@ from typing import Protocol
 
 from bridge.translation.model import Committed, Side, TopicPartition
 from connectors.base import Kind
-from connectors.ports import ClientCheck, Clusters
+from connectors.ports import ClientCheck, Clusters, Pipelines
 
 Props = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundsContext:
-    """Of the rounds process: the kinds, the clusters that they are given, and how to let go of all of it."""
+    """Of the rounds process: the kinds, the clusters and pipelines that they are given, and how to let go of it all."""
 
     kinds: Mapping[str, Kind]
     clusters: Clusters
+    pipelines: Pipelines
     close: Callable[[], Awaitable[None]]
 
 

@@ -74,9 +74,12 @@ class Hosted:
     async def _one_life(self, desired: Desired) -> Exception | None:
         """From making an instance to closing it; an error, or None when another one is wished."""
         publisher = PipePublisher(self._uplink, desired.name, desired.generation)
-        kind = self._context.kinds[desired.kind]
+        context = self._context
+        kind = context.kinds[desired.kind]
         try:
-            instance = kind.create(desired.name, desired.config, self._context.clusters, publisher)
+            instance = kind.create(
+                desired.name, desired.config, context.clusters, context.pipelines, publisher
+            )
         except ConfigRejected as error:
             publisher.summary(Summary(failure=str(error)))
             return error

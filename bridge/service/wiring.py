@@ -10,10 +10,11 @@ ROUNDS_FACTORY = "bridge.service.wiring:rounds_context"
 def rounds_context() -> RoundsContext:
     """Called in the rounds process, inside its running event loop."""
     from bridge.kafka.clusters import KafkaClusters
+    from bridge.pipeline.launch import DriverPipelines
     from connectors.registry import KINDS
 
     clusters = KafkaClusters()
-    return RoundsContext(KINDS, clusters, clusters.close)
+    return RoundsContext(KINDS, clusters, DriverPipelines(), clusters.close)
 
 
 def check_context() -> CheckContext:

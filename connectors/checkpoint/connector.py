@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
 from connectors.checkpoint.options import DEFINITION, CheckpointOptions, validate
 from connectors.configdef import given
-from connectors.ports import Clusters
+from connectors.ports import Clusters, Pipelines
 
 
-def _make(name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher) -> Instance:
+def _make(
+    name: str,
+    props: Mapping[str, str | None],
+    clusters: Clusters,
+    _pipelines: Pipelines,
+    publisher: Publisher,
+) -> Instance:
     from connectors.checkpoint.task import CheckpointInstance
 
     options = CheckpointOptions.from_props(props, CheckedOnOpen())

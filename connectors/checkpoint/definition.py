@@ -20,11 +20,11 @@ from connectors.groups.keys import (
     writing_keys,
 )
 from connectors.keys import numbered
-from connectors.mirror_options import mirror_keys
-from connectors.validators import In, ListOf, ReplicationFactor
+from connectors.mirror_options import metric_names, mirror_keys, syncs_location
+from connectors.validators import In, ReplicationFactor
 
 EMIT, EMIT_SYNCS = "emit.checkpoints.enabled", "emit.offset-syncs.enabled"
-EVIDENCE, SYNCS_LOCATION = "translation.evidence", "offset-syncs.topic.location"
+EVIDENCE = "translation.evidence"
 REVERSE = "reverse.checkpointing.enabled"
 REPLICATION_FACTOR = "checkpoints.topic.replication.factor"
 
@@ -51,26 +51,11 @@ _STOCKS = (
         _GROUP,
         validator=ReplicationFactor(),
     ),
-    Key(
-        SYNCS_LOCATION,
-        Type.STRING,
-        "source",
-        Importance.LOW,
-        "The location (source/target) of the offset-syncs topic; the same as the source connector's.",
-        _GROUP,
-        validator=In(("source", "target")),
-        recommended=("source", "target"),
+    syncs_location(
+        "The location (source/target) of the offset-syncs topic; the same as the source connector's.", _GROUP
     ),
     TOPIC_FILTER_CLASS,
-    Key(
-        "metric.names.formats",
-        Type.LIST,
-        "legacy",
-        Importance.LOW,
-        "How stock names its JMX metrics. Without effect: the service's metrics have names of their own, at /metrics.",
-        _GROUP,
-        validator=ListOf(allow_empty=False, values=("legacy", "new")),
-    ),
+    metric_names(_GROUP),
 )
 _OURS = (
     flag(

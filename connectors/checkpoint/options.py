@@ -11,10 +11,10 @@ from connectors.checkpoint.definition import (
     EVIDENCE,
     REPLICATION_FACTOR,
     REVERSE,
-    SYNCS_LOCATION,
 )
 from connectors.configdef import ValidatedConfig
 from connectors.groups.checks import GroupOptions, Props, check
+from connectors.mirror_options import SYNCS_LOCATION
 from connectors.ports import ClientCheck
 
 __all__ = ["DEFINITION", "CheckpointOptions", "Evidences", "validate"]

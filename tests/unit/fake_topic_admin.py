@@ -74,7 +74,7 @@ class FakeTopicAdmin:
         self._cluster._called("alter_configs")
         self.altered.append({topic: dict(configs) for topic, configs in changes.items()})
         for topic, configs in changes.items():
-            kept = self.overrides.get(topic, {}) | configs
+            kept = {**self.overrides.get(topic, {}), **configs}
             self.overrides[topic] = {key: value for key, value in kept.items() if value is not None}
         return {topic: self.trouble.get(topic) for topic in changes}
 

@@ -24,7 +24,7 @@ from bridge.service.tasks import TaskTable
 from bridge.translation.model import Committed, Side, TopicPartition
 from connectors.base import Assignment, EmittedRecord, Instance, Publisher, Summary
 from connectors.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
-from connectors.ports import Clusters
+from connectors.ports import Clusters, Pipeline, Pipelines
 
 ROOT = Path(__file__).parents[2]
 FACTORY = "tests.unit.service_fakes:rounds"
@@ -172,7 +172,12 @@ class FakeKind:
         return judged
 
     def create(
-        self, name: str, props: Mapping[str, str | None], clusters: Clusters, publisher: Publisher
+        self,
+        name: str,
+        props: Mapping[str, str | None],
+        clusters: Clusters,
+        pipelines: Pipelines,
+        publisher: Publisher,
     ) -> Instance:
         if props.get("mode") == "reject":
             raise ConfigRejected([ConfigError("mode", "rejected on create")])
@@ -187,6 +192,11 @@ class NoClusters:
         raise NotImplementedError
 
 
+class NoPipelines:
+    def start(self, spec: object) -> Pipeline:
+        raise NotImplementedError
+
+
 class NoCheck:
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return ()
@@ -197,7 +207,7 @@ async def _nothing() -> None:
 
 
 def rounds() -> RoundsContext:
-    return RoundsContext({"fake": FakeKind()}, NoClusters(), _nothing)  # type: ignore[arg-type]
+    return RoundsContext({"fake": FakeKind()}, NoClusters(), NoPipelines(), _nothing)  # type: ignore[arg-type]
 
 
 def checks(kind: FakeKind | None = None) -> CheckContext:

@@ -61,7 +61,8 @@ ROOMS = {
     # The one module where the service meets its adapters.
     "bridge.service.wiring": Room(
         ours=names(
-            "bridge.service bridge.kafka bridge.client bridge.protocol bridge.errors bridge.settings connectors"
+            "bridge.service bridge.kafka bridge.pipeline bridge.client bridge.protocol bridge.errors "
+            "bridge.settings connectors"
         )
     ),
     "bridge.client": Room(

@@ -1,0 +1,116 @@
+"""What is wrong with a configuration of BridgeMirrorSourceConnector: all of it at once (mm2 1.5, 1.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bridge.errors import ConfigError
+from bridge.translation.filters import (
+    CONFIG_PROPERTIES_EXCLUDE,
+    JAVA_WHITESPACE,
+    ConfigPropertyFilter,
+    TopicFilter,
+)
+from bridge.translation.naming import ReplicationPolicy
+from connectors.configdef import ValidatedConfig, given
+from connectors.mirror_options import mirror_errors
+from connectors.plugins import CONFIG_PROPERTY_FILTER, REPLICATION_POLICY, TOPIC_FILTER, Plugins
+from connectors.ports import ClientCheck
+from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
+from connectors.source.definition import DEFINITION, EMIT_SYNCS
+from connectors.validators import invalid
+
+Props = Mapping[str, str | None]
+
+COMMITTED = "read_committed"
+NOT_EXACTLY_ONCE = (
+    "MirrorSourceConnector can only provide exactly-once guarantees when its source consumer is configured with "
+    "isolation.level set to 'read_committed'; otherwise, records from aborted and uncommitted transactions will be "
+    "replicated from the source cluster to the target cluster."
+)
+NO_SYNCS_TO_SET_UP = (
+    "MirrorSourceConnector can't setup offset-syncs feature while emit.offset-syncs.enabled set to false"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Plugins; None together with an error."""
+
+    topic_filter: TopicFilter | None
+    config_filter: ConfigPropertyFilter | None
+    policy: ReplicationPolicy | None
+
+
+def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
+    """Every key with its value and errors; rules across keys, plugins and client properties included."""
+    return check(props, clients)[0]
+
+
+def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
+    there = given(props)
+    config = DEFINITION.validate(props)
+    loading = Plugins(there, config)
+    plugins = Chosen(
+        loading.load(TOPIC_FILTER), loading.load(CONFIG_PROPERTY_FILTER), loading.load(REPLICATION_POLICY)
+    )
+    errors = [
+        *mirror_errors(there, config),
+        *_across(there, config),
+        *_reading(there),
+        *_batch_size(there),
+        *clients.check(there),
+        *loading.errors,
+    ]
+    if plugins.config_filter is not None and config.good(CONFIG_PROPERTIES_EXCLUDE):
+        errors += _timestamp_type(plugins.config_filter, config)
+    return config.with_errors(errors), plugins
+
+
+def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+    """Stock's two rules, in its words. Connect's own key is judged as Connect parses it."""
+    required = there.get("exactly.once.support", "").strip(JAVA_WHITESPACE).lower() == "required"
+    if required and isolation(there) != COMMITTED:
+        yield ConfigError("exactly.once.support", NOT_EXACTLY_ONCE)
+    set_up = any(key.startswith(("offset-syncs-", "offset-syncs.topic.")) for key in there)
+    if config.good(EMIT_SYNCS) and not config.flag(EMIT_SYNCS) and set_up:
+        yield ConfigError(EMIT_SYNCS, NO_SYNCS_TO_SET_UP)
+
+
+def client_property(there: Mapping[str, str], own: str, role: str, name: str) -> tuple[str, str]:
+    """The key that gives a client property, and its value, "" when not given; `source.consumer.*` wins over
+    `consumer.*` (mm2 1.1)."""
+    found = (f"{role}.{name}", "")
+    for key in (f"{role}.{name}", f"{own}{role}.{name}"):
+        if key in there:
+            found = key, there[key].strip(JAVA_WHITESPACE)
+    return found
+
+
+def isolation(there: Mapping[str, str]) -> str:
+    """Of the source's consumer; unlike stock's it reads committed data only unless told otherwise."""
+    return client_property(there, "source.", "consumer", "isolation.level")[1] or COMMITTED
+
+
+def _reading(there: Mapping[str, str]) -> Iterator[ConfigError]:
+    key, value = client_property(there, "source.", "consumer", "auto.offset.reset")
+    if value not in ("", "earliest", "latest"):
+        why = "must be earliest or latest: a partition without a position has to begin somewhere"
+        yield ConfigError(key, invalid(key, value, why))
+
+
+def _batch_size(there: Mapping[str, str]) -> Iterator[ConfigError]:
+    key, value = client_property(there, "target.", "producer", "batch.size")
+    if value and not (value.isascii() and value.isdigit() and int(value) < 1 << 31):
+        yield ConfigError(key, invalid(key, value, "Not a number of type INT that is at least 0"))
+
+
+def _timestamp_type(chosen: ConfigPropertyFilter, config: ValidatedConfig) -> Iterator[ConfigError]:
+    if not excluded_timestamp_type(chosen):
+        why = (
+            f"{TIMESTAMP_TYPE} must be excluded: a remote topic that gets LogAppendTime from its upstream topic has "
+            "the timestamps of all copies overwritten by the target's brokers, and offsets can't be translated by them"
+        )
+        text = ",".join(config.items(CONFIG_PROPERTIES_EXCLUDE) or ())
+        yield ConfigError(CONFIG_PROPERTIES_EXCLUDE, invalid(CONFIG_PROPERTIES_EXCLUDE, text, why))

@@ -1,0 +1,218 @@
+"""The one definition of BridgeMirrorSourceConnector's keys: stock's, in stock's order (mm2 1.1, 1.2), then ours."""
+
+from __future__ import annotations
+
+from bridge.translation.filters import (
+    CONFIG_PROPERTIES_EXCLUDE,
+    CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
+    TOPICS_DEFAULT,
+    TOPICS_EXCLUDE_DEFAULT,
+    USE_DEFAULTS_FROM,
+    USE_DEFAULTS_FROM_DEFAULT,
+)
+from connectors.client_keys import unprefixed_keys
+from connectors.cluster_options import bridge_keys, cluster_keys
+from connectors.configdef import ConfigDef, Forbidden, Importance, Key, Type, Width
+from connectors.groups.keys import flag, interval
+from connectors.keys import numbered
+from connectors.mirror_options import PYTHON_CLASS, STOCK, metric_names, mirror_keys, syncs_location
+from connectors.validators import In, Patterns, Range, ReplicationFactor
+
+EMIT_SYNCS = "emit.offset-syncs.enabled"
+REPLICATION_FACTOR = "replication.factor"
+SYNCS_REPLICATION_FACTOR = "offset-syncs.topic.replication.factor"
+OFFSET_LAG_MAX = "offset.lag.max"
+HEARTBEATS = "heartbeats.replication.enabled"
+REFRESH, REFRESH_INTERVAL = "refresh.topics.enabled", "refresh.topics.interval.seconds"
+SYNC_CONFIGS, SYNC_CONFIGS_INTERVAL = "sync.topic.configs.enabled", "sync.topic.configs.interval.seconds"
+SYNC_ACLS, SYNC_ACLS_INTERVAL = "sync.topic.acls.enabled", "sync.topic.acls.interval.seconds"
+REVOKE_ACLS = "sync.topic.acls.revoke"
+TRANSACTION_INTERVAL = "transaction.interval.ms"
+GAP_POLICY, RECORD_POLICY = "source.gap.policy", "source.record.policy"
+SPECULATION = "spark.speculation"
+
+_LOW, _MEDIUM, _HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
+_GROUP, _PIPELINE = "Topics", "Pipeline"
+
+
+def _patterns(name: str, default: str, doc: str) -> Key:
+    return Key(name, Type.LIST, default, _HIGH, doc, _GROUP, width=Width.LONG, validator=Patterns())
+
+
+def _class(name: str, default: str, doc: str) -> Key:
+    return Key(name, Type.STRING, STOCK + default, _LOW, doc + PYTHON_CLASS, _GROUP, width=Width.LONG)
+
+
+def _policy(name: str, default: str, doc: str) -> Key:
+    ways = ("report", "fail")
+    return Key(name, Type.STRING, default, _MEDIUM, doc, _PIPELINE, validator=In(ways), recommended=ways)
+
+
+_STOCKS = (
+    _patterns(
+        "topics",
+        TOPICS_DEFAULT,
+        "Topics to replicate. Supports comma-separated topic names and regexes.",
+    ),
+    _patterns(
+        "topics.exclude",
+        TOPICS_EXCLUDE_DEFAULT,
+        "Excluded topics. Supports comma-separated topic names and regexes. Excludes take precedence over includes.",
+    ),
+    _patterns(
+        CONFIG_PROPERTIES_EXCLUDE,
+        CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
+        "Topic config properties that should not be replicated. Supports comma-separated property names and regexes. "
+        "message.timestamp.type has to be among them. A topic's message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms are excluded by their names in a broker's configuration too.",
+    ),
+    _class("topic.filter.class", "DefaultTopicFilter", "TopicFilter to use. Selects topics to replicate."),
+    _class(
+        "config.property.filter.class",
+        "DefaultConfigPropertyFilter",
+        "ConfigPropertyFilter to use. Selects topic config properties to replicate.",
+    ),
+    interval(
+        "consumer.poll.timeout.ms",
+        "1000",
+        "Timeout when polling source cluster. Without effect: the pipeline reads with long polls of its own.",
+        _GROUP,
+    ),
+    flag(REFRESH, "true", "Whether to periodically check for new topics and partitions.", _GROUP),
+    interval(REFRESH_INTERVAL, "600", "Frequency of topic refresh.", _GROUP),
+    flag(
+        SYNC_CONFIGS,
+        "true",
+        "Whether to periodically configure remote topics to match their corresponding upstream topics.",
+        _GROUP,
+    ),
+    interval(SYNC_CONFIGS_INTERVAL, "600", "Frequency of topic config sync.", _GROUP),
+    flag(
+        SYNC_ACLS,
+        "true",
+        "Whether to periodically configure remote topic ACLs to match their corresponding upstream topics: who may "
+        "read a topic may read its copy; WRITE is never granted.",
+        _GROUP,
+    ),
+    interval(SYNC_ACLS_INTERVAL, "600", "Frequency of topic ACL sync.", _GROUP),
+    Key(
+        REPLICATION_FACTOR,
+        Type.INT,
+        "2",
+        _LOW,
+        "Replication factor for newly created remote topics; -1: the brokers' default.",
+        _GROUP,
+        validator=ReplicationFactor(),
+    ),
+    Key(
+        SYNCS_REPLICATION_FACTOR,
+        Type.SHORT,
+        "3",
+        _LOW,
+        "Replication factor for the offset-syncs topic and the pipeline's own internal topics on the target; -1: the "
+        "brokers' default.",
+        _GROUP,
+        validator=ReplicationFactor(),
+    ),
+    Key(
+        OFFSET_LAG_MAX,
+        Type.LONG,
+        "100",
+        _LOW,
+        "How out-of-sync a remote partition can be before another offset sync is emitted.",
+        _GROUP,
+        validator=Range(0),
+    ),
+    syncs_location("The location (source/target) of the offset-syncs topic.", _GROUP),
+    flag(
+        EMIT_SYNCS,
+        "true",
+        "Whether to store the new offset of the replicated records in offset-syncs topic or not. Stock's "
+        "MirrorCheckpointConnector needs them; ours does not.",
+        _GROUP,
+    ),
+    flag(
+        HEARTBEATS,
+        "true",
+        "Whether to replicate the heartbeats topics even when the topic filter does not include them.",
+        _GROUP,
+    ),
+    metric_names(_GROUP),
+)
+_OURS = (
+    Key(
+        USE_DEFAULTS_FROM,
+        Type.STRING,
+        USE_DEFAULTS_FROM_DEFAULT,
+        _LOW,
+        "source: remote topics get the values that the source's topics have by default; anything else: they keep the "
+        "target's defaults. Read by DefaultConfigPropertyFilter, as in MirrorMaker.",
+        _GROUP,
+        recommended=("target", "source"),
+    ),
+    flag(
+        REVOKE_ACLS,
+        "false",
+        "Whether rules go from remote topics when the source has none for them any more: those that ALLOW READ, "
+        "DESCRIBE or DESCRIBE_CONFIGS, made by hand or not. DENY rules always stay.",
+        _GROUP,
+        _MEDIUM,
+    ),
+    Key(
+        TRANSACTION_INTERVAL,
+        Type.LONG,
+        "100",
+        _MEDIUM,
+        "How often copied records are committed on the target; read_committed readers see them then.",
+        _PIPELINE,
+        validator=Range(1, 5000),
+    ),
+    _policy(
+        GAP_POLICY,
+        "report",
+        "What happens when records of the source are gone before they were copied, or a topic was made anew. report: "
+        "it is written to the gap ledger and shown in health, and copying goes on. fail: the task fails.",
+    ),
+    _policy(
+        RECORD_POLICY,
+        "fail",
+        "What happens with a record that the target's broker refuses. fail: the task fails, naming it. report: it is "
+        "left out, written to the gap ledger and shown in health.",
+    ),
+    Key(
+        "spark.master",
+        Type.STRING,
+        "local[*]",
+        _MEDIUM,
+        "Master of the Spark cluster that the pipeline runs on. Any other spark.* key is passed on to Spark too.",
+        _PIPELINE,
+    ),
+    flag(
+        SPECULATION,
+        "false",
+        "Must be false: two attempts of one slice would write at the same time.",
+        _PIPELINE,
+    ),
+)
+
+DEFINITION = ConfigDef(
+    numbered(
+        (
+            *mirror_keys("Mirror"),
+            *unprefixed_keys(),
+            *_STOCKS,
+            *_OURS,
+            *bridge_keys("Bridge"),
+            *cluster_keys("source", "Source cluster"),
+            *cluster_keys("target", "Target cluster"),
+        )
+    ),
+    forbidden=(
+        Forbidden(
+            SPECULATION,
+            "true",
+            "spark.speculation must be false or absent: a second attempt of a slice would write beside the first, and "
+            "each would throw the other out of its transaction",
+        ),
+    ),
+)

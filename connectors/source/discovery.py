@@ -1,0 +1,137 @@
+"""Rounds over topics: what is to be copied, made and awaited on the target first (mm2 1.5, 3.6).
+
+Stock does not wait for what it makes, so that a producer may have the broker make it first (B26), and starts with
+nothing at all when its first look fails (B27). Here a round is tried again until it goes well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.translation.copying import Copied
+from bridge.translation.model import Side, TopicInfo
+from bridge.translation.topics import NewTopic
+from connectors.groups.trouble import ClusterAway
+from connectors.internal_topics import make
+from connectors.source.clusters import Sides, failed
+from connectors.source.configs import TIMESTAMP_TYPE, new_topic_configs
+from connectors.source.options import SourceOptions
+from connectors.source.topics import copied, missing, plan_topics
+
+_LOOKS = 0.2
+"""Seconds between two looks at whether topics are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """After a round. `names`: remote names of the topics that are there on both sides. `failures` are of single topics;
+    `remarks` are what no further try changes."""
+
+    copied: Sequence[Copied] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    failures: Sequence[KafkaFailure] = ()
+    remarks: Sequence[str] = ()
+
+
+class Discovery:
+    """`internal`: topics of ours to be made first, each with its side."""
+
+    def __init__(self, options: SourceOptions, sides: Sides, internal: Sequence[tuple[Side, str]]) -> None:
+        self._options, self._sides = options, sides
+        self._internal = list(internal)
+        self._last: Sequence[Copied] = ()
+
+    async def round(self) -> Found:
+        """Raises ClusterAway; what was copied so far may go on meanwhile."""
+        await self._make_internal()
+        chosen = await self._chosen()
+        described, unsure = await self._sides.topics(Side.SOURCE, chosen)
+        sources = {topic: info for topic, info in described.items() if info is not None}
+        names = {topic: self._options.remote(topic) for topic in sources}
+        remotes, unknown = await self._sides.topics(Side.TARGET, list(names.values()))
+        plan = plan_topics(sources, remotes, names)
+        failures = [*unsure.values(), *unknown.values()]
+        failures += await self._create(plan.create, {remote: topic for topic, remote in names.items()})
+        failures += await self._grow(plan.grow)
+        if plan.wanted:
+            remotes, late = await self._awaited(plan.wanted, remotes, failing=bool(failures))
+            failures += late
+        kept = [each for each in self._last if each.source.topic in unsure or each.target_topic in unknown]
+        self._last = [*copied(sources, remotes, names), *kept]
+        there = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
+        return Found(self._last, there, failures, _overwriting(remotes))
+
+    async def _make_internal(self) -> None:
+        """Before anything is copied: where copying goes on after a restart stands there."""
+        options = self._options
+        while self._internal:
+            side, name = self._internal[0]
+            factor, wait = options.internal_replication_factor, options.admin_timeout_ms
+            failure = await make(self._sides.cluster(side), name, factor, wait, side)
+            if failure is not None:
+                raise ClusterAway(side, failure)
+            self._internal.pop(0)
+
+    async def _chosen(self) -> list[str]:
+        names = await self._sides.ask(Side.SOURCE, self._sides.cluster(Side.SOURCE).topic_names())
+        return sorted(filter(self._options.replicates, names))
+
+    async def _create(self, partitions: Mapping[str, int], topics: Mapping[str, str]) -> list[KafkaFailure]:
+        """Remote topics with the configs of their upstream topics (`topics`). One whose configs are not known is not
+        made: it might drop what its upstream topic keeps."""
+        configs, failures = await self._sides.configs(Side.SOURCE, [topics[remote] for remote in partitions])
+        options = self._options
+        new = [
+            NewTopic(
+                remote,
+                count,
+                options.replication_factor,
+                new_topic_configs(configs[topics[remote]], options.config_filter),
+            )
+            for remote, count in partitions.items()
+            if topics[remote] in configs
+        ]
+        if new:
+            making = self._sides.admin(Side.TARGET).create_topics(new)
+            failures += failed(Side.TARGET, await self._sides.ask(Side.TARGET, making)).values()
+        return failures
+
+    async def _grow(self, totals: Mapping[str, int]) -> list[KafkaFailure]:
+        if not totals:
+            return []
+        making = self._sides.admin(Side.TARGET).create_partitions(totals)
+        return list(failed(Side.TARGET, await self._sides.ask(Side.TARGET, making)).values())
+
+    async def _awaited(
+        self, wanted: Mapping[str, int], remotes: Mapping[str, TopicInfo | None], *, failing: bool
+    ) -> tuple[dict[str, TopicInfo | None], list[KafkaFailure]]:
+        """The remote topics as soon as all are there, or as they are after admin.timeout.ms. One look is enough when
+        something failed: what has not been made does not appear, and the next round comes soon."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + (0 if failing else self._options.admin_timeout_ms / 1000)
+        now = dict(remotes)
+        while True:
+            looked, _ = await self._sides.topics(Side.TARGET, missing(wanted, now))
+            now |= looked
+            late = missing(wanted, now)
+            if not late or loop.time() + _LOOKS > end:
+                return now, [] if failing else [_late(name) for name in late]
+            await asyncio.sleep(_LOOKS)
+
+
+def _late(remote: str) -> KafkaFailure:
+    said = f"{Side.TARGET} cluster: topic {remote} was made and is not there yet with all of its partitions"
+    return KafkaFailure(KafkaFault.TIMEOUT, said)
+
+
+def _overwriting(remotes: Mapping[str, TopicInfo | None]) -> list[str]:
+    """B25."""
+    return [
+        f"{Side.TARGET} cluster: topic {name} has {TIMESTAMP_TYPE}=LogAppendTime, so that its brokers overwrite the "
+        "timestamps of copies and offsets can't be translated by them; set it to CreateTime"
+        for name, info in sorted(remotes.items())
+        if info is not None and info.log_append_time
+    ]

@@ -1,0 +1,125 @@
+"""BridgeMirrorSourceConnector's configuration, typed (mm2 1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bridge.translation.copying import PipelineSpec
+from bridge.translation.filters import ConfigPropertyFilter, TopicFilter, should_replicate_topic
+from bridge.translation.naming import ReplicationPolicy
+from connectors.configdef import given
+from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
+from connectors.plugins import sound
+from connectors.ports import ClientCheck
+from connectors.source import definition as keys
+from connectors.source.checks import COMMITTED, check, client_property, isolation
+
+Props = Mapping[str, str | None]
+
+_BATCH_SIZE = "16384"
+"""What a Java producer has by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Intervals in seconds, sizes in bytes; a replication factor of -1 is the brokers' default."""
+
+    enabled: bool
+    source_alias: str
+    target_alias: str
+    topic_filter: TopicFilter
+    config_filter: ConfigPropertyFilter
+    policy: ReplicationPolicy
+    heartbeats_replication: bool
+    refresh_enabled: bool
+    refresh_interval: float
+    sync_configs_enabled: bool
+    sync_configs_interval: float
+    sync_acls_enabled: bool
+    sync_acls_interval: float
+    revoke_acls: bool
+    replication_factor: int
+    internal_replication_factor: int
+    emit_syncs: bool
+    syncs_on_target: bool
+    offset_lag_max: int
+    from_latest: bool
+    committed_only: bool
+    fail_on_gap: bool
+    fail_on_refused_record: bool
+    transaction_interval: float
+    batch_size: int
+    admin_timeout_ms: int
+    lease_ms: int
+
+    @staticmethod
+    def from_props(props: Props, clients: ClientCheck) -> SourceOptions:
+        """Raises ConfigRejected with every error at once."""
+        config, plugins = check(props, clients)
+        config.raise_if_invalid()
+        there = given(props)
+        return SourceOptions(
+            enabled=config.flag("enabled"),
+            source_alias=config.text(SOURCE_ALIAS),
+            target_alias=config.text(TARGET_ALIAS),
+            topic_filter=sound(plugins.topic_filter),
+            config_filter=sound(plugins.config_filter),
+            policy=sound(plugins.policy),
+            heartbeats_replication=config.flag(keys.HEARTBEATS),
+            refresh_enabled=config.flag(keys.REFRESH),
+            refresh_interval=float(config.number(keys.REFRESH_INTERVAL)),
+            sync_configs_enabled=config.flag(keys.SYNC_CONFIGS),
+            sync_configs_interval=float(config.number(keys.SYNC_CONFIGS_INTERVAL)),
+            sync_acls_enabled=config.flag(keys.SYNC_ACLS),
+            sync_acls_interval=float(config.number(keys.SYNC_ACLS_INTERVAL)),
+            revoke_acls=config.flag(keys.REVOKE_ACLS),
+            replication_factor=config.number(keys.REPLICATION_FACTOR),
+            internal_replication_factor=config.number(keys.SYNCS_REPLICATION_FACTOR),
+            emit_syncs=config.flag(keys.EMIT_SYNCS),
+            syncs_on_target=config.text(SYNCS_LOCATION) == "target",
+            offset_lag_max=config.number(keys.OFFSET_LAG_MAX),
+            from_latest=client_property(there, "source.", "consumer", "auto.offset.reset")[1] == "latest",
+            committed_only=isolation(there) == COMMITTED,
+            fail_on_gap=config.text(keys.GAP_POLICY) == "fail",
+            fail_on_refused_record=config.text(keys.RECORD_POLICY) == "fail",
+            transaction_interval=config.number(keys.TRANSACTION_INTERVAL) / 1000,
+            batch_size=int(client_property(there, "target.", "producer", "batch.size")[1] or _BATCH_SIZE),
+            admin_timeout_ms=config.number("admin.timeout.ms"),
+            lease_ms=config.number("bridge.task.lease.ms"),
+        )
+
+    def replicates(self, topic: str) -> bool:
+        """Whether a topic of the source is copied."""
+        return should_replicate_topic(
+            topic,
+            self.target_alias,
+            self.topic_filter,
+            self.policy,
+            heartbeats_replication=self.heartbeats_replication,
+        )
+
+    def remote(self, topic: str) -> str:
+        return self.policy.format_remote_topic(self.source_alias, topic)
+
+    def spec(self, name: str, props: Mapping[str, str]) -> PipelineSpec:
+        """The pipeline of the connector `name`, whose whole configuration is `props`."""
+        policy, alias = self.policy, self.source_alias
+        syncs_alias = alias if self.syncs_on_target else self.target_alias
+        return PipelineSpec(
+            name=name,
+            props=props,
+            source_alias=alias,
+            runs_topic=policy.offset_runs_topic(alias),
+            layout_topic=policy.layout_topic(alias),
+            gaps_topic=policy.gaps_topic(alias),
+            syncs_topic=policy.offset_syncs_topic(syncs_alias) if self.emit_syncs else "",
+            syncs_on_target=self.syncs_on_target,
+            offset_lag_max=self.offset_lag_max,
+            from_latest=self.from_latest,
+            committed_only=self.committed_only,
+            fail_on_gap=self.fail_on_gap,
+            fail_on_refused_record=self.fail_on_refused_record,
+            transaction_interval=self.transaction_interval,
+            batch_size=self.batch_size,
+        )

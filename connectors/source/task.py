@@ -1,0 +1,226 @@
+"""BridgeMirrorSourceConnector at work: it says what is to be copied, and watches the pipeline that copies it.
+
+The Connect task carries no records. While one is active topics are looked for, remote topics made, and the pipeline
+runs; without one it is stopped: that is how pause, rebalance and a dead worker end the copying (design 7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.translation.copying import Gap, PipelineState, PipelineStatus
+from bridge.translation.model import Side
+from connectors.base import Assignment, Publisher, Summary
+from connectors.groups.trouble import ClusterAway
+from connectors.ports import Clusters, Pipeline, Pipelines
+from connectors.source.clusters import Sides, of
+from connectors.source.discovery import Discovery, Found
+from connectors.source.options import SourceOptions
+from connectors.source.syncing import AclSync, ConfigSync
+from connectors.source.trouble import Troubles
+
+log = logging.getLogger(__name__)
+
+_WATCH = 1.0
+"""Seconds between two looks at the pipeline's status."""
+_GAPS = 10
+"""The newest gaps are told one by one."""
+_SEEN = frozenset({Side.SOURCE.value, Side.TARGET.value})
+_WELL = (PipelineState.COPYING, PipelineState.CAUGHT_UP)
+_PERMANENT = {KafkaFault.CREDENTIALS}
+_PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.NOT_AUTHORIZED}
+"""What is chosen and can't be copied for want of a right fails the task; a config or a rule does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Something that is done again and again: every `interval` seconds, None for once; sooner while there is
+    trouble."""
+
+    what: str
+    round: Callable[[], Awaitable[Sequence[KafkaFailure]]]
+    interval: float | None
+    troubles: Troubles
+
+
+class SourceInstance:
+    """One connector, running; see connectors.base.Instance."""
+
+    def __init__(
+        self,
+        name: str,
+        options: SourceOptions,
+        clusters: Clusters,
+        pipelines: Pipelines,
+        props: Mapping[str, str],
+        publisher: Publisher,
+    ) -> None:
+        self._name, self._options, self._clusters = name, options, clusters
+        self._pipelines, self._publisher = pipelines, publisher
+        self._spec = options.spec(name, props)
+        self._opened = [clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET)]
+        self._sides = Sides(options, *self._opened)
+        self._pipeline: Pipeline | None = None
+        self._begun, self._ended = asyncio.Event(), asyncio.Event()
+        self._loaded = asyncio.Event()
+        self._found = Found()
+        self._duties: list[Duty] = []
+        self._rounds = 0
+        self._last_success_ms: int | None = None
+        self._told: Summary | None = None
+
+    def assign(self, assignment: Assignment) -> None:
+        if assignment.active:
+            self._begun.set()
+            self._ended.clear()
+        else:
+            self._begun.clear()
+            self._ended.set()
+
+    async def close(self) -> None:
+        await self._stop_copying()
+        for cluster in self._opened:
+            await self._clusters.release(cluster)
+
+    async def run(self) -> None:
+        if not self._options.enabled:
+            await asyncio.Event().wait()
+        while True:
+            await self._begun.wait()
+            await self._work_until_ended()
+            await self._stop_copying()
+
+    async def _work_until_ended(self) -> None:
+        self._begin()
+        working = [asyncio.create_task(self._repeat(duty), name=duty.what) for duty in self._duties]
+        working.append(asyncio.create_task(self._watch(), name="watch"))
+        ended = asyncio.create_task(self._ended.wait(), name="ended")
+        try:
+            done, _ = await asyncio.wait([*working, ended], return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {ended}:
+                task.result()
+        finally:
+            for task in (*working, ended):
+                task.cancel()
+            await asyncio.wait([*working, ended])
+
+    def _begin(self) -> None:
+        options, spec = self._options, self._spec
+        syncs = Side.TARGET if spec.syncs_on_target else Side.SOURCE
+        internal = [(Side.TARGET, topic) for topic in (spec.runs_topic, spec.layout_topic, spec.gaps_topic)]
+        discovery = Discovery(
+            options, self._sides, [*internal, *([(syncs, spec.syncs_topic)] if spec.syncs_topic else [])]
+        )
+        self._found, self._told = Found(), None
+        self._loaded.clear()
+
+        async def look() -> Sequence[KafkaFailure]:
+            self._want(await discovery.round())
+            return self._found.failures
+
+        refresh = options.refresh_interval if options.refresh_enabled else None
+        self._duties = [Duty("look for topics", look, refresh, Troubles(_PERMANENT_OF_TOPICS))]
+        if options.sync_configs_enabled:
+            configs = ConfigSync(options, self._sides, self._names)
+            self._duties.append(
+                Duty("sync topic configs", configs.round, options.sync_configs_interval, Troubles(_PERMANENT))
+            )
+        if options.sync_acls_enabled:
+            acls = AclSync(self._name, options, self._sides, self._names)
+            self._duties.append(
+                Duty("sync topic ACLs", acls.round, options.sync_acls_interval, Troubles(_PERMANENT))
+            )
+
+    def _names(self) -> Mapping[str, str]:
+        return self._found.names
+
+    # -- rounds ------------------------------------------------------------------------------------------------------
+
+    async def _repeat(self, duty: Duty) -> None:
+        if duty is not self._duties[0]:
+            await self._loaded.wait()
+        while True:
+            failures = await self._round(duty)
+            if failures and not duty.troubles:
+                log.warning("could not %s, trying again; %s", duty.what, failures[0], extra=self._whose)
+            duty.troubles.after(failures)
+            self._tell()
+            if duty.troubles:
+                await asyncio.sleep(duty.troubles.pause)
+            elif duty.interval is None:
+                await asyncio.Event().wait()
+            else:
+                await asyncio.sleep(duty.interval)
+
+    async def _round(self, duty: Duty) -> Sequence[KafkaFailure]:
+        try:
+            return await duty.round()
+        except ClusterAway as away:
+            return [of(away.side, away.failure)]
+
+    @property
+    def _whose(self) -> Mapping[str, str]:
+        return {"connector": self._name}
+
+    # -- the pipeline ------------------------------------------------------------------------------------------------
+
+    def _want(self, found: Found) -> None:
+        self._found = found
+        self._rounds += 1
+        self._loaded.set()
+        if self._pipeline is None and found.copied:
+            self._pipeline = self._pipelines.start(self._spec)
+        if self._pipeline is not None:
+            self._pipeline.want(found.copied)
+
+    async def _stop_copying(self) -> None:
+        if self._pipeline is not None:
+            await self._pipeline.stop()
+            self._pipeline = None
+
+    async def _watch(self) -> None:
+        while True:
+            self._tell()
+            await asyncio.sleep(_WATCH)
+
+    # -- what is said ------------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        status = self._pipeline.status if self._pipeline is not None else None
+        summary = self._summary(status)
+        if summary != self._told:
+            self._told = summary
+            self._publisher.summary(summary)
+
+    def _summary(self, status: PipelineStatus | None) -> Summary:
+        failures = [duty.troubles.failure for duty in self._duties]
+        errors = [said for duty in self._duties for said in duty.troubles.lasting]
+        errors += self._found.remarks
+        if status is not None:
+            failures.insert(0, status.failure)
+            errors += [*status.errors, *_gaps(status.gaps)]
+        if self._loaded.is_set() and not errors and (status is None or status.state in _WELL):
+            self._last_success_ms = int(time.time() * 1000)
+        return Summary(
+            last_success_ms=self._last_success_ms,
+            rounds=self._rounds,
+            clusters_seen=_SEEN if self._loaded.is_set() else frozenset(),
+            errors=errors,
+            failure=next((said for said in failures if said is not None), None),
+        )
+
+
+def _gaps(gaps: Sequence[Gap]) -> list[str]:
+    """The newest, and how many there are besides."""
+    said = [
+        f"gap in {gap.source.topic}-{gap.source.partition} ({gap.kind}): upstream offsets "
+        f"[{gap.upstream_from}, {gap.upstream_to}){': ' + gap.detail if gap.detail else ''}"
+        for gap in gaps[-_GAPS:]
+    ]
+    more = len(gaps) - len(said)
+    return [*said, *([f"{more} older gap(s), see the gap ledger"] if more else [])]
