@@ -12,7 +12,8 @@ public class PluginScan {
     public static void main(String[] args) throws Exception {
         for (String mode : List.of("service_load", "hybrid_fail", "hybrid_warn", "only_scan")) {
             Plugins plugins = new Plugins(Map.of("plugin.path", args[0], "plugin.discovery", mode));
-            for (String ours : List.of("MirrorGroupOffset", "BridgeMirrorCheckpoint", "BridgeMirrorHeartbeat")) {
+            for (String ours : List.of("MirrorGroupOffset", "BridgeMirrorCheckpoint", "BridgeMirrorHeartbeat",
+                "BridgeMirrorSource")) {
                 for (String alias : List.of(ours, ours + "Connector")) {
                     check(plugins, alias, "dev.mirrorbridge." + ours + "Connector");
                 }

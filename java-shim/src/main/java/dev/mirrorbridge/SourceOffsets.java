@@ -28,16 +28,27 @@ final class SourceOffsets {
     }
 
     static void requireZero(Map<String, ?> partition, Map<String, ?> offset) {
+        if (offset(partition, offset) != 0) {
+            throw invalidOffset(partition, offset, "; the only accepted value is 0");
+        }
+    }
+
+    static void requireNotNegative(Map<String, ?> partition, Map<String, ?> offset) {
+        if (offset(partition, offset) < 0) {
+            throw invalidOffset(partition, offset, ", which cannot be negative");
+        }
+    }
+
+    private static long offset(Map<String, ?> partition, Map<String, ?> offset) {
         if (!offset.containsKey(OFFSET)) {
             throw new ConnectException(String.format("Source offset %s for source partition %s is missing the '%s' key, "
                 + "which is required", offset, partition, OFFSET));
         }
         Object value = offset.get(OFFSET);
-        if (!isWhole(value) || ((Number) value).longValue() != 0) {
-            throw new ConnectException(String.format("Source offset %s for source partition %s has an invalid value %s "
-                + "for the '%s' key%s", offset, partition, value, OFFSET,
-                isWhole(value) ? "; the only accepted value is 0" : ", which must be an integer"));
+        if (!isWhole(value)) {
+            throw invalidOffset(partition, offset, ", which must be an integer");
         }
+        return ((Number) value).longValue();
     }
 
     private static Object required(Map<String, ?> partition, String key) {
@@ -55,5 +66,10 @@ final class SourceOffsets {
     private static ConnectException invalid(Map<String, ?> partition, String key, String which) {
         return new ConnectException(String.format("Source partition %s has an invalid value %s for the '%s' key, which %s",
             partition, partition.get(key), key, which));
+    }
+
+    private static ConnectException invalidOffset(Map<String, ?> partition, Map<String, ?> offset, String which) {
+        return new ConnectException(String.format("Source offset %s for source partition %s has an invalid value %s for "
+            + "the '%s' key%s", offset, partition, offset.get(OFFSET), OFFSET, which));
     }
 }

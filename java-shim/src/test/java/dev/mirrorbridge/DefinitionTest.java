@@ -123,7 +123,7 @@ class DefinitionTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"group_offset", "checkpoint", "heartbeat"})
+    @ValueSource(strings = {"group_offset", "checkpoint", "heartbeat", "source"})
     void everySecretIsOfTypePassword(String kind) {
         Definition.load(kind).configDef.configKeys().values().stream()
             .filter(key -> key.name.matches(".*(password|jaas\\.config|\\.token|keystore\\.key|secret|passphrase)"))

@@ -25,7 +25,8 @@ class PluginTest {
             .map(provider -> provider.type().getName()).collect(Collectors.toList());
         assertEquals(manifest(), listed);
         assertEquals(Set.of(MirrorGroupOffsetConnector.class.getName(),
-            BridgeMirrorCheckpointConnector.class.getName(), BridgeMirrorHeartbeatConnector.class.getName()),
+            BridgeMirrorCheckpointConnector.class.getName(), BridgeMirrorHeartbeatConnector.class.getName(),
+            BridgeMirrorSourceConnector.class.getName()),
             Set.copyOf(listed));
         assertFalse(listed.contains(BridgeSourceConnector.class.getName()));
     }

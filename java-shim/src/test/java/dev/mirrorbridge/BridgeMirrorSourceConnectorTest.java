@@ -1,0 +1,144 @@
+package dev.mirrorbridge;
+
+import static dev.mirrorbridge.OffsetRows.altered;
+import static dev.mirrorbridge.OffsetRows.map;
+import static dev.mirrorbridge.OffsetRows.refused;
+import static dev.mirrorbridge.OffsetRows.with;
+import static dev.mirrorbridge.OffsetRows.without;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.connect.source.ExactlyOnceSupport;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Rows of stock's MirrorSourceConnectorTest, by their names. */
+class BridgeMirrorSourceConnectorTest {
+    private static final Map<String, Object> PARTITION = map("cluster", "A", "topic", "t", "partition", 3);
+
+    private final BridgeMirrorSourceConnector connector = new BridgeMirrorSourceConnector();
+    private final Map<String, String> props = Tasks.props(Tasks.nobody());
+
+    @AfterEach
+    void stop() {
+        connector.stop();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 8})
+    void thereIsOneTaskWhateverIsAllowed(int most) {
+        connector.start(props);
+        List<Map<String, String>> configs = connector.taskConfigs(most);
+        assertEquals(1, configs.size());
+        assertEquals("source", configs.get(0).get("bridge.kind"));
+        assertEquals("1", configs.get(0).get("task.count"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"false", " FALSE "})
+    void notEnabledThereIsNone(String value) {
+        props.put("enabled", value);
+        connector.start(props);
+        assertEquals(List.of(), connector.taskConfigs(3));
+    }
+
+    /** Given neither, stock's consumer reads what is not committed too, and ours does not. */
+    @ParameterizedTest
+    @CsvSource(nullValues = "-", value = {
+        "-, -, true", "read_committed, -, true", "-, read_committed, true", "read_uncommitted, read_committed, true",
+        "read_committed, read_committed, true", "garbage, read_committed, true", "read_uncommitted, -, false",
+        "-, read_uncommitted, false", "read_committed, read_uncommitted, false", "read_committed, garbage, false",
+        "garbage, -, false", "-, garbage, false", "read_uncommitted, read_uncommitted, false",
+    })
+    void testExactlyOnceSupport(String consumer, String sourceConsumer, boolean supported) {
+        props.put("consumer.isolation.level", consumer);
+        props.put("source.consumer.isolation.level", sourceConsumer);
+        props.put("source.cluster.isolation.level", "read_uncommitted");
+        assertEquals(supported ? ExactlyOnceSupport.SUPPORTED : ExactlyOnceSupport.UNSUPPORTED,
+            connector.exactlyOnceSupport(props));
+    }
+
+    @Test
+    void speculationIsRefusedWithTheServiceAwayToo() {
+        props.put("spark.speculation", "TRUE");
+        List<String> errors = connector.validate(props).configValues().stream()
+            .filter(value -> value.name().equals("spark.speculation")).findFirst()
+            .map(ConfigValue::errorMessages).orElseThrow();
+        assertEquals(1, errors.size());
+        assertEquals(0, errors.get(0).indexOf("spark.speculation must be false or absent"));
+    }
+
+    @Test
+    void testAlterOffsetsIncorrectPartitionKey() {
+        Map<String, Object> partition = map("unused_partition_key", "unused_partition_value");
+        refused(connector, partition, map("offset", 0),
+            "Source partition " + partition + " is missing the 'cluster' key, which is required");
+        refused(connector, null, map("offset", 0), "Source partitions may not be null");
+    }
+
+    @ParameterizedTest
+    @CsvSource({"cluster", "topic", "partition"})
+    void testAlterOffsetsMissingPartitionKey(String key) {
+        Map<String, Object> partition = without(PARTITION, key);
+        refused(connector, partition, map("offset", 0),
+            "Source partition " + partition + " is missing the '" + key + "' key, which is required");
+    }
+
+    @Test
+    void testAlterOffsetsInvalidPartitionPartition() {
+        for (Object value : new Object[] {"a string", "3", null, 1.5}) {
+            invalid("partition", value, "must be an integer");
+        }
+        invalid("partition", -2, "cannot be negative");
+        invalid("cluster", 7, "must be a string");
+        invalid("topic", null, "must be a string");
+    }
+
+    @Test
+    void testAlterOffsetsMultiplePartitions() {
+        OffsetRows.multiplePartitions(connector, PARTITION, with(PARTITION, "partition", -1));
+    }
+
+    @Test
+    void testAlterOffsetsIncorrectOffsetKey() {
+        OffsetRows.incorrectOffsetKey(connector, PARTITION);
+    }
+
+    @Test
+    void testAlterOffsetsOffsetValues() {
+        for (Object value : new Object[] {"nan", null, new Object(), 3.14, "-420", "10"}) {
+            refusedOffset(value, "must be an integer");
+        }
+        refusedOffset(-420, "cannot be negative");
+        for (Object value : new Object[] {0, 10, 10L, ((long) Integer.MAX_VALUE) + 1}) {
+            altered(connector, PARTITION, map("offset", value));
+        }
+    }
+
+    @Test
+    void testSuccessfulAlterOffsets() {
+        altered(connector, PARTITION, map("offset", 42));
+    }
+
+    @Test
+    void testAlterOffsetsTombstones() {
+        OffsetRows.tombstones(connector, PARTITION);
+    }
+
+    private void invalid(String key, Object value, String which) {
+        Map<String, Object> partition = with(PARTITION, key, value);
+        refused(connector, partition, map("offset", 0), "Source partition " + partition + " has an invalid value " + value
+            + " for the '" + key + "' key, which " + which);
+    }
+
+    private void refusedOffset(Object value, String which) {
+        Map<String, Object> offset = map("offset", value);
+        refused(connector, PARTITION, offset, "Source offset " + offset + " for source partition " + PARTITION
+            + " has an invalid value " + value + " for the 'offset' key, which " + which);
+    }
+}
