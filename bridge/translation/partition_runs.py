@@ -67,15 +67,16 @@ class PartitionRuns:
         if self._runs and self._runs[-1].incarnation != first.incarnation:
             changes |= {run.upstream_start: None for run in self._runs}
             self._runs = []
-        self._cut(first, changes)
         if new:
-            new[0] = self._joined_to_last(first, changes)
+            self._take_bare(new, changes)
+        dropped = self._cut(first, changes)
+        if new:
+            if self._runs:
+                new[0] = new[0]._replace(covered_from=max(new[0].covered_from, self._runs[-1].upstream_end))
             new[-1] = new[-1]._replace(position=position)
             self._due += _CHECKS * len(new)
-        elif not self._runs:
-            new = [first]
-        elif self._runs[-1].position != position:
-            new = [self._runs.pop()._replace(position=position)]
+        elif self.position != position:
+            new = [first if dropped or not self._runs else self._runs.pop()._replace(position=position)]
         self._runs += new
         changes |= {run.upstream_start: run for run in new}
         if self._due >= _AT_ONCE:
@@ -86,47 +87,41 @@ class PartitionRuns:
             for start, run in changes.items()
         ]
 
-    def _cut(self, first: OffsetRun, changes: _Changes) -> None:
-        """Takes back what was said of offsets from those of `first` on. Where a merged run ends after a cut nobody can
-        say, so it goes as a whole: answers there get lower."""
+    def _take_bare(self, new: list[OffsetRun], changes: _Changes) -> None:
+        """The first new run takes the place of a bare position, and covers what that has covered."""
+        last = self.last
+        if last is None or last.upstream_count:
+            return
+        changes[last.upstream_start] = None
+        self._runs.pop()
+        if new[0].covered_from <= last.position:
+            new[0] = new[0]._replace(covered_from=min(new[0].covered_from, last.covered_from))
+
+    def _cut(self, first: OffsetRun, changes: _Changes) -> bool:
+        """Takes back what was said of offsets from those of `first` on; whether runs went as a whole. So does a merged
+        one, for nobody can say where its rest would end: answers there get lower."""
+        dropped = False
         while self._runs:
             last = self._runs[-1]
             keep = first.upstream_start - last.upstream_start
-            if first.upstream_count and last.upstream_count:
-                keep = min(keep, first.downstream_start - last.downstream_start)
-                whole = last.downstream_end <= first.downstream_start
-            else:
-                whole = True
+            whole = not first.upstream_count or last.downstream_end <= first.downstream_start
             if whole and last.position <= first.upstream_start:
-                return
+                break
             if whole and last.upstream_end <= first.upstream_start:
                 cut = last._replace(position=first.upstream_start)
-            elif keep > 0 and not looseness(last):
-                cut = last._replace(
-                    upstream_count=keep,
-                    position=last.upstream_start + keep,
-                    leader_epoch=-1,
-                    last_timestamp=-1,
-                )
             else:
-                changes[last.upstream_start] = None
-                self._runs.pop()
-                continue
+                if first.upstream_count:
+                    keep = min(keep, first.downstream_start - last.downstream_start)
+                if keep <= 0 or looseness(last):
+                    changes[last.upstream_start] = None
+                    self._runs.pop()
+                    dropped = True
+                    continue
+                end = last.upstream_start + keep
+                cut = last._replace(upstream_count=keep, position=end, leader_epoch=-1, last_timestamp=-1)
             self._runs[-1] = changes[last.upstream_start] = cut
-            return
-
-    def _joined_to_last(self, first: OffsetRun, changes: _Changes) -> OffsetRun:
-        """The first new run; it takes the place of a bare position."""
-        last = self.last
-        if last is None:
-            return first
-        if last.upstream_count:
-            return first._replace(covered_from=max(first.covered_from, last.upstream_end))
-        changes[last.upstream_start] = None
-        self._runs.pop()
-        if last.position < first.covered_from:
-            return first
-        return first._replace(covered_from=min(first.covered_from, last.covered_from))
+            break
+        return dropped
 
     def _sweep(self, changes: _Changes) -> None:
         """Merges neighbours, from the newest that may be to the oldest, as far as is due."""
@@ -168,14 +163,14 @@ def looseness(run: OffsetRun) -> int:
 def consistent(runs: Iterable[OffsetRun]) -> tuple[list[OffsetRun], list[OffsetRun]]:
     """The runs that can be true together with the last one, in the order of both logs; and the others. Those are of
     topics that are no more, or stand where a later run has begun anew. No run claims to cover what another one of the
-    same topics has copied."""
+    same topics has copied, and no bare position stands before a run."""
     kept: list[OffsetRun] = []
     stale: list[OffsetRun] = []
     for run in sorted(runs, key=lambda run: run.upstream_start, reverse=True):
         after = kept[-1] if kept else None
         if after is None:
             kept.append(run)
-        elif run.incarnation != after.incarnation:
+        elif run.incarnation != after.incarnation or not run.upstream_count:
             stale.append(run)
         else:
             if after.covered_from < run.upstream_end:

@@ -64,9 +64,10 @@ class KnownRuns:
             return None
         if source_topic_id is not None and source_topic_id != last.source_topic_id:
             return None
-        if source is not None and offset > source.end:
+        if source is not None and max(offset, last.position) > source.end:
+            # Cut back, and not yet noticed by who copies: offsets from there on mean other records now.
             return None
-        found = self._place(offset, source)
+        found = self._place(offset)
         if found is None or found.low > target.end:
             return None
         # Below its log start the target holds nothing any more.
@@ -83,7 +84,7 @@ class KnownRuns:
         judgement = Judgement.BOUNDED if bound else Judgement.EXACT
         return Verdict(judgement, answer, bound, Evidence.RUN, None, flags, detail=detail)
 
-    def _place(self, offset: int, source: LogBounds | None) -> _Place | None:
+    def _place(self, offset: int) -> _Place | None:
         at = bisect_right(self._runs, offset, key=_start)
         run = self._runs[at - 1] if at else None
         after = self._runs[at] if at < len(self._runs) else None
@@ -94,10 +95,8 @@ class KnownRuns:
                 return _Place(after.downstream_start, after.downstream_start, 0, after)
             return run and _Place(run.downstream_end, after.downstream_start, 0, run)
         assert run is not None
-        # The mirror goes on at its position, behind which nothing of before the offset can come any more.
-        expired = source.start if source is not None else 0
-        to_come = max(0, offset - max(run.position, expired))
-        return _Place(run.downstream_end, run.downstream_end, to_come, run)
+        # What comes, or has come since the run was read, begins at its position.
+        return _Place(run.downstream_end, run.downstream_end, max(0, offset - run.position), run)
 
 
 def _inside(run: OffsetRun, offset: int) -> _Place:
