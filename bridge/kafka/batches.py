@@ -10,7 +10,7 @@ from aiokafka.record._protocols import LegacyRecordProtocol
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
-from bridge.kafka.raw_batches import CONTROL, CorruptBatch, DataFilter, RawBatch, parse
+from bridge.kafka.raw_batches import CorruptBatch, DataFilter, RawBatch, parse
 from bridge.translation.lookups import Window
 from bridge.translation.model import LogRecord, RecordView
 
@@ -62,18 +62,20 @@ class Stretch(NamedTuple):
     """Batches that arrived as they were written, and that nobody can decode."""
 
 
-def stretch(data: bytes, offset: int) -> Stretch | None:
-    """All data records at or after `offset`, those of open and aborted transactions too (read_uncommitted). None when
-    a checksum is wrong: the bytes are not those that were written, and may be better when fetched again."""
+def stretch(data: bytes, offset: int, aborted: Sequence[tuple[int, int]] = ()) -> Stretch | None:
+    """All data records at or after `offset` but those of `aborted` (producer id, first offset) transactions, which a
+    broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written, and may
+    be better when fetched again."""
     records: list[LogRecord] = []
     end, epoch, unreadable = offset, -1, 0
+    data_filter = DataFilter(aborted)
     try:
         batches = list(parse(data, checked=True))
     except CorruptBatch:
         return None
     for batch in batches:
         end, epoch = max(end, batch.last_offset + 1), batch.leader_epoch
-        if batch.attributes & CONTROL:
+        if not data_filter.is_data(batch):
             continue
         try:
             found = [

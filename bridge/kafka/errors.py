@@ -46,6 +46,16 @@ _FAULTS: dict[int, KafkaFault] = {
 }
 """Error codes of the Kafka protocol that we act on."""
 
+_SAID = {
+    47: "A newer producer has taken over the transactional id, or its transaction took too long",
+    51: "The last transaction of the transactional id is still being ended",
+    87: "The broker refuses a record",
+    90: "A newer producer has taken over the transactional id, or its transaction took too long",
+    100: "The broker knows no topic of this id",
+    103: "The broker knows the topic by another id",
+}
+"""What codes mean that the library has no words for, or none that an operator could act on."""
+
 _PERMANENT = {
     KafkaFault.CREDENTIALS,
     KafkaFault.UNSUPPORTED,
@@ -76,7 +86,7 @@ def of_code(code: int, doing: str) -> KafkaFailure | None:
     if code == 0:
         return None
     kind = wire_errors.for_code(code)
-    said = getattr(kind, "description", None) or kind.__name__
+    said = _SAID.get(code) or getattr(kind, "description", None) or kind.__name__
     return failure(_FAULTS.get(code, KafkaFault.OTHER), doing, str(said).strip())
 
 

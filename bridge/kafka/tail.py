@@ -24,7 +24,7 @@ class TopicTail:
     """Partition 0 of a topic. One reader at a time.
 
     Isolation is read_uncommitted, as that of stock's consumer: records of open and aborted transactions come too,
-    control records never.
+    control records never. With `committed_only` they don't, and what an open transaction holds back is not waited for.
 
     Restarted, so that whoever reads on knows what one who begins now would learn:
     - the topic was deleted and made again: another topic id (brokers before Fetch v13: asked after each fetch; before
@@ -44,8 +44,11 @@ class TopicTail:
     With `from_end` it begins where the log ends at the first read; a restart is read from its beginning all the same.
     """
 
-    def __init__(self, link: Link, topic: str, *, from_end: bool = False) -> None:
+    def __init__(
+        self, link: Link, topic: str, *, from_end: bool = False, committed_only: bool = False
+    ) -> None:
         self.topic = topic
+        self._committed_only = committed_only
         self._link = link
         self._place = TopicPartition(topic, 0)
         self._topic_id = ""
@@ -54,6 +57,11 @@ class TopicTail:
         self._last_epoch = -1
         self._restarted = False
         self._begin_at = requests.LATEST if from_end else requests.EARLIEST
+
+    @property
+    def position(self) -> int:
+        """The next offset to read; -1 before the first read, and when the log has to be read anew."""
+        return self._next
 
     async def read(self) -> TailPart:
         try:
@@ -107,7 +115,7 @@ class TopicTail:
 
     async def _beginning(self, leader: int) -> int:
         doing = f"find where to begin in {self.topic}"
-        call = requests.list_offsets({self._place: self._begin_at}, committed_only=False)
+        call = requests.list_offsets({self._place: self._begin_at}, committed_only=self._committed_only)
         listed = requests.read_listed_offsets(await self._link.send(leader, call, doing))
         error, start, _ = listed.get(self._place, _NO_ANSWER)
         failed = of_code(error, doing)
@@ -118,7 +126,7 @@ class TopicTail:
     async def _fetch(self, leader: int) -> Fetched:
         doing = f"read {self.topic} at {self._next}"
         part = FetchPart(self._topic_id, self._next, _BYTES, self._last_epoch)
-        call = requests.fetch({self._place: part}, committed_only=False)
+        call = requests.fetch({self._place: part}, committed_only=self._committed_only)
         answer = await self._link.send(leader, call, doing)
         got = requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(self._place)
         if got is None:
@@ -132,7 +140,7 @@ class TopicTail:
         failed = of_code(got.error, doing)
         if failed is not None:
             raise failed
-        found = stretch(got.records, self._next)
+        found = stretch(got.records, self._next, got.aborted)
         if found is None:
             raise failure(KafkaFault.OTHER, doing, "The checksum of a batch is wrong")
         if got.records and found.end == self._next:
@@ -141,4 +149,5 @@ class TopicTail:
         if found.leader_epoch >= 0:
             self._last_epoch = found.leader_epoch
         restarted, self._restarted = self._restarted, False
-        return TailPart(found.records, restarted, found.end >= got.high_watermark, found.unreadable)
+        log_end = got.last_stable if self._committed_only else got.high_watermark
+        return TailPart(found.records, restarted, found.end >= log_end, found.unreadable)

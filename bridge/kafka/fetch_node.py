@@ -1,0 +1,128 @@
+"""The fetching from one broker: one request at a time, which waits there for records when there are none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple, Protocol
+
+from bridge.errors import KafkaFailure
+from bridge.kafka import requests
+from bridge.kafka.errors import of_code
+from bridge.kafka.fetch_session import FetchSession
+from bridge.kafka.link import Link
+from bridge.kafka.requests import Asking, Fetched, FetchPart
+from bridge.translation.model import TopicPartition
+
+_HURRY = 0.01
+"""Seconds for which a broker's other partitions wait while records of some are in hand: all are asked for together
+when these are done soon, and without them, for as short a time, when not."""
+_IDS_FROM = 13
+"""Fetch version that names topics by id."""
+
+
+class Limits(NamedTuple):
+    """Of fetches; sizes in bytes."""
+
+    committed_only: bool
+    max_wait_ms: int
+    max_bytes: int
+    partition_bytes: int
+
+
+class Owner(Protocol):
+    """Whoever knows the partitions of all brokers."""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Topics by their ids; empty where fetches go by name."""
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be fetched now."""
+
+    async def take(self, place: TopicPartition, got: Fetched) -> None: ...
+
+    def node_failed(self, node: FetchNode, error: KafkaFailure) -> None: ...
+
+
+class FetchNode:
+    """Partitions that one broker leads."""
+
+    def __init__(self, link: Link, number: int, limits: Limits, owner: Owner) -> None:
+        self._link, self._number, self._limits, self._owner = link, number, limits, owner
+        self._session = FetchSession()
+        self._in_hand: set[TopicPartition] = set()
+        self._changed = asyncio.Event()
+        self.places: set[TopicPartition] = set()
+        self.by_name = False
+        """Whether the broker is too old to be asked by topic id."""
+
+    def want(self, place: TopicPartition, topic_id: str, offset: int, last_epoch: int) -> None:
+        self.places.add(place)
+        self._in_hand.discard(place)
+        self._session.want(place, FetchPart(topic_id, offset, self._limits.partition_bytes, last_epoch))
+        self._changed.set()
+
+    def hand_out(self, place: TopicPartition) -> None:
+        """Its records are worked on: not asked for again until `want`."""
+        self._session.drop(place)
+        self._in_hand.add(place)
+
+    def drop(self, place: TopicPartition) -> None:
+        self._session.drop(place)
+        self._in_hand.discard(place)
+        self.places.discard(place)
+        self._changed.set()
+
+    def wake(self) -> None:
+        """There is room again."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            self._changed.clear()
+            if not self._session or self._owner.room <= 0:
+                await self._changed.wait()
+            elif self._in_hand and await self._waited(_HURRY):
+                continue
+            else:
+                await self._fetch()
+
+    async def _waited(self, seconds: float) -> bool:
+        """Whether something changed meanwhile."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _fetch(self) -> None:
+        limits, doing = self._limits, "fetch"
+        plan = self._session.plan()
+        wait_ms = int(_HURRY * 1000) if self._in_hand else limits.max_wait_ms
+        call = requests.fetch(
+            plan.parts,
+            committed_only=limits.committed_only,
+            by_id=bool(self._owner.names),
+            asking=Asking(wait_ms, self._owner.room, plan.session, plan.epoch, plan.forgotten),
+        )
+        try:
+            reader = await self._link.send(self._number, call, doing, apart=True)
+            self.by_name = call.API_VERSION < _IDS_FROM
+            answer = requests.read_fetch_answer(reader, call.API_VERSION, self._owner.names)
+            if not self._session.answered(answer.error, answer.session):
+                return
+            failed = of_code(answer.error, doing)
+            if failed is not None:
+                raise failed
+        except KafkaFailure as error:
+            self._session.reset()
+            self._owner.node_failed(self, error)
+            return
+        for place, got in answer.parts.items():
+            # What is set, dropped or in hand since the request was sent, the answer is not about.
+            if self._session.wanted(place) is not None and self._session.wanted(place) is self._session.told(
+                place
+            ):
+                await self._owner.take(place, got)

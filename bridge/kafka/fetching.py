@@ -1,0 +1,293 @@
+"""Raw batches of many partitions, as they arrive: a long poll to each leader, in an incremental session.
+
+By topic id from Fetch v13 on. Older brokers know topics by name only: whoever copies from them calls `check` before it
+counts on what it has, because a topic may have been deleted and made again between two fetches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.errors import of_code
+from bridge.kafka.fetch_node import FetchNode, Limits
+from bridge.kafka.fetched import (
+    NOT_AUTHORIZED,
+    FetchedPart,
+    FetchFrom,
+    FetchTrouble,
+    TroubleKind,
+    logs_trouble,
+    out_of_range,
+    topics_trouble,
+)
+from bridge.kafka.link import Link
+from bridge.kafka.requests import Fetched
+from bridge.translation.model import TopicPartition
+
+__all__ = ["FetchFrom", "FetchTrouble", "FetchedPart", "Fetcher", "TroubleKind"]
+
+_OUT_OF_RANGE = 1
+_PAUSES = (0.05, 2.0)
+"""Seconds: the first pause before a partition is tried again, and the longest."""
+_DOUBT = 2.0
+"""Seconds for which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of
+new topics one after the other."""
+
+
+@dataclass(eq=False, slots=True)
+class _Partition:
+    topic_id: str
+    offset: int
+    last_epoch: int
+    node: FetchNode | None = None
+    in_hand: int = 0
+    """Bytes that were fetched and are not done."""
+    pause: float = 0.0
+    doubted: float | None = None
+    """Since when its topic seems to be gone, or another."""
+
+
+class Fetcher:
+    """Fetches a set of partitions until told another.
+
+    A partition whose records have come is fetched again when they are `done`; all that has come and is not done stays
+    below `max_bytes`, give or take a batch for each broker. What time heals is tried again while the other
+    partitions go on; `errors` says what it is. For use in one event loop.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        committed_only: bool,
+        max_wait_ms: int = 500,
+        max_bytes: int = 32 * 1024 * 1024,
+        partition_bytes: int = 1024 * 1024,
+    ) -> None:
+        self._link = link
+        self._limits = Limits(committed_only, max_wait_ms, max_bytes, partition_bytes)
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._nodes: dict[int, FetchNode] = {}
+        self._homeless: dict[TopicPartition, float] = {}
+        """Partitions whose leader has to be looked for, and when."""
+        self._lost, self._news = asyncio.Event(), asyncio.Event()
+        self._arrived: list[FetchedPart] = []
+        self._held = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._fatal: BaseException | None = None
+        self.names: dict[str, str] = {}
+        self.errors: dict[TopicPartition, KafkaFailure] = {}
+        """Of partitions that are tried again."""
+
+    async def start(self) -> None:
+        self._run(self._look_for_leaders())
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def set(self, partitions: Mapping[TopicPartition, FetchFrom]) -> None:
+        """Fetches these from now on, each from where it says; what has come before and was not handed out never is."""
+        for place in list(self._partitions):
+            self._leave(place)
+        self._partitions = {place: _Partition(*start) for place, start in partitions.items()}
+        ids = {start.topic_id: place.topic for place, start in partitions.items()}
+        self.names = {} if "" in ids else ids
+        self._homeless = dict.fromkeys(partitions, 0.0)
+        self._arrived, self._held = [], 0
+        self.errors.clear()
+        self._lost.set()
+
+    async def next(self, seconds: float) -> list[FetchedPart]:
+        """What has come, at once if anything has, else within `seconds`; parts without records tell of log ends that
+        have moved. Raises KafkaFailure for what time does not heal."""
+        if not self._arrived and self._fatal is None:
+            self._news.clear()
+            await _within(seconds, self._news)
+        if self._fatal is not None:
+            raise self._fatal
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def done(self, place: TopicPartition, next_offset: int, leader_epoch: int) -> None:
+        """What came last is not needed any more: go on at `next_offset`. `leader_epoch`: of the last batch before it,
+        -1 for unknown. Does nothing for a partition that has nothing in hand."""
+        partition = self._partitions.get(place)
+        if partition is None or not partition.in_hand:
+            return
+        full = self.room <= 0
+        self._held -= partition.in_hand
+        partition.in_hand, partition.offset = 0, next_offset
+        if leader_epoch >= 0:
+            partition.last_epoch = leader_epoch
+        if partition.node is not None:
+            partition.node.want(place, partition.topic_id, next_offset, partition.last_epoch)
+        if full and self.room > 0:
+            for node in self._nodes.values():
+                node.wake()
+
+    async def check(self) -> dict[TopicPartition, FetchTrouble]:
+        """Whether what was fetched by name is of the topics and logs that are there now; nothing is asked where fetches
+        go by id. Raises KafkaFailure when that can't be known now."""
+        positions = {
+            place: FetchFrom(each.topic_id, each.offset, each.last_epoch)
+            for place, each in self._partitions.items()
+            if each.node is not None and each.node.by_name
+        }
+        if not positions:
+            return {}
+        return await topics_trouble(self._link, positions) or await logs_trouble(self._link, positions)
+
+    # -- what nodes tell (fetch_node.Owner) ------------------------------------------------------------------------
+
+    @property
+    def room(self) -> int:
+        return (self._limits.max_bytes - self._held) // max(1, len(self._nodes))
+
+    async def take(self, place: TopicPartition, got: Fetched) -> None:
+        partition = self._partitions[place]
+        if got.diverged is not None:
+            epoch, end_offset = got.diverged
+            self._park(place, FetchTrouble(TroubleKind.DIVERGED, epoch=epoch, end_offset=end_offset))
+        elif got.error == NOT_AUTHORIZED:
+            self._park(place, FetchTrouble(TroubleKind.NOT_AUTHORIZED))
+        elif got.error == _OUT_OF_RANGE:
+            await self._out_of_range(place, partition)
+        elif got.error:
+            self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition}"))
+        else:
+            partition.pause, partition.doubted = 0.0, None
+            self.errors.pop(place, None)
+            if got.records and partition.node is not None:
+                partition.node.hand_out(place)
+                partition.in_hand = len(got.records)
+                self._held += partition.in_hand
+            _, high, stable, start, aborted, records, _ = got
+            self._tell(FetchedPart(place, records, partition.offset, aborted, high, stable, start))
+
+    def node_failed(self, node: FetchNode, error: KafkaFailure) -> None:
+        self._failed(list(node.places), error)
+
+    # -- leaders, and what to do without one -----------------------------------------------------------------------
+
+    async def _look_for_leaders(self) -> None:
+        while True:
+            now = time.monotonic()
+            due = [place for place, at in self._homeless.items() if at <= now]
+            self._lost.clear()
+            if due:
+                await self._find(due)
+            else:
+                await _within(min(self._homeless.values(), default=now + 3600) - now, self._lost)
+
+    async def _find(self, places: Sequence[TopicPartition]) -> None:
+        wanted = {place: self._partitions[place] for place in places}
+        positions = {
+            place: FetchFrom(each.topic_id, each.offset, each.last_epoch) for place, each in wanted.items()
+        }
+        try:
+            troubles = await topics_trouble(self._link, positions)
+        except KafkaFailure as error:
+            self._failed(self._still(wanted), error)
+            return
+        for place in self._still(wanted):
+            partition, trouble = wanted[place], troubles.get(place)
+            nodes, leaderless = self._link.by_leader([place])
+            if trouble is not None:
+                self._doubt(place, partition, trouble)
+            elif leaderless:
+                self._later([place], leaderless[place])
+            else:
+                (number,) = nodes
+                del self._homeless[place]
+                partition.node = self._node(number)
+                if not partition.in_hand:
+                    partition.node.want(place, partition.topic_id, partition.offset, partition.last_epoch)
+
+    def _failed(self, places: Iterable[TopicPartition], error: KafkaFailure) -> None:
+        if error.retriable:
+            self._later(places, error)
+        else:
+            self._fatal = error
+            self._news.set()
+
+    def _still(self, wanted: Mapping[TopicPartition, _Partition]) -> list[TopicPartition]:
+        """Those that nobody has set anew meanwhile."""
+        return [place for place, each in wanted.items() if self._partitions.get(place) is each]
+
+    def _node(self, number: int) -> FetchNode:
+        node = self._nodes.get(number)
+        if node is None:
+            node = self._nodes[number] = FetchNode(self._link, number, self._limits, self)
+            self._run(node.run())
+        return node
+
+    async def _out_of_range(self, place: TopicPartition, partition: _Partition) -> None:
+        try:
+            trouble = await out_of_range(self._link, place, partition.offset)
+        except KafkaFailure as error:
+            self._failed(self._still({place: partition}), error)
+            return
+        for each in self._still({place: partition}):
+            if trouble is not None:
+                self._park(each, trouble)
+            else:
+                self._later([each], of_code(_OUT_OF_RANGE, f"fetch {place.topic}-{place.partition}"))
+
+    def _doubt(self, place: TopicPartition, partition: _Partition, trouble: FetchTrouble) -> None:
+        now = time.monotonic()
+        partition.doubted = partition.doubted or now
+        if trouble.kind is TroubleKind.UNKNOWN_TOPIC_ID and now - partition.doubted < _DOUBT:
+            self._later([place], of_code(100, f"fetch {place.topic}-{place.partition}"))
+        else:
+            self._park(place, trouble)
+
+    def _later(self, places: Iterable[TopicPartition], why: KafkaFailure | None) -> None:
+        for place in places:
+            partition = self._partitions[place]
+            self._leave(place)
+            partition.pause = min(max(2 * partition.pause, _PAUSES[0]), _PAUSES[1])
+            self._homeless[place] = time.monotonic() + partition.pause
+            if why is not None:
+                self.errors[place] = why
+        self._lost.set()
+
+    def _park(self, place: TopicPartition, trouble: FetchTrouble) -> None:
+        """Until the partition is set again."""
+        self._leave(place)
+        self.errors.pop(place, None)
+        self._homeless.pop(place, None)
+        self._tell(FetchedPart(place, b"", self._partitions[place].offset, trouble=trouble))
+
+    def _leave(self, place: TopicPartition) -> None:
+        partition = self._partitions[place]
+        if partition.node is not None:
+            partition.node.drop(place)
+            partition.node = None
+
+    def _tell(self, part: FetchedPart) -> None:
+        self._arrived.append(part)
+        self._news.set()
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Tasks run until they are cancelled: what ends one is a defect, and `next` raises it."""
+        if not task.cancelled():
+            self._fatal = task.exception()
+            self._news.set()
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

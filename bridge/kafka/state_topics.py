@@ -1,0 +1,60 @@
+"""State topics of the pipeline, read as they are committed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.bounds import bounds
+from bridge.kafka.errors import failure
+from bridge.kafka.link import Link
+from bridge.kafka.tail import TopicTail
+from bridge.translation.model import LogRecord, TopicPartition
+
+_PAUSE = 0.02
+"""Seconds before a log is asked again how far it is committed."""
+
+
+class CommittedTail:
+    """Partition 0 of a topic, followed: what is committed by now, without waiting for what is not."""
+
+    def __init__(self, link: Link, topic: str) -> None:
+        self._tail = TopicTail(link, topic, committed_only=True)
+
+    async def read(self) -> list[LogRecord]:
+        """The next records, about a megabyte of them; none when there are no more. Of a topic that was made anew all
+        come again, from its beginning. Raises KafkaFailure; the next read goes on."""
+        return list((await self._tail.read()).records)
+
+
+async def read_committed(link: Link, topic: str, within: float = 30.0) -> list[LogRecord]:
+    """All committed records that partition 0 holds now.
+
+    A plain read_committed read ends where the oldest open transaction begins, and what others have committed beyond it
+    stays hidden: one's own newest position, too. So this one asks first where the log ends whatever is committed, and
+    reads until it gets there. Raises KafkaFailure, TIMEOUT when a transaction stays open for longer than `within`
+    seconds.
+    """
+    place = TopicPartition(topic, 0)
+    await link.metadata([topic])
+    end = (await bounds(link, [place], committed_only=False))[place]
+    if isinstance(end, KafkaFailure):
+        raise end
+    tail = TopicTail(link, topic, committed_only=True)
+    records: list[LogRecord] = []
+    deadline = time.monotonic() + within
+    while True:
+        found = await tail.read()
+        if found.restarted:
+            records.clear()
+        records += found.records
+        if tail.position >= end.end:
+            return records
+        if time.monotonic() > deadline:
+            said = (
+                f"A transaction holds back what is at and after offset {tail.position}, for {within:g} s now"
+            )
+            raise failure(KafkaFault.TIMEOUT, f"read {topic} up to offset {end.end}", said)
+        if not found.records:
+            await asyncio.sleep(_PAUSE)
