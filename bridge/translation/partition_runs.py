@@ -131,11 +131,12 @@ class PartitionRuns:
             self._due -= 1
             older, newer = runs[at - 1], runs[at]
             if newer.covered_from <= older.position:
-                merged = joined(older, newer)
-                if looseness(merged) * RATIO <= end - merged.downstream_end:
-                    runs[at - 1 : at + 1] = [merged]
+                holes = older.skipped + older.extra + newer.skipped + newer.extra + _hole(older, newer)
+                loose = min(holes, newer.downstream_end - older.downstream_start)
+                if loose * RATIO <= end - newer.downstream_end:
                     changes[newer.upstream_start] = None
-                    changes[older.upstream_start] = merged
+                    changes[older.upstream_start] = merged = joined(older, newer)
+                    runs[at - 1 : at + 1] = [merged]
             at -= 1
         if at <= 0:
             self._due = 0

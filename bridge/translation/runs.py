@@ -12,6 +12,7 @@ what stands after the last field; of a version that it does not know it reads no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ VERSION = 0
 _VERSION = Struct(">h")
 _PLACE = Struct(">iq")
 _VALUE = Struct(">hqqqqqqiq")
+_KEPT = 1024
+"""Names kept encoded: a slot writes those of its partitions ten times a second."""
 
 
 class RunKey(NamedTuple):
@@ -35,7 +38,7 @@ class RunKey(NamedTuple):
     def encode(self) -> bytes:
         topic, partition = self.source
         numbers = write_numbers(_PLACE, "partition and upstreamStart", partition, self.upstream_start)
-        return _VERSION.pack(VERSION) + write_string(topic, "topic") + numbers
+        return _topic(topic) + numbers
 
     @classmethod
     def decode(cls, key: bytes | None) -> RunKey:
@@ -102,8 +105,7 @@ class OffsetRun(NamedTuple):
             self.leader_epoch,
             self.last_timestamp,
         )
-        names = zip(("sourceTopicId", "targetTopic", "targetTopicId"), self.incarnation, strict=True)
-        return numbers + b"".join(write_string(text, what) for what, text in names)
+        return numbers + _names(*self.incarnation)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> OffsetRun:
@@ -186,6 +188,20 @@ def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, Offse
         return RunKey.decode(key), None
     run = OffsetRun.decode(key, value)
     return RunKey(run.source, run.upstream_start), run
+
+
+@lru_cache(_KEPT)
+def _topic(topic: str) -> bytes:
+    return _VERSION.pack(VERSION) + write_string(topic, "topic")
+
+
+@lru_cache(_KEPT)
+def _names(source_topic_id: str, target_topic: str, target_topic_id: str) -> bytes:
+    return (
+        write_string(source_topic_id, "sourceTopicId")
+        + write_string(target_topic, "targetTopic")
+        + write_string(target_topic_id, "targetTopicId")
+    )
 
 
 def _check_version(buffer: bytes | None, what: str) -> None:
