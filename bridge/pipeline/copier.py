@@ -1,0 +1,248 @@
+"""One slice at work: fetches raw batches, sends them on, and commits them with the runs that say where they went.
+
+What a transaction holds is decided by pure code (`gaps`, `transaction`, the batch modules); this module carries it out
+in the one order that is safe: fence, read what is committed, copy, commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.fetched import FetchTrouble, TroubleKind
+from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom
+from bridge.kafka.link import Link
+from bridge.kafka.producing import SyncProducer, TransactionalProducer
+from bridge.kafka.raw_batches import Chunk, DataBatches
+from bridge.kafka.rebuilding import Limits
+from bridge.kafka.topic_admin import KafkaTopicAdmin
+from bridge.pipeline.gaps import ledger_entry
+from bridge.pipeline.layouts import Slice
+from bridge.pipeline.opening import AnotherWay, Moved, PolicySaysFail, open_partitions, said_of
+from bridge.pipeline.refusals import Refusals
+from bridge.pipeline.transaction import Part, Sent, queue_syncs, run_records, written
+from bridge.translation.copying import Gap
+from bridge.translation.mm2_records import OffsetSync
+from bridge.translation.model import TopicPartition
+from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.sync_writer import OffsetSyncWriter
+
+IN_FLIGHT = 32 * 1024 * 1024
+"""Bytes of a slice that wait for the target's answer; a fetch more may be held beside them."""
+_LARGEST = 1_048_588
+"""max.message.bytes where we may not describe the topic: Kafka's default."""
+_ADMIN_MS = 30_000
+_IDLE = 0.25
+"""Seconds that a slice without an open transaction waits for records before it looks around."""
+_POSITIONS_AFTER = 10.0
+"""Seconds after which positions are committed that moved over nothing but control records and aborted ones."""
+
+
+class Copier:
+    """One life: from fencing to the first error, or until told to end."""
+
+    def __init__(
+        self,
+        work: Slice,
+        source: Link,
+        target: Link,
+        producer: TransactionalProducer,
+        syncs: SyncProducer | None,
+        runs: Mapping[TopicPartition, PartitionRuns],
+        refusals: Refusals,
+        agreed: dict[TopicPartition, int],
+    ) -> None:
+        """`agreed` is emptied once what it says of logs that took another way is committed."""
+        self._work, self._spec = work, work.spec
+        self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
+        self._refusals, self._agreed = refusals, agreed
+        self._runs = {each.source: runs.get(each.source) or PartitionRuns([]) for each in work.partitions}
+        self._copied = {each.source: each for each in work.partitions}
+        self._writer = OffsetSyncWriter(self._spec.offset_lag_max)
+        self._fetcher = Fetcher(source, committed_only=self._spec.committed_only)
+        self._positions: dict[TopicPartition, int] = {}
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._open: dict[TopicPartition, Part] = {}
+        self._began: float | None = None
+        """When the first batch of the open transaction was sent; None while it has none."""
+        self._moved_since: float | None = None
+        self._unanswered: deque[asyncio.Future[int]] = deque()
+        self._largest: dict[str, int] = {}
+        """max.message.bytes by target topic."""
+
+    async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
+        """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
+        commits, and returns. `settled` is awaited once the first fetch has come. Raises KafkaFailure, Moved and
+        PolicySaysFail; then nothing of the open transaction counts."""
+        await self._go_on()
+        await self._fetcher.start()
+        try:
+            await self._copy(ending, settled)
+        finally:
+            await self._fetcher.close()
+
+    async def _copy(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
+        told = False
+        while not ending() and not self._caught_up():
+            for part in await self._fetcher.next(self._patience()):
+                await self._take(part)
+            if not told:
+                told = True
+                await settled()
+            if self._due():
+                await self._commit()
+        await self._commit()
+
+    # -- where to go on --------------------------------------------------------------------------------------------
+
+    async def _go_on(self) -> None:
+        """Positions from the committed runs; gaps and positions that no run has yet are committed at once."""
+        spec = self._spec
+        opened = await open_partitions(
+            self._source,
+            self._target,
+            self._work.partitions,
+            self._runs,
+            self._agreed,
+            from_latest=spec.from_latest,
+            committed_only=spec.committed_only,
+        )
+        self._ends = opened.ends
+        for place, start in opened.starts.items():
+            self._positions[place] = start.offset
+            if start.gaps and spec.fail_on_gap:
+                raise PolicySaysFail(f"source.gap.policy is fail: {said_of(start.gaps[0])}")
+            if start.gaps or self._runs[place].last is None:
+                self._part(place).gaps.extend(start.gaps)
+        if self._open:
+            await self._commit()
+        self._agreed.clear()
+        await self._read_limits()
+        self._fetcher.set(
+            {
+                place: FetchFrom(self._copied[place].source_topic_id, offset, self._epoch(place, offset))
+                for place, offset in self._positions.items()
+            }
+        )
+
+    async def _read_limits(self) -> None:
+        topics = sorted({each.target_topic for each in self._copied.values()})
+        described = await KafkaTopicAdmin(self._target, _ADMIN_MS).configs(topics)
+        for topic, configs in described.items():
+            if not isinstance(configs, KafkaFailure):
+                self._largest[topic] = int(configs["max.message.bytes"].value or _LARGEST)
+
+    def _epoch(self, place: TopicPartition, offset: int) -> int:
+        """Leader epoch of the last batch before the offset, -1 for unknown: tells a log that took another way."""
+        last = self._runs[place].last
+        return last.leader_epoch if last is not None and last.position == offset else -1
+
+    # -- copying ---------------------------------------------------------------------------------------------------
+
+    async def _take(self, part: FetchedPart) -> None:
+        place = part.place
+        if part.trouble is not None:
+            raise self._of(place, part.trouble)
+        position = self._positions[place]
+        found = DataBatches.committed(
+            part.records, position, part.aborted if self._spec.committed_only else None
+        )
+        backlog = part.last_stable > found.next_offset or len(found.batches) > 1
+        most = self._largest.get(self._copied[place].target_topic, _LARGEST)
+        limits = Limits(most, self._spec.batch_size, coalesce=backlog)
+        covered = position
+        for piece in self._refusals.chunks(place, found.batches, limits, position):
+            if isinstance(piece, Gap):
+                self._part(place).gaps.append(piece)
+            else:
+                await self._send(place, piece, covered)
+                last, count = piece.segments[-1]
+                covered = last + count
+        if found.next_offset != position:
+            self._positions[place] = self._part(place).position = found.next_offset
+        self._fetcher.done(place, found.next_offset, found.leader_epoch)
+
+    def _of(self, place: TopicPartition, trouble: FetchTrouble) -> Exception:
+        """What a partition's trouble means for the slice."""
+        match trouble.kind:
+            case TroubleKind.NOT_AUTHORIZED:
+                said = f"not authorized to read topic {place.topic}: grant READ on it"
+                return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said, retriable=False)
+            case TroubleKind.DIVERGED:
+                return AnotherWay(place, trouble.end_offset)
+            case TroubleKind.OUT_OF_RANGE:
+                return AnotherWay(place, None)
+            case _:
+                return Moved([place])
+
+    async def _send(self, place: TopicPartition, chunk: Chunk, covered: int) -> None:
+        if self._began is None:
+            await self._producer.begin()
+            self._began = time.monotonic()
+        while self._producer.bytes_in_flight > IN_FLIGHT:
+            await self._unanswered.popleft()
+        remote = TopicPartition(self._copied[place].target_topic, place.partition)
+        base = self._producer.send(remote, chunk.data, chunk.count)
+        self._part(place).sent.append(Sent(chunk, covered, base))
+        self._unanswered.append(base)
+
+    def _part(self, place: TopicPartition) -> Part:
+        """The partition in the open transaction."""
+        if place not in self._open:
+            self._open[place] = Part(self._copied[place], self._positions[place])
+            self._moved_since = self._moved_since or time.monotonic()
+        return self._open[place]
+
+    # -- committing ------------------------------------------------------------------------------------------------
+
+    def _patience(self) -> float:
+        """Seconds to wait for records."""
+        if self._began is None:
+            return _IDLE
+        return max(0.0, self._began + self._spec.transaction_interval - time.monotonic())
+
+    def _due(self) -> bool:
+        now = time.monotonic()
+        if self._began is not None:
+            return now >= self._began + self._spec.transaction_interval
+        return self._moved_since is not None and now >= self._moved_since + _POSITIONS_AFTER
+
+    async def _commit(self) -> None:
+        """What is open, with its runs, ledger entries and, on the target, offset syncs, or nothing of it."""
+        if not self._open:
+            return
+        for place, trouble in (await self._fetcher.check()).items():
+            raise self._of(place, trouble)
+        if self._began is None:
+            await self._producer.begin()
+        spec = self._spec
+        runs: list[tuple[bytes, bytes | None]] = []
+        syncs: list[OffsetSync] = []
+        for part in self._open.values():
+            done = await written(part)
+            runs += run_records(done, self._runs[part.copied.source])
+            if spec.syncs_topic:
+                syncs += queue_syncs(done, self._writer)
+        syncs += self._writer.take_delayed()
+        ledger = [ledger_entry(gap) for part in self._open.values() for gap in part.gaps]
+        await self._producer.send_records(spec.runs_topic, runs)
+        if ledger:
+            await self._producer.send_records(spec.gaps_topic, ledger)
+        if syncs and spec.syncs_on_target:
+            await self._producer.send_records(
+                spec.syncs_topic, [(each.key(), each.value()) for each in syncs]
+            )
+        await self._producer.commit()
+        self._open, self._began, self._moved_since = {}, None, None
+        self._unanswered.clear()
+        if syncs and self._syncs is not None:
+            # They follow the commit and never precede it: a sync must not tell of a copy that is not there.
+            self._syncs.send(spec.syncs_topic, [(each.key(), each.value()) for each in syncs])
+
+    def _caught_up(self) -> bool:
+        return self._spec.until_caught_up and all(
+            self._positions[place] >= end for place, end in self._ends.items()
+        )

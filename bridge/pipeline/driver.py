@@ -1,0 +1,96 @@
+"""The driver process: `python -m bridge.pipeline.driver`, one for each connector that copies (see frames).
+
+It makes layouts, runs each as a Spark job, and tells what the state topics say. Killed at any moment, another one goes
+on from what is committed: everything it knows is in Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+
+from bridge.pipeline.frames import LONGEST, pack_status, read_line, unpack_spec, unpack_want
+from bridge.pipeline.jobs import SparkJobs
+from bridge.pipeline.supervisor import Supervisor
+from bridge.translation.copying import PipelineStatus
+
+log = logging.getLogger(__name__)
+
+_TELL = 0.5
+"""Seconds between two statuses; one that has not changed is not told again."""
+
+
+async def drive(reader: asyncio.StreamReader, output: int) -> None:
+    """Until the input ends, or says stop, or all is copied that was to be copied."""
+    said = read_line(await reader.readline())
+    spec = unpack_spec(said["spec"])
+    telling: asyncio.Task[None] | None = None
+    jobs: SparkJobs | None = None
+    supervisor = Supervisor(spec)
+    try:
+        telling = asyncio.create_task(_tell(supervisor, output))
+        listening = asyncio.create_task(_listen(reader, supervisor))
+        jobs = await asyncio.to_thread(SparkJobs, spec.name, spec.props)
+        await supervisor.run(jobs)
+        listening.cancel()
+    finally:
+        if telling is not None:
+            telling.cancel()
+        os.write(output, pack_status(supervisor.status))
+        if jobs is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(asyncio.to_thread(jobs.close), 5.0)
+
+
+async def _listen(reader: asyncio.StreamReader, supervisor: Supervisor) -> None:
+    while line := await reader.readline():
+        said = read_line(line)
+        if "want" in said:
+            supervisor.want(unpack_want(said["want"]))
+        if "stop" in said:
+            break
+    supervisor.stop()
+
+
+async def _tell(supervisor: Supervisor, output: int) -> None:
+    last: PipelineStatus | None = None
+    while True:
+        now = supervisor.status
+        if now != last:
+            await asyncio.to_thread(os.write, output, pack_status(now))
+            last = now
+        await asyncio.sleep(_TELL)
+
+
+async def _main(output: int) -> None:
+    reader = asyncio.StreamReader(limit=LONGEST)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    await drive(reader, output)
+
+
+def main() -> None:
+    # What Spark and its JVM print is for the log: only frames go to where the launcher reads.
+    output = os.dup(1)
+    os.dup2(2, 1)
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    try:
+        asyncio.run(_main(output))
+    except Exception:
+        log.exception("the driver ends on an unexpected error")
+        sys.exit(1)
+    # Spark's JVM, and threads that wait for it, are not worth waiting for.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What the launcher and the driver process say to each other: a JSON object a line, on standard input and output.
+
+    to the driver      {"spec": …}  once, first; {"want": [ … ]}; {"stop": true}
+    to the launcher    {"status": …}
+
+The end of the driver's input is the end of the driver: it never outlives whoever started it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bridge.translation.copying import (
+    Copied,
+    Gap,
+    GapKind,
+    PipelineSpec,
+    PipelineState,
+    PipelineStatus,
+    Progress,
+)
+from bridge.translation.model import TopicPartition
+
+LONGEST = 64 * 1024 * 1024
+"""Bytes of a line: 100,000 partitions and more."""
+
+
+def pack_spec(spec: PipelineSpec) -> bytes:
+    return _line({"spec": dataclasses.asdict(spec)})
+
+
+def pack_want(partitions: Sequence[Copied]) -> bytes:
+    rows = [
+        [*each.source, each.source_topic_id, each.target_topic, each.target_topic_id, each.start]
+        for each in partitions
+    ]
+    return _line({"want": rows})
+
+
+def pack_stop() -> bytes:
+    return _line({"stop": True})
+
+
+def pack_status(status: PipelineStatus) -> bytes:
+    said = {
+        **{field.name: getattr(status, field.name) for field in dataclasses.fields(status)},
+        "progress": [
+            [*each.source, *(getattr(each, name) for name in _PROGRESS)] for each in status.progress.values()
+        ],
+        "gaps": [[*gap.source, *(getattr(gap, name) for name in _GAP)] for gap in status.gaps],
+    }
+    return _line({"status": said})
+
+
+def read_line(line: bytes) -> Mapping[str, Any]:
+    """Raises ValueError for what is no JSON object."""
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")
+    return found
+
+
+def unpack_spec(said: Mapping[str, Any]) -> PipelineSpec:
+    return PipelineSpec(**said)
+
+
+def unpack_want(said: Sequence[Sequence[Any]]) -> list[Copied]:
+    return [
+        Copied(TopicPartition(topic, partition), source_id, target, target_id, start)
+        for topic, partition, source_id, target, target_id, start in said
+    ]
+
+
+def unpack_status(said: Mapping[str, Any]) -> PipelineStatus:
+    progress = [
+        Progress(TopicPartition(topic, partition), *figures)
+        for topic, partition, *figures in said["progress"]
+    ]
+    gaps = [
+        Gap(TopicPartition(topic, partition), GapKind(kind), *rest)
+        for topic, partition, kind, *rest in said["gaps"]
+    ]
+    return PipelineStatus(
+        **{
+            **said,
+            "state": PipelineState(said["state"]),
+            "progress": {each.source: each for each in progress},
+            "gaps": gaps,
+        }
+    )
+
+
+_PROGRESS = [field.name for field in dataclasses.fields(Progress)][1:]
+_GAP = [field.name for field in dataclasses.fields(Gap)][1:]
+
+
+def _line(said: Mapping[str, object]) -> bytes:
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"

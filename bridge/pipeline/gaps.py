@@ -1,0 +1,122 @@
+"""Where copying of a partition goes on, and what is missing there (promise R7). Pure.
+
+Everything here is decided before the first record is copied, so that a gap is in the ledger in the same transaction
+as the first record behind it, or, where the policy says `fail`, nothing is committed at all.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from bridge.translation.copying import Copied, Gap, GapKind
+from bridge.translation.model import Bounds, TopicPartition
+from bridge.translation.runs import OffsetRun
+
+_VERSION = 0
+
+
+class Resume(NamedTuple):
+    offset: int
+    gaps: tuple[Gap, ...] = ()
+
+
+def resume(
+    copied: Copied, last: OffsetRun | None, source: Bounds, target: Bounds, *, from_latest: bool, now_ms: int
+) -> Resume:
+    """Where to go on after `last`, the newest committed run of the partition; `source` and `target` are the logs as
+    they are now, under the topic ids in `copied`.
+
+    Without a run: where a stock mirror had come to (`copied.start`), else the source's start, or its end with
+    consumer.auto.offset.reset=latest. What was in the log before the first copy is no gap: nobody asked for it.
+    """
+    if last is None:
+        if copied.start is None:
+            return Resume(source.end if from_latest else source.start)
+        return _within(copied, copied.start, source, now_ms)
+    gaps: list[Gap] = []
+    if _other(last.target_topic_id, copied.target_topic_id):
+        detail = f"{copied.target_topic} was deleted and made again: no copy of what came before is left"
+        gaps.append(_gap(copied, GapKind.TARGET_RECREATED, -1, last.position, now_ms, detail))
+    elif target.end < last.downstream_end:
+        detail = f"{copied.target_topic} ends at {target.end}, copies had come to {last.downstream_end}"
+        gaps.append(_gap(copied, GapKind.TARGET_RECREATED, -1, last.position, now_ms, detail))
+    if _other(last.source_topic_id, copied.source_topic_id):
+        detail = "the topic was deleted and made again; whatever came after the last copy is gone"
+        gaps.append(
+            Gap(
+                copied.source,
+                GapKind.SOURCE_RECREATED,
+                last.source_topic_id,
+                last.position,
+                -1,
+                now_ms,
+                detail,
+            )
+        )
+        return Resume(source.start, tuple(gaps))
+    offset, more = _within(copied, last.position, source, now_ms)
+    return Resume(offset, (*gaps, *more))
+
+
+def _within(copied: Copied, position: int, source: Bounds, now_ms: int) -> Resume:
+    """The position, or the nearest one that the log has."""
+    if position < source.start:
+        return Resume(source.start, (truncated(copied, position, source.start, now_ms),))
+    if position > source.end:
+        return Resume(source.end, (cut_back(copied, position, source.end, now_ms),))
+    return Resume(position)
+
+
+def rejoined(copied: Copied, found: Resume, agrees_to: int, now_ms: int) -> Resume:
+    """Where to go on in a log that agrees with what was copied only up to `agrees_to`, however long it is by now."""
+    if agrees_to >= found.offset:
+        return found
+    return Resume(agrees_to, (*found.gaps, cut_back(copied, found.offset, agrees_to, now_ms)))
+
+
+def truncated(copied: Copied, position: int, log_start: int, now_ms: int) -> Gap:
+    detail = "retention or DeleteRecords took records before they were copied"
+    return _gap(copied, GapKind.TRUNCATED, position, log_start, now_ms, detail)
+
+
+def cut_back(copied: Copied, position: int, log_end: int, now_ms: int) -> Gap:
+    """The log took another way at `log_end`: what was copied from there to `position` is on the target only."""
+    detail = f"copied up to {position}, and the log is another one from {log_end} on"
+    return _gap(copied, GapKind.CUT_BACK, log_end, position, now_ms, detail)
+
+
+def _gap(copied: Copied, kind: GapKind, start: int, end: int, now_ms: int, detail: str) -> Gap:
+    return Gap(copied.source, kind, copied.source_topic_id, start, end, now_ms, detail)
+
+
+def _other(one: str, other: str) -> bool:
+    """Whether two topic ids are known and differ."""
+    return bool(one and other and one != other)
+
+
+def ledger_entry(gap: Gap) -> tuple[bytes, bytes]:
+    """Key and value of the gap in the ledger: JSON, one entry for each place where something is missing."""
+    place = {"topic": gap.source.topic, "partition": gap.source.partition, "topicId": gap.topic_id}
+    key = {"version": _VERSION, **place, "kind": gap.kind.value, "from": gap.upstream_from}
+    value = {"version": _VERSION, "to": gap.upstream_to, "seenAtMs": gap.seen_at_ms, "detail": gap.detail}
+    return json.dumps(key).encode(), json.dumps(value).encode()
+
+
+def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
+    """None for what is no entry of a version that we know."""
+    try:
+        where, what = json.loads(key or b"null"), json.loads(value or b"null")
+        if where["version"] > _VERSION or what["version"] > _VERSION:
+            return None
+        return Gap(
+            TopicPartition(where["topic"], where["partition"]),
+            GapKind(where["kind"]),
+            where["topicId"],
+            where["from"],
+            what["to"],
+            what["seenAtMs"],
+            what["detail"],
+        )
+    except (ValueError, TypeError, KeyError):
+        return None

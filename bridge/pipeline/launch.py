@@ -1,0 +1,130 @@
+"""Pipelines as the source connector sees them: each a driver process of its own, started again when it dies.
+
+Imports nothing of Spark: the process that holds the connectors stays small, and survives whatever Spark does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bridge.pipeline.frames import LONGEST, pack_spec, pack_stop, pack_want, read_line, unpack_status
+from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 15.0
+"""A driver that was told to stop commits and ends; after this it is killed, and what was not committed not copied."""
+_FIRST_BACKOFF, _MOST_BACKOFF = 1.0, 60.0
+_STEADY_SECONDS = 300.0
+
+
+class DriverPipelines:
+    """The Pipelines port. For use in one event loop."""
+
+    def start(self, spec: PipelineSpec) -> DriverPipeline:
+        return DriverPipeline(spec)
+
+
+class DriverPipeline:
+    def __init__(self, spec: PipelineSpec) -> None:
+        self._spec = spec
+        self._wanted: Sequence[Copied] | None = None
+        self._status = PipelineStatus()
+        self._restarts = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+        self._task = asyncio.create_task(self._supervise(), name=f"pipeline of {spec.name}")
+
+    def want(self, partitions: Sequence[Copied]) -> None:
+        if partitions != self._wanted:
+            self._wanted = tuple(partitions)
+            self._tell(pack_want(self._wanted))
+
+    @property
+    def status(self) -> PipelineStatus:
+        return replace(self._status, restarts=self._restarts + self._status.restarts)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the driver, None while there is none."""
+        return self._process.pid if self._process is not None else None
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._tell(pack_stop())
+        try:
+            await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+            if not self._task.done():
+                log.warning(
+                    "the driver did not end in time and is killed", extra={"connector": self._spec.name}
+                )
+        finally:
+            # Whoever waits may have less patience than we have.
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _supervise(self) -> None:
+        backoff = _FIRST_BACKOFF
+        loop = asyncio.get_running_loop()
+        while not self._stopping:
+            began = loop.time()
+            ended = await self._one_life()
+            if self._stopping or self._status.state in (PipelineState.FAILED, PipelineState.CAUGHT_UP):
+                return
+            if loop.time() - began > _STEADY_SECONDS:
+                backoff = _FIRST_BACKOFF
+            self._restarts += 1
+            said = f"the driver ended ({ended}) and is started again"
+            self._status = replace(self._status, state=PipelineState.RETRYING, errors=[said])
+            log.error("%s in %.0f s", said, backoff, extra={"connector": self._spec.name})
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, _MOST_BACKOFF)
+
+    async def _one_life(self) -> str:
+        """Why it is over."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-m",
+                "bridge.pipeline.driver",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                # Python workers of Spark look for our modules where we found them.
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+                limit=LONGEST,
+            )
+        except OSError as error:
+            return f"it could not be started: {error}"
+        self._process = process
+        try:
+            self._tell(pack_spec(self._spec))
+            if self._wanted is not None:
+                self._tell(pack_want(self._wanted))
+            await self._listen(process)
+            code = await process.wait()
+            return f"exit code {code}" if code >= 0 else f"signal {-code}"
+        finally:
+            self._process = None
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            with contextlib.suppress(ValueError):
+                said = read_line(line)
+                if "status" in said:
+                    self._status = unpack_status(said["status"])
+
+    def _tell(self, line: bytes) -> None:
+        process = self._process
+        if process is not None and process.stdin is not None and not process.stdin.is_closing():
+            process.stdin.write(line)

@@ -1,0 +1,108 @@
+"""Where each partition of a slice goes on: committed runs held against the two clusters as they are now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.bounds import bounds
+from bridge.kafka.errors import of_code
+from bridge.kafka.link import Link
+from bridge.pipeline.gaps import Resume, rejoined, resume
+from bridge.translation.copying import Copied, Gap
+from bridge.translation.model import Bounds, TopicPartition
+from bridge.translation.partition_runs import PartitionRuns
+
+
+class Moved(Exception):
+    """Source or remote topics are not those that the layout was made for: it has to be made anew."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        self.partitions = sorted(partitions)
+        super().__init__(", ".join(f"{topic}-{number}" for topic, number in self.partitions))
+
+
+class AnotherWay(Exception):
+    """The source's log is not the one that was copied, from `agrees_to` on; None: by its bounds, which are to be asked
+    again."""
+
+    def __init__(self, source: TopicPartition, agrees_to: int | None) -> None:
+        super().__init__(f"the log of {source.topic}-{source.partition} was cut back")
+        self.source, self.agrees_to = source, agrees_to
+
+
+class PolicySaysFail(Exception):
+    """Something that the configuration says not to go on behind; the text names the place, and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """`starts` by source partition; `ends`: where the source's log ended, as far as it may be copied."""
+
+    starts: Mapping[TopicPartition, Resume]
+    ends: Mapping[TopicPartition, int]
+
+
+async def open_partitions(
+    source: Link,
+    target: Link,
+    partitions: Sequence[Copied],
+    runs: Mapping[TopicPartition, PartitionRuns],
+    agreed: Mapping[TopicPartition, int],
+    *,
+    from_latest: bool,
+    committed_only: bool,
+) -> Opened:
+    """`agreed`: for logs that took another way, up to where they are still what was copied. Raises KafkaFailure, and
+    Moved where a topic has another id than its Copied says."""
+    await _same_topics(source, {each.source.topic: each.source_topic_id for each in partitions}, partitions)
+    await _same_topics(target, {each.target_topic: each.target_topic_id for each in partitions}, partitions)
+    remote = {each.source: TopicPartition(each.target_topic, each.source.partition) for each in partitions}
+    here = _all(await bounds(source, list(remote), committed_only=committed_only))
+    # The target's log with what is not committed: our own aborted copies are part of it too.
+    there = _all(await bounds(target, list(remote.values()), committed_only=False))
+    now_ms = int(time.time() * 1000)
+    starts = {}
+    for each in partitions:
+        place = each.source
+        found = resume(
+            each,
+            runs[place].last if place in runs else None,
+            here[place],
+            there[remote[place]],
+            from_latest=from_latest,
+            now_ms=now_ms,
+        )
+        starts[place] = rejoined(each, found, agreed.get(place, found.offset), now_ms)
+    return Opened(starts, {place: each.end for place, each in here.items()})
+
+
+async def _same_topics(link: Link, ids: Mapping[str, str], partitions: Sequence[Copied]) -> None:
+    described = await link.metadata(list(ids))
+    moved = set()
+    for topic, expected in ids.items():
+        meta = described[topic]
+        failed = of_code(meta.error, f"describe topic {topic}")
+        if failed is not None and failed.fault is not KafkaFault.UNKNOWN_TOPIC:
+            raise failed
+        if failed is not None or (expected and meta.topic_id != expected):
+            moved |= {each.source for each in partitions if topic in (each.source.topic, each.target_topic)}
+    if moved:
+        raise Moved(moved)
+
+
+def _all(found: Mapping[TopicPartition, Bounds | KafkaFailure]) -> dict[TopicPartition, Bounds]:
+    for each in found.values():
+        if isinstance(each, KafkaFailure):
+            raise each
+    return {place: each for place, each in found.items() if isinstance(each, Bounds)}
+
+
+def said_of(gap: Gap) -> str:
+    """A gap in a sentence."""
+    where = f"{gap.source.topic}-{gap.source.partition}"
+    until = "the end" if gap.upstream_to < 0 else str(gap.upstream_to)
+    since = "the start" if gap.upstream_from < 0 else str(gap.upstream_from)
+    return f"{where}: {gap.kind.value}, offsets {since} to {until}: {gap.detail}"

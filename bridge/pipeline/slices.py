@@ -1,0 +1,211 @@
+"""What a Spark task runs: one slice, from its lease to the end of it.
+
+Nothing that belongs to the event loop outlives `copy_slice`: Spark uses its Python workers again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.link import Link
+from bridge.kafka.producing import SyncProducer, TransactionalProducer, producer_settings
+from bridge.kafka.state_topics import read_committed
+from bridge.kafka.tail import TopicTail
+from bridge.pipeline.copier import Copier
+from bridge.pipeline.layouts import LayoutRecord, Slice, SliceReport, layout_key, report_key
+from bridge.pipeline.opening import AnotherWay, Moved, PolicySaysFail
+from bridge.pipeline.refusals import Refusals, Refused, as_gap
+from bridge.pipeline.state import newest_layout
+from bridge.translation.copying import Copied
+from bridge.translation.model import Side, TopicPartition
+from bridge.translation.partition_runs import read_runs
+
+LOOK = 0.1
+"""Seconds between looks at the layout topic: how long a slice copies on after a newer layout was made."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
+
+
+def run_slices(slices: Iterable[Slice]) -> Iterator[str]:
+    """For RDD.mapPartitions, one slice a partition. Yields why each has ended."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    again = context is not None and (context.attemptNumber() > 0 or context.stageId() < 0)
+    for work in slices:
+        yield asyncio.run(copy_slice(work, again=again))
+
+
+async def copy_slice(work: Slice, *, again: bool = False) -> str:
+    """Copies until the lease ends; why it did. `again`: an earlier attempt may have committed since the layout was
+    made. Raises nothing that time can heal."""
+    async with AsyncExitStack() as stack:
+        source = Link(client_settings(Side.SOURCE, work.spec.props).raw)
+        stack.push_async_callback(source.close)
+        target = Link(client_settings(Side.TARGET, work.spec.props).raw)
+        stack.push_async_callback(target.close)
+        lease = Lease(work, target)
+        watching = asyncio.create_task(lease.watch())
+        try:
+            return await _Attempts(work, source, target, lease).run(again=again)
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+
+class Lease:
+    """Whether the slice is still the one that copies."""
+
+    def __init__(self, work: Slice, target: Link) -> None:
+        self._work = work
+        self._tail = TopicTail(target, work.spec.layout_topic)
+        self.ended = ""
+        self.gone = asyncio.Event()
+        """Set when a newer layout was made, or ours was told to stop."""
+
+    def over(self) -> bool:
+        if not self.ended and time.time() >= self._work.deadline:
+            self.ended = "deadline"
+        return bool(self.ended)
+
+    async def watch(self) -> None:
+        """Until a newer layout is made, or ours is told to stop. A target that is away tells nothing, and takes no
+        records either."""
+        key = layout_key(self._work.spec)
+        while not self.ended:
+            try:
+                for record in (await self._tail.read()).records:
+                    newest = LayoutRecord.decode(record.value) if record.key == key else None
+                    if newest is not None and newest.layout > self._work.layout:
+                        self.ended = "newer layout"
+                    elif newest is not None and newest.stop and newest.layout == self._work.layout:
+                        self.ended = "stopped"
+            except KafkaFailure:
+                pass
+            await asyncio.sleep(LOOK)
+        self.gone.set()
+
+
+class _Attempts:
+    """Lives of a copier, one after the other, and what they report."""
+
+    def __init__(self, work: Slice, source: Link, target: Link, lease: Lease) -> None:
+        self._work, self._source, self._target, self._lease = work, source, target, lease
+        self._said = SliceReport(work.layout, work.slot)
+        self._refusals = Refusals()
+        self._agreed: dict[TopicPartition, int] = {}
+
+    async def run(self, *, again: bool) -> str:
+        pause = _FIRST_PAUSE
+        while not self._lease.over():
+            began = time.monotonic()
+            try:
+                await self._life(again=again)
+                return self._lease.ended or "caught up"
+            except Moved as moved:
+                report = SliceReport(self._work.layout, self._work.slot, moved=moved.partitions)
+            except AnotherWay as cut:
+                if cut.agrees_to is not None:
+                    self._agreed[cut.source] = cut.agrees_to
+                report = SliceReport(self._work.layout, self._work.slot, error=str(cut))
+            except Refused as refused:
+                if self._goes_on(refused):
+                    again = True
+                    continue
+                report = SliceReport(self._work.layout, self._work.slot, failure=self._said_of(refused))
+            except PolicySaysFail as failed:
+                report = SliceReport(self._work.layout, self._work.slot, failure=str(failed))
+            except KafkaFailure as error:
+                if error.fault is KafkaFault.FENCED:
+                    return "fenced"
+                permanent = error.fault in _PERMANENT
+                report = SliceReport(
+                    self._work.layout,
+                    self._work.slot,
+                    error="" if permanent else str(error),
+                    failure=str(error) if permanent else "",
+                )
+            await self._report(report)
+            if report.failure:
+                return "failed"
+            if time.monotonic() - began > _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            await self._sleep(pause)
+            pause, again = min(pause * 2, _LONGEST_PAUSE), True
+        return self._lease.ended
+
+    def _goes_on(self, refused: Refused) -> bool:
+        """Whether another try finds the record, or leaves it out as the policy allows."""
+        if not self._refusals.learn(refused):
+            return True
+        if self._work.spec.fail_on_refused_record:
+            return False
+        self._refusals.leave_out(as_gap(refused, self._copied(refused), int(time.time() * 1000)))
+        return True
+
+    def _said_of(self, refused: Refused) -> str:
+        return refused.said(self._copied(refused))
+
+    def _copied(self, refused: Refused) -> Copied:
+        return next(each for each in self._work.partitions if each.source == refused.source)
+
+    async def _life(self, *, again: bool) -> None:
+        work, spec = self._work, self._work.spec
+        async with AsyncExitStack() as stack:
+            producer = TransactionalProducer(
+                producer_settings(Side.TARGET, spec.props), work.transactional_id
+            )
+            stack.push_async_callback(producer.close)
+            await producer.start()
+            await self._target.metadata([spec.layout_topic, spec.runs_topic])
+            if (await newest_layout(self._target, spec)).layout != work.layout:
+                self._lease.ended = "newer layout"
+                return
+            syncs = None
+            if spec.syncs_topic and not spec.syncs_on_target:
+                syncs = SyncProducer(producer_settings(Side.SOURCE, spec.props))
+                stack.push_async_callback(syncs.close)
+            records = await read_committed(self._target, spec.runs_topic) if again else work.runs
+            copier = Copier(
+                work,
+                self._source,
+                self._target,
+                producer,
+                syncs,
+                read_runs(records),
+                self._refusals,
+                self._agreed,
+            )
+            await copier.run(self._lease.over, self._settled)
+
+    async def _settled(self) -> None:
+        """Copying goes well: an error that was reported counts no longer."""
+        await self._report(SliceReport(self._work.layout, self._work.slot))
+
+    async def _report(self, report: SliceReport) -> None:
+        """Into the layout topic, if it is news. Best effort: a target that is away is seen by the driver itself."""
+        if report == self._said:
+            return
+        try:
+            async with asyncio.timeout(5.0):
+                teller = SyncProducer(producer_settings(Side.TARGET, self._work.spec.props))
+                try:
+                    await teller.write(
+                        self._work.spec.layout_topic,
+                        [(report_key(self._work.spec, self._work.slot), report.value())],
+                    )
+                finally:
+                    await teller.close()
+        except (KafkaFailure, TimeoutError):
+            return
+        self._said = report
+
+    async def _sleep(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._lease.gone.wait(), seconds)

@@ -1,0 +1,249 @@
+"""Layouts one after the other: made, run as jobs, ended when something has changed, begun anew when they break."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.link import Link
+from bridge.kafka.producing import TransactionalProducer, fence, producer_settings
+from bridge.kafka.state_topics import read_committed
+from bridge.pipeline.layouts import LayoutRecord, Slice, balance, layout_key, transactional_id
+from bridge.pipeline.state import by_partition, newest_layout
+from bridge.pipeline.watching import Watcher
+from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.translation.model import Side
+
+log = logging.getLogger(__name__)
+
+LEASE = 3600.0
+"""Seconds that a layout holds at most: what bounds a slice that nobody can reach any more."""
+DRAIN = 5.0
+"""Seconds that slices have to commit and end before their workers are killed."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_LOOK = 0.1
+_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
+
+
+class Jobs(Protocol):
+    """Runs slices side by side."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def start(self, slices: Sequence[Slice]) -> Future[list[str]]: ...
+
+    def cancel(self) -> None: ...
+
+
+class Supervisor:
+    def __init__(self, spec: PipelineSpec) -> None:
+        self._spec = spec
+        self._wanted: list[Copied] | None = None
+        self._stop = False
+        self._job: Future[list[str]] | None = None
+        self._layout = LayoutRecord(0, 0)
+        self._restarts = 0
+        self._state = PipelineState.STARTING
+        self._errors: list[str] = []
+        self._failure: str | None = None
+        self._watcher: Watcher | None = None
+        self._leader: TransactionalProducer | None = None
+        self._closing = contextlib.AsyncExitStack()
+
+    def want(self, partitions: Sequence[Copied]) -> None:
+        self._wanted = list(partitions)
+
+    def stop(self) -> None:
+        self._stop = True
+
+    @property
+    def status(self) -> PipelineStatus:
+        watched = self._watcher
+        errors = [*self._errors, *(watched.errors if watched else ())]
+        copying = self._state is PipelineState.COPYING and errors
+        return PipelineStatus(
+            state=PipelineState.RETRYING if copying else self._state,
+            layout=self._layout.layout,
+            progress=dict(watched.progress) if watched else {},
+            gaps=tuple(watched.gaps) if watched else (),
+            errors=tuple(errors),
+            failure=self._failure,
+            restarts=self._restarts,
+        )
+
+    async def run(self, jobs: Jobs) -> None:
+        """Until stopped, failed, or, with `until_caught_up`, done."""
+        async with contextlib.AsyncExitStack() as stack:
+            self._closing = stack
+            source = Link(client_settings(Side.SOURCE, self._spec.props).raw)
+            stack.push_async_callback(source.close)
+            target = Link(client_settings(Side.TARGET, self._spec.props).raw)
+            stack.push_async_callback(target.close)
+            self._watcher = Watcher(self._spec, source, target)
+            watching = asyncio.create_task(self._watcher.run())
+            try:
+                await self._layouts(jobs, target)
+            finally:
+                watching.cancel()
+                await asyncio.wait({watching})
+                await self._watcher.look()
+
+    async def _layouts(self, jobs: Jobs, target: Link) -> None:
+        pause = _FIRST_PAUSE
+        while not self._over():
+            began = time.monotonic()
+            try:
+                await self._one_layout(jobs, target)
+                self._errors = []
+                continue
+            except KafkaFailure as error:
+                self._broke(str(error), permanent=error.fault in _PERMANENT)
+            except Exception as error:
+                log.exception("layout %d broke", self._layout.layout)
+                self._broke(f"the Spark job of layout {self._layout.layout} broke: {_first_line(error)}")
+            if time.monotonic() - began > _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            await self._until(self._over, pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        with contextlib.suppress(KafkaFailure):
+            await self._end(jobs, target)
+
+    def _over(self) -> bool:
+        return self._stop or self._state in (PipelineState.FAILED, PipelineState.CAUGHT_UP)
+
+    def _broke(self, said: str, *, permanent: bool = False) -> None:
+        self._restarts += 1
+        self._errors = [said]
+        if permanent:
+            self._state, self._failure = PipelineState.FAILED, said
+        elif self._state is not PipelineState.FAILED:
+            self._state = PipelineState.RETRYING
+
+    # -- one layout ------------------------------------------------------------------------------------------------
+
+    async def _one_layout(self, jobs: Jobs, target: Link) -> None:
+        """From what is wanted to the end of the job. Raises KafkaFailure, and whatever the job broke with."""
+        await self._until(lambda: self._stop or bool(self._wanted) or self._job is not None, None)
+        if self._stop:
+            return
+        wanted = self._wanted or []
+        slices = await self._make(jobs, target, wanted)
+        if not slices:
+            self._state = PipelineState.COPYING
+            await self._until(lambda: self._stop or self._wanted != wanted, None)
+            return
+        self._job = jobs.start(slices)
+        self._state = PipelineState.COPYING
+        log.info("layout %d: %d partitions in %d slices", self._layout.layout, len(wanted), len(slices))
+        renew = time.monotonic() + LEASE / 2
+        assert self._watcher is not None
+        watcher, job = self._watcher, self._job
+        await self._until(
+            lambda: (
+                self._stop
+                or job.done()
+                or self._wanted != wanted
+                or time.monotonic() > renew
+                or bool(watcher.moved or watcher.failure)
+            ),
+            None,
+        )
+        if watcher.failure:
+            self._state, self._failure = PipelineState.FAILED, watcher.failure
+        if watcher.moved:
+            self._wanted = await watcher.found_again(self._wanted or [])
+        if job.done():
+            self._job = None
+            ends = job.result()
+            if self._spec.until_caught_up and set(ends) == {"caught up"}:
+                self._state = PipelineState.CAUGHT_UP
+
+    async def _make(self, jobs: Jobs, target: Link, wanted: Sequence[Copied]) -> list[Slice]:
+        """The next layout. First the record that ends the slices of older ones; then they are waited for; then every
+        id that they or the new ones have is fenced, which closes what they left open; and only then is what they have
+        committed read."""
+        spec, watcher = self._spec, self._watcher
+        assert watcher is not None
+        await target.metadata([spec.layout_topic, spec.runs_topic])
+        if self._leader is None:
+            leader = TransactionalProducer(
+                producer_settings(Side.TARGET, spec.props), transactional_id(spec, "driver")
+            )
+            self._closing.push_async_callback(leader.close)
+            await leader.start()
+            self._leader = leader
+        before = await newest_layout(target, spec)
+        shares = balance(wanted, jobs.slots, watcher.weights())
+        self._layout = LayoutRecord(before.layout + 1, max(1, len(shares)))
+        await self._write(self._layout)
+        await self._drain(jobs)
+        ids = [transactional_id(spec, slot) for slot in range(max(before.slots, len(shares)))]
+        await fence(producer_settings(Side.TARGET, spec.props), ids)
+        runs = by_partition(await read_committed(target, spec.runs_topic))
+        watcher.new_layout(self._layout.layout, wanted)
+        deadline = time.time() + LEASE
+        return [
+            Slice(
+                spec,
+                self._layout.layout,
+                slot,
+                deadline,
+                share,
+                [record for each in share for record in runs.get(each.source, ())],
+            )
+            for slot, share in enumerate(shares)
+        ]
+
+    async def _end(self, jobs: Jobs, target: Link) -> None:
+        """Slices commit and end; what they leave open is closed. Raises KafkaFailure."""
+        await self._write(self._layout._replace(stop=True))
+        await self._drain(jobs)
+        ids = [transactional_id(self._spec, slot) for slot in range(self._layout.slots)]
+        await fence(producer_settings(Side.TARGET, self._spec.props), ids)
+        if self._state is not PipelineState.FAILED and self._state is not PipelineState.CAUGHT_UP:
+            self._state = PipelineState.STOPPED
+
+    async def _drain(self, jobs: Jobs) -> None:
+        """Waits for the job's slices; kills those that are not done in time."""
+        job = self._job
+        if job is None:
+            return
+        if not await self._until(job.done, DRAIN):
+            log.warning("slices of a layout did not end within %.0f s and are killed", DRAIN)
+            jobs.cancel()
+            await self._until(job.done, DRAIN)
+        self._job = None
+
+    async def _write(self, record: LayoutRecord) -> None:
+        """Raises KafkaFailure; FENCED when another driver has taken over."""
+        assert self._leader is not None
+        await self._leader.begin()
+        try:
+            await self._leader.send_records(
+                self._spec.layout_topic, [(layout_key(self._spec), record.value())]
+            )
+            await self._leader.commit()
+        except KafkaFailure:
+            await self._leader.abort()
+            raise
+
+    async def _until(self, holds: Callable[[], bool], patience: float | None) -> bool:
+        """Whether it came to hold in time."""
+        end = None if patience is None else time.monotonic() + patience
+        while not holds():
+            if end is not None and time.monotonic() >= end:
+                return False
+            await asyncio.sleep(_LOOK)
+        return True
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

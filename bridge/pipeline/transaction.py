@@ -1,0 +1,99 @@
+"""What one transaction of a slice copies, and what it says about it: runs, ledger entries, offset syncs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.raw_batches import Chunk
+from bridge.pipeline.refusals import REFUSALS, Refused
+from bridge.translation.copying import Copied, Gap
+from bridge.translation.mm2_records import OffsetSync
+from bridge.translation.model import TopicPartition
+from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.runs import Segment
+from bridge.translation.sync_writer import OffsetSyncWriter
+
+
+class Sent(NamedTuple):
+    """A batch on its way. `covered_from`: what lies between it and the batch's first record was seen, and had nothing
+    to copy. `base`: the offset that the target gave its first record."""
+
+    chunk: Chunk
+    covered_from: int
+    base: Awaitable[int]
+
+
+@dataclass(slots=True)
+class Part:
+    """One partition of the transaction. `position`: where copying has come to."""
+
+    copied: Copied
+    position: int
+    sent: list[Sent] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+
+
+class Written(NamedTuple):
+    """What a partition's batches have become on the target, in the source's order."""
+
+    part: Part
+    segments: Sequence[Segment]
+
+
+async def written(part: Part) -> Written:
+    """Waits for the target's offsets. Raises KafkaFailure, and Refused for a batch that the target rejects."""
+    segments: list[Segment] = []
+    for sent in part.sent:
+        try:
+            downstream, covered = await sent.base, sent.covered_from
+        except KafkaFailure as failure:
+            if failure.fault not in REFUSALS:
+                raise
+            last, count = sent.chunk.segments[-1]
+            raise Refused(part.copied.source, sent.chunk.segments[0][0], last + count, failure) from None
+        for upstream, count in sent.chunk.segments:
+            _add(
+                segments,
+                Segment(
+                    covered, upstream, downstream, count, sent.chunk.leader_epoch, sent.chunk.last_timestamp
+                ),
+            )
+            covered, downstream = upstream + count, downstream + count
+    return Written(part, segments)
+
+
+def _add(segments: list[Segment], new: Segment) -> None:
+    """Joins what goes on where the last one ends, on both sides."""
+    if segments:
+        last = segments[-1]
+        if (
+            last.upstream_start + last.count == new.upstream_start
+            and last.downstream_start + last.count == new.downstream_start
+        ):
+            segments[-1] = replace(
+                last,
+                count=last.count + new.count,
+                leader_epoch=new.leader_epoch,
+                last_timestamp=new.last_timestamp,
+            )
+            return
+    segments.append(new)
+
+
+def run_records(done: Written, runs: PartitionRuns) -> list[tuple[bytes, bytes | None]]:
+    """Keys and values for the runs topic; `runs` then holds them too."""
+    copied = done.part.copied
+    return runs.commit(done.segments, done.part.position, copied)
+
+
+def queue_syncs(done: Written, writer: OffsetSyncWriter) -> list[OffsetSync]:
+    """The syncs that stock's rule makes of these records, one after the other (mm2 3.4); those that wait for the
+    commit are the writer's."""
+    place: TopicPartition = done.part.copied.source
+    found: list[OffsetSync] = []
+    for segment in done.segments:
+        found += writer.queue_stretch(place, segment.upstream_start, segment.downstream_start, segment.count)
+    return found

@@ -1,0 +1,153 @@
+"""What the clusters tell the driver while slices copy: progress, gaps, and what slices have to say."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.bounds import bounds
+from bridge.kafka.link import Link
+from bridge.kafka.state_topics import CommittedTail
+from bridge.kafka.tail import TopicTail
+from bridge.pipeline.gaps import read_ledger
+from bridge.pipeline.layouts import SliceReport
+from bridge.translation.copying import Copied, Gap, PipelineSpec, Progress
+from bridge.translation.fields import SchemaError
+from bridge.translation.model import Bounds, LogRecord, TopicPartition
+from bridge.translation.runs import OffsetRun
+
+GAPS_SHOWN = 100
+_LOOK = 0.5
+"""Seconds between looks at the state topics."""
+_ENDS_EVERY = 2.0
+"""Seconds between questions for the source's log ends."""
+
+
+def advanced(before: Progress | None, run: OffsetRun, written_ms: int) -> Progress:
+    """Progress after a run that was committed at `written_ms`. A run that was merged from older ones, or read from
+    before the pipeline was started (`before` is None), adds nothing to the counters. Pure."""
+    if before is None:
+        return Progress(run.source, run.position)
+    new = run.upstream_end - max(run.upstream_start, before.position)
+    if run.upstream_start < before.position or new <= 0:
+        return replace(before, position=max(before.position, run.position))
+    latency = max(0, written_ms - run.last_timestamp) if run.last_timestamp >= 0 else -1
+    return replace(
+        before,
+        position=run.position,
+        records=before.records + new - run.skipped,
+        record_age_ms=latency,
+        replication_latency_ms=latency,
+    )
+
+
+class Watcher:
+    """One driver's view; `run` keeps it fresh."""
+
+    def __init__(self, spec: PipelineSpec, source: Link, target: Link) -> None:
+        self._spec, self._source = spec, source
+        self._runs, self._ledger = (
+            CommittedTail(target, spec.runs_topic),
+            CommittedTail(target, spec.gaps_topic),
+        )
+        self._reports = TopicTail(target, spec.layout_topic)
+        self._asked = 0.0
+        self._layout = 0
+        self._wanted: Sequence[Copied] = ()
+        self._said: dict[int, SliceReport] = {}
+        self._trouble: dict[str, str] = {}
+        self.progress: dict[TopicPartition, Progress] = {}
+        self.gaps: deque[Gap] = deque(maxlen=GAPS_SHOWN)
+
+    def new_layout(self, layout: int, wanted: Sequence[Copied]) -> None:
+        self._layout, self._wanted, self._said = layout, wanted, {}
+        places = {each.source for each in wanted}
+        self.progress = {place: each for place, each in self.progress.items() if place in places}
+
+    def weights(self) -> Mapping[TopicPartition, float]:
+        """By partition, what it has cost so far; for the balance of the next layout."""
+        return {place: float(each.records) for place, each in self.progress.items()}
+
+    @property
+    def errors(self) -> list[str]:
+        slices = [each.error for _, each in sorted(self._said.items()) if each.error]
+        return list(dict.fromkeys([*slices, *self._trouble.values()]))
+
+    @property
+    def failure(self) -> str:
+        return next((each.failure for each in self._said.values() if each.failure), "")
+
+    @property
+    def moved(self) -> bool:
+        return any(each.moved for each in self._said.values())
+
+    async def found_again(self, wanted: Sequence[Copied]) -> list[Copied]:
+        """What is wanted, with the ids that its topics have now; without the topics that are gone: whoever wants them
+        looks for topics itself, and says so when they are back. Raises KafkaFailure."""
+        described = await self._source.metadata(sorted({each.source.topic for each in wanted}))
+        return [
+            replace(each, source_topic_id=meta.topic_id)
+            for each in wanted
+            if not (meta := described[each.source.topic]).error and each.source.partition in meta.partitions
+        ]
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_LOOK)
+
+    async def look(self) -> None:
+        """Reads what is new. What can't be read is an error for the time being."""
+        await self._try("runs", self._read_runs())
+        await self._try("gaps", self._read_gaps())
+        await self._try("reports", self._read_reports())
+        if time.monotonic() - self._asked > _ENDS_EVERY:
+            self._asked = time.monotonic()
+            await self._try("ends", self._ask_ends())
+
+    async def _try(self, what: str, doing: Coroutine[None, None, None]) -> None:
+        try:
+            await doing
+            self._trouble.pop(what, None)
+        except KafkaFailure as error:
+            self._trouble[what] = str(error)
+
+    async def _read_runs(self) -> None:
+        for record in await self._runs.read():
+            self._run(record)
+
+    def _run(self, record: LogRecord) -> None:
+        try:
+            run = OffsetRun.decode(record.key, record.value) if record.value is not None else None
+        except SchemaError:
+            return
+        if run is not None:
+            self.progress[run.source] = advanced(self.progress.get(run.source), run, record.timestamp)
+
+    async def _read_gaps(self) -> None:
+        for record in await self._ledger.read():
+            gap = read_ledger(record.key, record.value)
+            if gap is not None:
+                self.gaps.append(gap)
+
+    async def _read_reports(self) -> None:
+        for record in (await self._reports.read()).records:
+            report = SliceReport.decode(record.value)
+            if report is not None and report.layout == self._layout:
+                self._said[report.slot] = report
+
+    async def _ask_ends(self) -> None:
+        places = [each.source for each in self._wanted]
+        if not places:
+            return
+        await self._source.metadata(sorted({place.topic for place in places}))
+        found = await bounds(self._source, places, committed_only=self._spec.committed_only)
+        for place, each in found.items():
+            before = self.progress.get(place)
+            if before is not None and isinstance(each, Bounds):
+                self.progress[place] = replace(before, source_end=each.end)

@@ -1,0 +1,93 @@
+"""The pipeline without Spark, between two real brokers: what arrives, and what the runs say of it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bridge.local import Cluster
+from bridge.translation.copying import PipelineState
+from bridge.translation.model import TopicPartition
+from tests.support import Record, delete_records, produce, produce_transaction
+from tests.support.pipeline import CopyFlow, gaps_of
+
+
+@pytest.fixture
+def flow(source: Cluster, target: Cluster) -> CopyFlow:
+    return CopyFlow(source, target)
+
+
+def varied(count: int, start: int = 0) -> list[Record]:
+    """Everything that a record can carry."""
+    dice = random.Random(start)
+    return [
+        Record(
+            None if number % 7 == 0 else dice.randbytes(dice.randint(0, 300)),
+            key=None if number % 5 == 0 else b"key-%d" % number,
+            timestamp=1_600_000_000_000 + dice.randint(-100_000, 100_000),
+            headers=(("a", b"1"), ("a", None), ("", b"")) if number % 3 == 0 else (),
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def test_all_that_is_there_is_copied_bit_for_bit(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    for at, codec in enumerate(["none", "gzip", "snappy", "lz4", "zstd"]):
+        produce(flow.source.bootstrap, topic, varied(200, 200 * at), compression=codec)
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+def test_committed_transactions_are_copied_and_aborted_ones_are_not(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    for at in range(6):
+        produce_transaction(flow.source.bootstrap, topic, varied(50, 50 * at), commit=at % 2 == 0)
+    produce(flow.source.bootstrap, topic, varied(20, 300))
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+def test_a_second_pipeline_goes_on_where_the_first_ended(flow: CopyFlow) -> None:
+    topics = [flow.topic(3), flow.topic(2)]
+    for topic in topics:
+        produce(flow.source.bootstrap, topic, varied(100))
+    flow.copy(slots=3)
+    for topic in topics:
+        produce(flow.source.bootstrap, topic, varied(100, 100))
+    flow.copy(slots=1)
+    assert flow.copy(slots=2).state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+def test_it_follows_and_takes_in_new_topics(flow: CopyFlow) -> None:
+    first = flow.topic()
+    with flow.pipeline() as running:
+        produce(flow.source.bootstrap, first, varied(100))
+        running.wait_position({TopicPartition(first, 0): 100})
+        second = flow.topic()
+        running.want(flow.wanted())
+        produce(flow.source.bootstrap, second, varied(50))
+        produce(flow.source.bootstrap, first, varied(30, 100))
+        running.wait_position({TopicPartition(first, 0): 130, TopicPartition(second, 0): 50})
+        assert running.status.state is PipelineState.COPYING
+    assert running.status.state is PipelineState.STOPPED
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+def test_what_retention_took_first_is_in_the_ledger(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, varied(100))
+    flow.copy()
+    produce(flow.source.bootstrap, topic, varied(100, 100))
+    delete_records(flow.source.bootstrap, topic, {0: 150})
+    status = flow.copy()
+    assert gaps_of(status) == [("truncated", 100, 150)]
+    assert [each.content for each in flow.copies(topic)] == [
+        each.content for each in (*varied(100), *varied(100, 100)[50:])
+    ]

@@ -1,0 +1,125 @@
+"""Where copying goes on, and what is missing there: promise R7, decided before anything is committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.pipeline.gaps import Resume, ledger_entry, read_ledger, resume
+from bridge.translation.copying import Copied, Gap, GapKind
+from bridge.translation.model import Bounds, TopicPartition
+from bridge.translation.runs import OffsetRun
+from tests.pipeline.values import copied
+
+NOW = 1_700_000_000_000
+WHOLE = Bounds(0, 1000)
+
+
+def run(
+    position: int = 500, *, downstream: int = 500, ids: tuple[str, str] = ("source-id", "target-id")
+) -> OffsetRun:
+    """Everything from 0 to `position` was copied to the same offsets, up to `downstream`."""
+    place = TopicPartition("orders", 0)
+    return OffsetRun(
+        place, ids[0], "A.orders", ids[1], 0, 0, downstream - position, position, 0, 0, 3, position, 1
+    )
+
+
+def resumed(
+    last: OffsetRun | None,
+    source: Bounds,
+    target: Bounds = WHOLE,
+    *,
+    latest: bool = False,
+    of: Copied | None = None,
+) -> Resume:
+    return resume(of or copied(), last, source, target, from_latest=latest, now_ms=NOW)
+
+
+@pytest.mark.parametrize(
+    ("latest", "start", "offset"),
+    [(False, None, 40), (True, None, 90), (False, 60, 60), (True, 60, 60), (False, 90, 90)],
+)
+def test_without_a_run_copying_begins_where_it_is_told_to(
+    latest: bool, start: int | None, offset: int
+) -> None:
+    found = resumed(None, Bounds(40, 90), Bounds(0, 0), latest=latest, of=copied(start=start))
+    assert found == Resume(offset)
+
+
+def test_with_a_run_copying_goes_on_at_its_position_whatever_it_is_told() -> None:
+    assert resumed(run(), WHOLE, of=copied(start=7), latest=True) == Resume(500)
+
+
+@pytest.mark.parametrize("source", [Bounds(0, 500), Bounds(500, 500), Bounds(500, 900)])
+def test_a_log_that_has_the_position_as_its_start_or_end_has_no_gap(source: Bounds) -> None:
+    assert resumed(run(), source) == Resume(500)
+
+
+@pytest.mark.parametrize(
+    ("last", "of"), [(run(), copied()), (None, copied(start=500))], ids=["our own", "taken over from stock"]
+)
+def test_what_retention_took_before_it_was_copied_is_a_gap(last: OffsetRun | None, of: Copied) -> None:
+    found = resumed(last, Bounds(620, 1000), of=of)
+    assert found.offset == 620
+    (gap,) = found.gaps
+    assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.TRUNCATED, 500, 620)
+
+
+def test_a_source_that_was_cut_back_is_copied_again_from_there() -> None:
+    found = resumed(run(), Bounds(0, 450))
+    assert found.offset == 450
+    (gap,) = found.gaps
+    assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.CUT_BACK, 450, 500)
+
+
+@pytest.mark.parametrize("end", [10, 500, 5000], ids=["shorter", "as long", "overtaken"])
+def test_a_source_topic_that_was_made_again_is_copied_from_its_start(end: int) -> None:
+    found = resumed(run(ids=("older-id", "target-id")), Bounds(3, end))
+    assert found.offset == 3
+    (gap,) = found.gaps
+    assert (gap.kind, gap.topic_id, gap.upstream_from, gap.upstream_to) == (
+        GapKind.SOURCE_RECREATED,
+        "older-id",
+        500,
+        -1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "target"),
+    [
+        (run(ids=("source-id", "older-id")), Bounds(0, 0)),
+        (run(ids=("source-id", "older-id")), Bounds(0, 9000)),
+        (run(), Bounds(0, 499)),
+    ],
+    ids=["made again", "made again and filled", "cut back"],
+)
+def test_a_target_that_lost_copies_is_told_of_and_copying_goes_on(last: OffsetRun, target: Bounds) -> None:
+    found = resumed(last, WHOLE, target)
+    assert found.offset == 500
+    (gap,) = found.gaps
+    assert (gap.kind, gap.upstream_to) == (GapKind.TARGET_RECREATED, 500)
+
+
+def test_both_sides_may_have_lost_something() -> None:
+    found = resumed(run(), Bounds(700, 1000), Bounds(0, 20))
+    assert found.offset == 700
+    assert [gap.kind for gap in found.gaps] == [GapKind.TARGET_RECREATED, GapKind.TRUNCATED]
+
+
+def test_brokers_without_topic_ids_are_judged_by_offsets_alone() -> None:
+    of = copied(ids=("", ""))
+    assert resumed(run(ids=("", "")), WHOLE, of=of) == Resume(500)
+    assert resumed(run(), WHOLE, of=of) == Resume(500)
+
+
+def test_the_ledger_reads_back() -> None:
+    for kind in GapKind:
+        gap = Gap(TopicPartition("orders", 2), kind, "source-id", -1, 77, NOW, "why")
+        assert read_ledger(*ledger_entry(gap)) == gap
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{}", b'{"version": 9, "to": 1, "seenAtMs": 1, "detail": ""}'])
+def test_what_is_no_entry_that_we_know_is_none(value: bytes | None) -> None:
+    key, _ = ledger_entry(Gap(TopicPartition("orders", 2), GapKind.TRUNCATED, "", 0, 1, NOW))
+    assert read_ledger(key, value) is None

@@ -1,0 +1,272 @@
+"""A flow that our pipeline copies: its topics, a pipeline in this process or a driver, and what must hold after."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from bridge.kafka.state_topics import read_committed
+
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.link import Link
+from bridge.local import Cluster, eventually
+from bridge.pipeline.layouts import Slice
+from bridge.pipeline.slices import copy_slice
+from bridge.pipeline.supervisor import Supervisor
+from bridge.translation.copying import Copied, Gap, PipelineSpec, PipelineState, PipelineStatus
+from bridge.translation.model import LogRecord, Side, TopicPartition
+from bridge.translation.partition_runs import PartitionRuns, read_runs
+from tests.support.names import unique
+from tests.support.records import Record, read
+from tests.support.topics import admin, bounds, create_topic
+
+COMPACTED = {"cleanup.policy": "compact"}
+WAIT = 60.0
+
+
+@dataclass
+class CopyFlow:
+    """Topics of this name and their copies; state topics of its own."""
+
+    source: Cluster
+    target: Cluster
+    settings: Mapping[str, object] = field(default_factory=dict)
+    props: Mapping[str, str] = field(default_factory=dict)
+    alias: str = field(default_factory=lambda: unique("src"))
+    topics: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for topic in self.state_topics:
+            create_topic(self.target.bootstrap, topic, 1, COMPACTED)
+        if self.settings.get("syncs_topic"):
+            side = self.target if self.settings.get("syncs_on_target") else self.source
+            create_topic(side.bootstrap, str(self.settings["syncs_topic"]), 1, COMPACTED)
+
+    @property
+    def state_topics(self) -> tuple[str, str, str]:
+        return tuple(f"mm2-{what}.{self.alias}.internal" for what in ("offset-runs", "layout", "gaps"))  # type: ignore[return-value]
+
+    @property
+    def spec(self) -> PipelineSpec:
+        runs, layout, gaps = self.state_topics
+        common = PipelineSpec(
+            name=f"mirror-{self.alias}",
+            props={
+                "source.cluster.bootstrap.servers": self.source.bootstrap,
+                "target.cluster.bootstrap.servers": self.target.bootstrap,
+                "spark.master": "local[2]",
+                **self.props,
+            },
+            source_alias=self.alias,
+            runs_topic=runs,
+            layout_topic=layout,
+            gaps_topic=gaps,
+            syncs_topic="",
+            syncs_on_target=False,
+            offset_lag_max=100,
+            from_latest=False,
+            committed_only=True,
+            fail_on_gap=False,
+            fail_on_refused_record=True,
+            transaction_interval=0.1,
+            batch_size=16384,
+        )
+        return replace(common, **self.settings)  # type: ignore[arg-type]
+
+    def topic(
+        self,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        remote: Mapping[str, str] | None = None,
+    ) -> str:
+        """A topic and its empty copy."""
+        topic = create_topic(self.source.bootstrap, unique("copied"), partitions, configs)
+        create_topic(self.target.bootstrap, self.remote(topic), partitions, remote or {})
+        self.topics.append(topic)
+        return topic
+
+    def remote(self, topic: str) -> str:
+        return f"{self.alias}.{topic}"
+
+    def wanted(self) -> list[Copied]:
+        """All partitions of all topics, with the ids that they have now."""
+        return [
+            Copied(
+                TopicPartition(topic, partition),
+                topic_id(self.source.bootstrap, topic),
+                self.remote(topic),
+                topic_id(self.target.bootstrap, self.remote(topic)),
+            )
+            for topic in self.topics
+            for partition in bounds(self.source.bootstrap, topic)
+        ]
+
+    def copy(self, *, slots: int = 2) -> PipelineStatus:
+        """Copies what is there now, in this process, and answers the last status."""
+        with self.pipeline(slots=slots, until_caught_up=True) as running:
+            return running.ended()
+
+    @contextmanager
+    def pipeline(self, *, slots: int = 2, **changes: object) -> Iterator[InProcess]:
+        """The pipeline without Spark and in this process, for the time of the block."""
+        running = InProcess(replace(self.spec, **changes), slots)  # type: ignore[arg-type]
+        running.want(self.wanted())
+        try:
+            yield running
+        finally:
+            running.stop()
+
+    # -- what must hold ----------------------------------------------------------------------------------------------
+
+    def assert_copied(self, *, committed_only: bool = True) -> None:
+        """Bit for bit: key, value, headers, timestamp and order; nothing lost, nothing twice."""
+        for topic in self.topics:
+            for partition in bounds(self.source.bootstrap, topic):
+                here = self.original(topic, partition, committed_only=committed_only)
+                there = self.copies(topic, partition)
+                assert [each.content for each in there] == [each.content for each in here], (
+                    f"{topic}-{partition}"
+                )
+
+    def original(self, topic: str, partition: int = 0, *, committed_only: bool = True) -> list[Record]:
+        return read(self.source.bootstrap, topic, partition, committed_only=committed_only)
+
+    def copies(self, topic: str, partition: int = 0) -> list[Record]:
+        return read(self.target.bootstrap, self.remote(topic), partition, committed_only=True)
+
+    def assert_runs_true(self) -> None:
+        """For each record that was copied as it stands now, the runs know where its copy is."""
+        known = self.runs()
+        for topic in self.topics:
+            for partition in bounds(self.source.bootstrap, topic):
+                here, there = self.original(topic, partition), self.copies(topic, partition)
+                runs = known[TopicPartition(topic, partition)]
+                for one, other in zip(here, there, strict=True):
+                    (held,) = [
+                        run for run in runs.runs if run.upstream_start <= one.offset < run.upstream_end
+                    ]
+                    low = held.downstream_start + max(0, one.offset - held.upstream_start - held.skipped)
+                    assert low <= other.offset <= low + held.skipped + held.extra, (
+                        one.offset,
+                        other.offset,
+                        held,
+                    )
+
+    def runs(self) -> dict[TopicPartition, PartitionRuns]:
+        return read_runs(self.state(self.spec.runs_topic))
+
+    def state(self, topic: str) -> list[LogRecord]:
+        """All committed records of a state topic."""
+
+        async def reading() -> list[LogRecord]:
+            link = Link(client_settings(Side.TARGET, self.spec.props).raw)
+            try:
+                return list(await read_committed(link, topic))
+            finally:
+                await link.close()
+
+        return asyncio.run(reading())
+
+
+def topic_id(bootstrap: str, topic: str) -> str:
+    """As the bridge writes it: a UUID as text."""
+
+    async def asking() -> str:
+        link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw)
+        try:
+            return (await link.metadata([topic]))[topic].topic_id
+        finally:
+            await link.close()
+
+    return asyncio.run(asking())
+
+
+class ThreadJobs:
+    """Slices side by side in threads, each with an event loop of its own, as Spark has them in processes."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._pool = ThreadPoolExecutor(64)
+
+    def start(self, slices: Sequence[Slice]) -> Future[list[str]]:
+        return self._pool.submit(self._run, list(slices))
+
+    def _run(self, slices: list[Slice]) -> list[str]:
+        return [each.result() for each in [self._pool.submit(self._one, work) for work in slices]]
+
+    def _one(self, work: Slice) -> str:
+        return asyncio.run(copy_slice(work))
+
+    def cancel(self) -> None:
+        raise AssertionError("slices did not end in time")
+
+
+class InProcess:
+    """A supervisor in a thread."""
+
+    def __init__(self, spec: PipelineSpec, slots: int) -> None:
+        self.supervisor = Supervisor(spec)
+        self._slots = slots
+        self._errors: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run, name=f"pipeline {spec.name}")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self.supervisor.run(ThreadJobs(self._slots)))
+        except BaseException as error:
+            self._errors.append(error)
+
+    def want(self, wanted: Sequence[Copied]) -> None:
+        self.supervisor.want(wanted)
+
+    @property
+    def status(self) -> PipelineStatus:
+        return self.supervisor.status
+
+    def ended(self) -> PipelineStatus:
+        """Once it has ended by itself."""
+        self._thread.join(WAIT)
+        assert not self._thread.is_alive(), f"still at it: {self.status}"
+        if self._errors:
+            raise self._errors[0]
+        return self.status
+
+    def wait_position(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Until the committed runs have come as far."""
+
+        def there() -> None:
+            found = {
+                place: self.status.progress[place].position
+                for place in positions
+                if place in self.status.progress
+            }
+            assert found == dict(positions), self.status
+
+        eventually(there, WAIT, what=f"copied to {positions}")
+
+    def stop(self) -> None:
+        self.supervisor.stop()
+        self.ended()
+
+
+def gaps_of(status: PipelineStatus) -> list[tuple[str, int, int]]:
+    return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in status.gaps]
+
+
+__all__ = [
+    "COMPACTED",
+    "CopyFlow",
+    "Gap",
+    "InProcess",
+    "PipelineState",
+    "ThreadJobs",
+    "admin",
+    "gaps_of",
+    "topic_id",
+]
