@@ -174,10 +174,75 @@ public class KafkaMessages {
                     new OffsetCommitResponseData.OffsetCommitResponsePartition().setPartitionIndex(0),
                     new OffsetCommitResponseData.OffsetCommitResponsePartition().setPartitionIndex(1).setErrorCode((short) 25))))));
         }
+        printSessions();
+        printProducers();
         RequestHeaderData header = new RequestHeaderData().setRequestApiKey((short) 3).setRequestApiVersion((short) 12).setCorrelationId(99).setClientId("bridge");
         print("header", 1, header);
         print("header", 2, header);
         print("answer-header", 0, new ResponseHeaderData().setCorrelationId(99));
         print("answer-header", 1, new ResponseHeaderData().setCorrelationId(99));
+    }
+
+    static void printSessions() {
+        for (int version : new int[] {11, 12, 13}) {
+            FetchRequestData.FetchTopic topic = new FetchRequestData.FetchTopic().setPartitions(List.of(
+                new FetchRequestData.FetchPartition().setPartition(0).setFetchOffset(77).setLastFetchedEpoch(version >= 12 ? 5 : -1).setPartitionMaxBytes(4096)));
+            FetchRequestData.ForgottenTopic forgotten = new FetchRequestData.ForgottenTopic().setPartitions(List.of(2, 3));
+            if (version >= 13) topic.setTopicId(ID); else topic.setTopic("orders");
+            if (version >= 13) forgotten.setTopicId(ID); else forgotten.setTopic("orders");
+            print("fetch-in-session", version, new FetchRequestData().setReplicaId(-1).setMaxWaitMs(500).setMinBytes(1).setMaxBytes(1 << 20)
+                .setIsolationLevel((byte) 1).setSessionId(1234567).setSessionEpoch(3).setTopics(List.of(topic)).setForgottenTopicsData(List.of(forgotten)));
+            print("fetch-in-session-answer", version, new FetchResponseData().setThrottleTimeMs(1).setErrorCode((short) 71).setSessionId(1234567));
+        }
+        print("epoch-ends", 3, new OffsetForLeaderEpochRequestData().setReplicaId(-1).setTopics(
+            new OffsetForLeaderEpochRequestData.OffsetForLeaderTopicCollection(List.of(
+                new OffsetForLeaderEpochRequestData.OffsetForLeaderTopic().setTopic("orders").setPartitions(List.of(
+                    new OffsetForLeaderEpochRequestData.OffsetForLeaderPartition().setPartition(0).setCurrentLeaderEpoch(-1).setLeaderEpoch(7)))).iterator())));
+        print("epoch-ends-answer", 3, new OffsetForLeaderEpochResponseData().setThrottleTimeMs(1).setTopics(
+            new OffsetForLeaderEpochResponseData.OffsetForLeaderTopicResultCollection(List.of(
+                new OffsetForLeaderEpochResponseData.OffsetForLeaderTopicResult().setTopic("orders").setPartitions(List.of(
+                    new OffsetForLeaderEpochResponseData.EpochEndOffset().setPartition(0).setErrorCode((short) 6).setLeaderEpoch(5).setEndOffset(42)))).iterator())));
+    }
+
+    static void printProducers() {
+        for (int version = 1; version <= 2; version++) {
+            print("find-transaction-coordinator", version, new FindCoordinatorRequestData().setKey("tx-ö").setKeyType((byte) 1));
+            print("find-transaction-coordinator-answer", version, new FindCoordinatorResponseData()
+                .setThrottleTimeMs(1).setErrorCode((short) 15).setErrorMessage("away").setNodeId(3).setHost("h").setPort(9));
+        }
+        for (int version = 3; version <= 4; version++) {
+            print("init-producer-id", version, new InitProducerIdRequestData()
+                .setTransactionalId("tx-ö").setTransactionTimeoutMs(15000).setProducerId(4000).setProducerEpoch((short) 7));
+            print("init-producer-id-answer", version, new InitProducerIdResponseData()
+                .setThrottleTimeMs(1).setErrorCode((short) 51).setProducerId(4001).setProducerEpoch((short) 8));
+        }
+        for (int version = 2; version <= 3; version++) {
+            print("add-partitions", version, new AddPartitionsToTxnRequestData().setV3AndBelowTransactionalId("tx-ö")
+                .setV3AndBelowProducerId(4000).setV3AndBelowProducerEpoch((short) 7).setV3AndBelowTopics(
+                    new AddPartitionsToTxnRequestData.AddPartitionsToTxnTopicCollection(List.of(
+                        new AddPartitionsToTxnRequestData.AddPartitionsToTxnTopic().setName("orders").setPartitions(List.of(0, 2))).iterator())));
+            print("add-partitions-answer", version, new AddPartitionsToTxnResponseData().setThrottleTimeMs(1).setResultsByTopicV3AndBelow(
+                new AddPartitionsToTxnResponseData.AddPartitionsToTxnTopicResultCollection(List.of(
+                    new AddPartitionsToTxnResponseData.AddPartitionsToTxnTopicResult().setName("orders").setResultsByPartition(
+                        new AddPartitionsToTxnResponseData.AddPartitionsToTxnPartitionResultCollection(List.of(
+                            new AddPartitionsToTxnResponseData.AddPartitionsToTxnPartitionResult().setPartitionIndex(0).setPartitionErrorCode((short) 55),
+                            new AddPartitionsToTxnResponseData.AddPartitionsToTxnPartitionResult().setPartitionIndex(2).setPartitionErrorCode((short) 29)).iterator()))).iterator())));
+            print("end-transaction", version, new EndTxnRequestData().setTransactionalId("tx-ö").setProducerId(4000).setProducerEpoch((short) 7).setCommitted(true));
+            print("end-transaction-answer", version, new EndTxnResponseData().setThrottleTimeMs(1).setErrorCode((short) 90));
+        }
+        print("produce", 8, new ProduceRequestData().setTransactionalId("tx-ö").setAcks((short) -1).setTimeoutMs(15000).setTopicData(
+            new ProduceRequestData.TopicProduceDataCollection(List.of(
+                new ProduceRequestData.TopicProduceData().setName("orders").setPartitionData(List.of(
+                    new ProduceRequestData.PartitionProduceData().setIndex(0).setRecords(
+                        org.apache.kafka.common.record.internal.MemoryRecords.readableRecords(ByteBuffer.wrap(new byte[] {1, 2, 3}))),
+                    new ProduceRequestData.PartitionProduceData().setIndex(2).setRecords(
+                        org.apache.kafka.common.record.internal.MemoryRecords.readableRecords(ByteBuffer.wrap(new byte[] {4})))))).iterator())));
+        print("produce-answer", 8, new ProduceResponseData().setThrottleTimeMs(1).setResponses(
+            new ProduceResponseData.TopicProduceResponseCollection(List.of(
+                new ProduceResponseData.TopicProduceResponse().setName("orders").setPartitionResponses(List.of(
+                    new ProduceResponseData.PartitionProduceResponse().setIndex(0).setBaseOffset(42).setLogStartOffset(3),
+                    new ProduceResponseData.PartitionProduceResponse().setIndex(2).setErrorCode((short) 87).setBaseOffset(-1)
+                        .setErrorMessage("spoilt").setRecordErrors(List.of(
+                            new ProduceResponseData.BatchIndexAndErrorMessage().setBatchIndex(5).setBatchIndexErrorMessage("no key")))))).iterator())));
     }
 }

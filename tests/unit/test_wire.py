@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import group_requests, requests
+from bridge.kafka import epoch_requests, group_requests, produce_requests, requests
+from bridge.kafka.produce_requests import Identity
 from bridge.kafka.requests import FetchPart, ListedOffset, PartitionMeta
 from bridge.kafka.wire import Call, Reader, Writer
 from bridge.translation.model import Committed, GroupListing, GroupState, TopicPartition
@@ -77,7 +78,62 @@ def test_fetch_after_an_epoch(version: int) -> None:
     assert encoded(call, version) == MESSAGES["fetch-after-epoch", version]
     reader = answer("fetch-after-epoch-answer", version, flexible=True)
     assert requests.read_fetched(reader, version, {ID: "orders"}) == {
-        ORDERS[0]: requests.Fetched(0, 100, 90, 3, [], b"", diverged=True)
+        ORDERS[0]: requests.Fetched(0, 100, 90, 3, [], b"", diverged=(4, 60))
+    }
+
+
+@pytest.mark.parametrize("version", [11, 12, 13])
+def test_fetch_in_a_session(version: int) -> None:
+    part = FetchPart(ID, 77, 4096, last_epoch=5)
+    forgotten = [(ID, ORDERS[2]), (ID, ORDERS[3])]
+    asking = requests.Asking(500, 1 << 20, 1234567, 3, forgotten)
+    call = requests.fetch({ORDERS[0]: part}, committed_only=True, asking=asking)
+    assert encoded(call, version) == MESSAGES["fetch-in-session", version]
+    reader = answer("fetch-in-session-answer", version, flexible=call.flexible)
+    assert requests.read_fetch_answer(reader, version, {}) == (71, 1234567, {})
+
+
+def test_epoch_ends() -> None:
+    assert encoded(epoch_requests.epoch_ends({ORDERS[0]: 7}), 3) == MESSAGES["epoch-ends", 3]
+    reader = answer("epoch-ends-answer", 3, flexible=False)
+    assert epoch_requests.read_epoch_ends(reader) == {ORDERS[0]: (6, 5, 42)}
+    assert read_whole(reader)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_find_transaction_coordinator(version: int) -> None:
+    call = produce_requests.find_transaction_coordinator("tx-ö")
+    assert encoded(call, version) == MESSAGES["find-transaction-coordinator", version]
+    reader = answer("find-transaction-coordinator-answer", version, flexible=False)
+    assert produce_requests.read_transaction_coordinator(reader) == (15, 3)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_init_producer_id(version: int) -> None:
+    call = produce_requests.init_producer_id("tx-ö", 15_000, Identity(4000, 7))
+    assert encoded(call, version) == MESSAGES["init-producer-id", version]
+    reader = answer("init-producer-id-answer", version, flexible=True)
+    assert produce_requests.read_producer_id(reader) == (51, Identity(4001, 8))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_transactions(version: int) -> None:
+    call = produce_requests.add_partitions("tx-ö", Identity(4000, 7), [ORDERS[0], ORDERS[2]])
+    assert encoded(call, version) == MESSAGES["add-partitions", version]
+    reader = answer("add-partitions-answer", version, flexible=call.flexible)
+    assert produce_requests.read_added_partitions(reader) == {ORDERS[0]: 55, ORDERS[2]: 29}
+    call = produce_requests.end_transaction("tx-ö", Identity(4000, 7), commit=True)
+    assert encoded(call, version) == MESSAGES["end-transaction", version]
+    reader = answer("end-transaction-answer", version, flexible=call.flexible)
+    assert produce_requests.read_ended_transaction(reader) == 90
+
+
+def test_produce() -> None:
+    batches = {ORDERS[0]: bytearray(b"\1\2\3"), ORDERS[2]: bytearray(b"\4")}
+    assert encoded(produce_requests.produce("tx-ö", batches, 15_000), 8) == MESSAGES["produce", 8]
+    assert produce_requests.read_produced(answer("produce-answer", 8, flexible=False)) == {
+        ORDERS[0]: (0, 42, (), ""),
+        ORDERS[2]: (87, -1, ((5, "no key"),), "spoilt"),
     }
 
 
