@@ -70,6 +70,10 @@ NUMBERS: dict[str, Number] = {
 _READER = "the look-ups fetch single batches and choose their own sizes and waits"
 _GROUP = "the look-ups join no group and commit nothing for themselves"
 _BYTES = "records are compared as bytes"
+_WRITER = "the pipeline passes batches as they are, and bounds what is under way itself"
+_TRANSACTIONS = "the pipeline's transactions are its own"
+_CODEC = "batches keep the codec that they have"
+_PLACES = "records keep their partition"
 _METRICS = "the service has metrics of its own"
 _BROKER = "read by brokers only"
 _LOGIN = "the token is renewed by the clients' own schedule"
@@ -100,6 +104,29 @@ OWNED: dict[str, str] = {
     "client.rack": "the look-ups read from leaders",
     "allow.auto.create.topics": "the look-ups never create topics",
     "exclude.internal.topics": "the look-ups name their topics",
+    "acks": "the pipeline always waits for all in-sync replicas",
+    "batch.size": "read by the source connector: small batches are put together up to it",
+    "linger.ms": _WRITER,
+    "buffer.memory": _WRITER,
+    "max.block.ms": _WRITER,
+    "max.request.size": _WRITER,
+    "max.in.flight.requests.per.connection": _WRITER,
+    "delivery.timeout.ms": "a batch has as long as its transaction",
+    "metadata.max.idle.ms": "leaders are asked for when they are needed",
+    "enable.idempotence": _TRANSACTIONS,
+    "transactional.id": _TRANSACTIONS,
+    "transaction.timeout.ms": _TRANSACTIONS,
+    "transaction.two.phase.commit.enable": _TRANSACTIONS,
+    "compression.type": _CODEC,
+    "compression.gzip.level": _CODEC,
+    "compression.lz4.level": _CODEC,
+    "compression.zstd.level": _CODEC,
+    "partitioner.class": _PLACES,
+    "partitioner.ignore.keys": _PLACES,
+    "partitioner.adaptive.partitioning.enable": _PLACES,
+    "partitioner.availability.timeout.ms": _PLACES,
+    "key.serializer": _BYTES,
+    "value.serializer": _BYTES,
     "retries": "calls are tried again until their time is up",
     "metric.reporters": _METRICS,
     "auto.include.jmx.reporter": _METRICS,

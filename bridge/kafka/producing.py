@@ -82,7 +82,7 @@ class TransactionalProducer:
         await self._sender.flush()
         if self._sender.entered:
             try:
-                await self._coordinator.commit(self._identity, self._within)
+                await self._coordinator.end(self._identity, self._within, commit=True)
             except KafkaFailure as error:
                 self._sender.fail(error)
                 raise
@@ -94,6 +94,8 @@ class TransactionalProducer:
         failed = self._sender.failed
         if failed is not None and failed.fault is KafkaFault.FENCED:
             raise failed
+        await self._sender.close()
+        await self._coordinator.end(self._identity, self._within, commit=False)
         await self._take_over(self._within)
         self._open = False
 
@@ -103,7 +105,6 @@ class TransactionalProducer:
         await self._link.close()
 
     async def _take_over(self, within: float) -> None:
-        await self._sender.close()
         self._identity = await self._coordinator.init(self._timeout_ms, self._identity, within)
         self._sender.restart(self._identity)
 

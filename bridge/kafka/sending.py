@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import produce_requests
@@ -26,9 +26,11 @@ _REQUEST_BYTES = 8 * 1024 * 1024
 """Of batches in one request; one larger than that goes alone. Far below socket.request.max.bytes (100 MiB), beyond
 which a broker closes the connection."""
 _SEQUENCES = 1 << 31
+_NOT_ANSWERED = Produced(-1, -1, (), "The broker answered for other partitions only")
 
 
-class _Batch(NamedTuple):
+@dataclass(eq=False, slots=True)
+class _Batch:
     place: TopicPartition
     data: bytearray
     answered: asyncio.Future[int]
@@ -54,7 +56,8 @@ class BatchSender:
         self._within = within
         self._enter = enter
         self._identity = Identity()
-        self._sequences: dict[TopicPartition, int] = {}
+        self.sequences: dict[TopicPartition, int] = {}
+        """Of the next record of a partition; from 2^31 - 1 on to 0, as brokers count."""
         self._leaders: dict[TopicPartition, int] = {}
         self._entered: set[TopicPartition] = set()
         self._entering: set[TopicPartition] = set()
@@ -62,7 +65,7 @@ class BatchSender:
         self._queues: dict[TopicPartition, deque[_Batch]] = {}
         self._ready: dict[int, dict[TopicPartition, None]] = {}
         self._in_flight: dict[int, int] = {}
-        self._unanswered = 0
+        self._unanswered: set[_Batch] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: asyncio.Handle | None = None
         self._changed = asyncio.Event()
@@ -79,14 +82,14 @@ class BatchSender:
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         answered.add_done_callback(lambda done: done.cancelled() or done.exception())
         batch = _Batch(place, data, answered)
-        self._unanswered += 1
+        self._unanswered.add(batch)
         self.bytes_in_flight += len(data)
         if self.failed is not None:
             self._answer(batch, _aborted(self.failed))
             return answered
-        sequence = self._sequences.get(place, 0) if self._identity.epoch >= 0 else -1
+        sequence = self.sequences.get(place, 0) if self._identity.epoch >= 0 else -1
         stamp(data, *self._identity, sequence, self._transactional_id is not None)
-        self._sequences[place] = (sequence + count) % _SEQUENCES  # as Java goes on after 2^31 - 1
+        self.sequences[place] = (sequence + count) % _SEQUENCES
         queue = self._queues.setdefault(place, deque())
         queue.append(batch)
         if place in self._entered:
@@ -116,16 +119,19 @@ class BatchSender:
     def restart(self, identity: Identity) -> None:
         """After `close`: goes on as another producer, from sequence 0."""
         self._identity, self.failed = identity, None
-        for kept in (self._sequences, self._leaders, self._entered):
+        for kept in (self.sequences, self._leaders, self._entered):
             kept.clear()
 
     async def close(self) -> None:
         """Ends all tasks. What is not answered never will be."""
-        self.fail(failure(KafkaFault.ABORTED, "write", "The producer was closed"))
+        closed = failure(KafkaFault.ABORTED, "write", "The producer was closed")
+        self.fail(closed)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for batch in list(self._unanswered):
+            self._answer(batch, _aborted(closed))
         if self._waking is not None:
             self._waking.cancel()
             self._waking = None
@@ -139,21 +145,21 @@ class BatchSender:
         self._waking = None
         if self._new:
             new, self._new = self._new, set()
-            self._start(self._prepare(new))
+            self._start(self._prepare, new)
         for node, places in self._ready.items():
             while places and self._in_flight.get(node, 0) < _IN_FLIGHT:
                 self._in_flight[node] = self._in_flight.get(node, 0) + 1
-                self._start(self._request(node, self._take(places)))
+                self._start(self._request, node, self._take(places))
 
-    def _start(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._bounded(work))
+    def _start(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
+        task = asyncio.get_running_loop().create_task(self._bounded(work, *given))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _bounded(self, work: Coroutine[object, object, None]) -> None:
+    async def _bounded(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
         try:
             async with asyncio.timeout(self._within):
-                await work
+                await work(*given)
         except TimeoutError:
             self.fail(failure(KafkaFault.TIMEOUT, "write", f"No answer within {self._within:g} s"))
         except KafkaFailure as error:
@@ -194,25 +200,26 @@ class BatchSender:
         doing = f"write to {', '.join(f'{topic}-{number}' for topic, number in list(batches)[:5])}"
         data = {place: batch.data for place, batch in batches.items()}
         call = produce_requests.produce(self._transactional_id, data, int(self._within * 1000))
-        left = dict(batches)
+        error = failure(KafkaFault.TIMEOUT, doing, f"No answer within {self._within:g} s")
         try:
             produced = produce_requests.read_produced(await self._link.send(node, call, doing))
-            for place, got in produced.items():
+            for place, batch in batches.items():
+                got = produced.get(place, _NOT_ANSWERED)
                 failed = _refusal(got, place)
                 if failed is not None:
                     self.fail(failed)
-                self._answer(left.pop(place), got.offset if failed is None else failed)
-            if left:
-                raise failure(KafkaFault.OTHER, doing, "The broker answered for some partitions only")
-        except KafkaFailure as error:
+                self._answer(batch, failed or got.offset)
+        except KafkaFailure as raised:
+            error = raised
             self.fail(error)
         finally:
             self._in_flight[node] -= 1
-            for batch in left.values():
-                self._answer(batch, self.failed or failure(KafkaFault.ABORTED, doing, "Given up"))
+            for batch in batches.values():
+                if batch in self._unanswered:
+                    self._answer(batch, error)
 
     def _answer(self, batch: _Batch, answer: int | KafkaFailure) -> None:
-        self._unanswered -= 1
+        self._unanswered.remove(batch)
         self.bytes_in_flight -= len(batch.data)
         self._changed.set()
         if batch.answered.done():

@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 TRANSACTION_TIMEOUT_MS = 15_000
 _MOVED = 16
+_INVALID_TXN_STATE = 48
 _CONCURRENT_TRANSACTIONS = 51
 """The id's last transaction is still being ended; a matter of milliseconds."""
 _MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED}
@@ -60,14 +61,20 @@ class Coordinator:
         more = " …" if len(places) > 5 else ""
         await self._ask(call, read, f"add {names}{more} to the transaction of {self._id}", within)
 
-    async def commit(self, identity: Identity, within: float) -> None:
+    async def end(self, identity: Identity, within: float, *, commit: bool) -> None:
+        """Ends the transaction. To abort is right also when none was begun, and when one is being committed, which
+        `init` then waits for. Java's client ends a transaction, too, before it asks for a new epoch (KIP-360)."""
+
         def read(answer: Reader) -> tuple[int, None]:
-            return produce_requests.read_ended_transaction(answer), None
+            code = produce_requests.read_ended_transaction(answer)
+            return 0 if code == _INVALID_TXN_STATE and not commit else code, None
 
         def call() -> Call:
-            return produce_requests.end_transaction(self._id, identity, commit=True)
+            return produce_requests.end_transaction(self._id, identity, commit=commit)
 
-        await self._ask(call, read, f"commit the transaction of {self._id}", within)
+        await self._ask(
+            call, read, f"{'commit' if commit else 'abort'} the transaction of {self._id}", within
+        )
 
     async def _ask(
         self, call: Callable[[], Call], read: Callable[[Reader], tuple[int, T]], doing: str, within: float

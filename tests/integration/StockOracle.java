@@ -12,6 +12,7 @@ import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter;
@@ -179,7 +180,11 @@ public class StockOracle {
             definition.setAccessible(true);
             return new ArrayList<>(((ConfigDef) definition.get(null)).names());
         }
-        return new ArrayList<>(role.equals("admin") ? AdminClientConfig.configNames() : ConsumerConfig.configNames());
+        return new ArrayList<>(switch (role) {
+            case "admin" -> AdminClientConfig.configNames();
+            case "consumer" -> ConsumerConfig.configNames();
+            default -> ProducerConfig.configNames();
+        });
     }
 
     private static void put(Map<String, Object> props, String key, String value) {

@@ -458,17 +458,18 @@ def our_errors(kind: str, props: Mapping[str, str]) -> dict[str, str]:
 
 
 def test_every_client_property_of_java_is_in_one_table(oracle: Oracle) -> None:
-    cluster, admin, consumer = (
+    cluster, admin, consumer, producer = (
         {name for name in names if name}
         for names in oracle(
             [
                 ("clients", "cluster"),
                 ("clients", "admin"),
                 ("clients", "consumer"),
+                ("clients", "producer"),
             ]
         )
     )
-    assert cluster | admin | consumer <= client_names.KNOWN
+    assert cluster | admin | consumer | producer <= client_names.KNOWN
     assert cluster == {name for name in client_names.KNOWN if client_names.is_cluster_name(name)}
     tables = (client_names.SECURITY, client_names.NUMBERS, client_names.OWNED, client_names.REFUSED)
     assert sum(map(len, tables)) + len(("client.id", "isolation.level")) == len(client_names.KNOWN)
