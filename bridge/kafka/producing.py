@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -108,7 +108,7 @@ class TransactionalProducer:
         self._identity = await self._coordinator.init(self._timeout_ms, self._identity, within)
         self._sender.restart(self._identity)
 
-    async def _enter(self, places: Collection[TopicPartition]) -> None:
+    async def _enter(self, places: Sequence[TopicPartition]) -> None:
         await self._coordinator.add(self._identity, places, self._within)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -49,7 +49,7 @@ class BatchSender:
         link: Link,
         transactional_id: str | None,
         within: float,
-        enter: Callable[[Collection[TopicPartition]], Awaitable[None]] | None = None,
+        enter: Callable[[Sequence[TopicPartition]], Awaitable[None]] | None = None,
     ) -> None:
         self._link = link
         self._transactional_id = transactional_id
@@ -61,7 +61,7 @@ class BatchSender:
         self._leaders: dict[TopicPartition, int] = {}
         self._entered: set[TopicPartition] = set()
         self._entering: set[TopicPartition] = set()
-        self._new: set[TopicPartition] = set()
+        self._new: list[TopicPartition] = []
         self._queues: dict[TopicPartition, deque[_Batch]] = {}
         self._ready: dict[int, dict[TopicPartition, None]] = {}
         self._in_flight: dict[int, int] = {}
@@ -96,7 +96,7 @@ class BatchSender:
             self._ready.setdefault(self._leaders[place], {})[place] = None
         elif place not in self._entering:
             self._entering.add(place)
-            self._new.add(place)
+            self._new.append(place)
         self._wake()
         return answered
 
@@ -144,7 +144,7 @@ class BatchSender:
     def _pump(self) -> None:
         self._waking = None
         if self._new:
-            new, self._new = self._new, set()
+            new, self._new = self._new, []
             self._start(self._prepare, new)
         for node, places in self._ready.items():
             while places and self._in_flight.get(node, 0) < _IN_FLIGHT:
@@ -166,8 +166,8 @@ class BatchSender:
             self.fail(error)
         self._wake()
 
-    async def _prepare(self, places: set[TopicPartition]) -> None:
-        unknown = places - self._leaders.keys()
+    async def _prepare(self, places: Sequence[TopicPartition]) -> None:
+        unknown = [place for place in places if place not in self._leaders]
         if unknown:
             await self._link.metadata(sorted({place.topic for place in unknown}))
             nodes, leaderless = self._link.by_leader(unknown)
@@ -176,8 +176,8 @@ class BatchSender:
             self._leaders.update((place, node) for node, led in nodes.items() for place in led)
         if self._enter is not None:
             await self._enter(places)
-        self._entering -= places
-        self._entered |= places
+        self._entering.difference_update(places)
+        self._entered.update(places)
         for place in places:
             self._ready.setdefault(self._leaders[place], {})[place] = None
 
@@ -236,8 +236,8 @@ class BatchSender:
         waiting = [batch for queue in self._queues.values() for batch in queue]
         for kept in (self._queues, self._ready):
             kept.clear()
-        for places in (self._new, self._entering):
-            places.clear()
+        self._new.clear()
+        self._entering.clear()
         for batch in waiting:
             self._answer(batch, _aborted(self.failed))
         self._changed.set()

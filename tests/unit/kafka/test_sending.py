@@ -1,0 +1,237 @@
+"""Batches on their way: order, sizes, sequences and what one error does, on a link in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import sending
+from bridge.kafka.errors import failure
+from bridge.kafka.produce_requests import Identity
+from bridge.kafka.requests import TopicMeta
+from bridge.kafka.sending import BatchSender
+from bridge.kafka.wire import Call, Reader, Writer
+from bridge.translation.model import TopicPartition
+from tests.support.raw_batches import NOW, Plain, batch_of
+
+A, B, C = (TopicPartition("orders", number) for number in range(3))
+T = TypeVar("T")
+NODE = 1
+
+
+def batch(count: int = 1, size: int = 10) -> bytearray:
+    return bytearray(batch_of([Plain(NOW, None, b"v" * size)] * count))
+
+
+class MemoryLink:
+    """One node that answers each Produce by `serve`: partition → (error, base offset). Others hang while `held`."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[TopicPartition, bytes]] = []
+        self.serve: Callable[[TopicPartition], tuple[int, int]] = lambda _: (0, 100)
+        self.held = asyncio.Event()
+        self.held.set()
+        self.arrived = asyncio.Event()
+        self.broken: KafkaFailure | None = None
+        self.under_way = self.most_under_way = 0
+
+    async def seen(self, requests: int) -> None:
+        while len(self.requests) < requests:
+            self.arrived.clear()
+            await self.arrived.wait()
+
+    async def metadata(self, topics: Iterable[str]) -> dict[str, TopicMeta]:
+        return {}
+
+    def by_leader(
+        self, places: Iterable[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
+        return {NODE: list(places)}, {}
+
+    async def send(self, node: int, call: Call, doing: str) -> Reader:
+        request = Reader(call.prepare({0: (3, 11)}).encode(), flexible=False)
+        request.string()
+        request.skip(2 + 4)
+        sent = {}
+        for _ in request.array():
+            topic = request.string()
+            for _ in request.array():
+                number = request.int32()
+                sent[TopicPartition(topic, number)] = request.blob()
+        self.requests.append(sent)
+        self.arrived.set()
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await self.held.wait()
+        self.under_way -= 1
+        if self.broken is not None:
+            raise self.broken
+        answer = Writer(flexible=False)
+        answer.array(len(sent))
+        for place in sent:
+            error, offset = self.serve(place)
+            answer.string(place.topic)
+            answer.array(1)
+            answer.int32(place.partition)
+            answer.int16(error)
+            answer.int64(offset)
+            answer.int64(-1)
+            answer.int64(0)
+            answer.array(0)
+            answer.string(None)
+        return Reader(answer.encode(), flexible=False)
+
+
+def run(work: Callable[[MemoryLink, BatchSender], Awaitable[T]], within: float = 5.0) -> T:
+    async def go() -> T:
+        link = MemoryLink()
+        sender = BatchSender(link, "tx", within)  # type: ignore[arg-type]
+        sender.restart(Identity(4000, 3))
+        try:
+            return await work(link, sender)
+        finally:
+            await sender.close()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert sender.bytes_in_flight == 0
+
+    return asyncio.run(go())
+
+
+def producer_fields(data: bytes) -> tuple[int, int, int]:
+    """Producer id, epoch, sequence."""
+    found: tuple[int, int, int] = struct.unpack_from(">qhi", data, 43)
+    return found
+
+
+async def fault_of(answer: Awaitable[int]) -> KafkaFault | None:
+    try:
+        await answer
+    except KafkaFailure as error:
+        return error.fault
+    return None
+
+
+def test_one_batch_of_a_partition_goes_with_a_request_and_all_in_order() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        answers = [sender.send(place, batch(3), 3) for place in (A, A, B, A)]
+        await sender.flush()
+        assert [await each for each in answers] == [100] * 4
+        assert [list(request) for request in link.requests] == [[A, B], [A], [A]]
+        assert [producer_fields(request[A]) for request in link.requests] == [
+            (4000, 3, 0),
+            (4000, 3, 3),
+            (4000, 3, 6),
+        ]
+
+    run(work)
+
+
+def test_at_most_five_requests_are_under_way() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.held.clear()
+        for _ in range(9):
+            sender.send(A, batch(), 1)
+        await link.seen(5)
+        link.held.set()
+        await sender.flush()
+        assert (len(link.requests), link.most_under_way) == (9, 5)
+
+    run(work)
+
+
+def test_a_request_is_bounded_and_a_greater_batch_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_REQUEST_BYTES", 500)
+
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        for place, size in ((A, 10), (B, 100), (C, 1000), (A, 10)):
+            sender.send(place, batch(size=size), 1)
+        await sender.flush()
+        assert [list(request) for request in link.requests] == [[A, B], [C], [A]]
+
+    run(work)
+
+
+def test_sequences_wrap_to_zero() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        sender.sequences[A] = (1 << 31) - 2
+        for _ in range(3):
+            sender.send(A, batch(3), 3)
+        await sender.flush()
+        assert [producer_fields(request[A])[2] for request in link.requests] == [(1 << 31) - 2, 1, 4]
+
+    run(work)
+
+
+def test_the_batch_that_failed_is_told_from_those_that_suffer_with_it() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.serve = lambda place: (32, -1) if place == B else (0, 7)
+        first = [sender.send(place, batch(), 1) for place in (A, B, C)]
+        second = sender.send(A, batch(), 1)
+        link.held.clear()
+        await link.seen(1)
+        third = [sender.send(C, batch(), 1) for _ in range(9)]
+        link.held.set()
+        with pytest.raises(KafkaFailure, match=r"orders-1") as caught:
+            await sender.flush()
+        assert caught.value.fault is KafkaFault.RECORD_REFUSED
+        assert [await fault_of(each) for each in first] == [None, KafkaFault.RECORD_REFUSED, None]
+        assert await fault_of(second) in (None, KafkaFault.ABORTED)
+        assert await fault_of(third[-1]) is KafkaFault.ABORTED
+        # Nothing is sent any more, until it begins anew.
+        sent = len(link.requests)
+        assert await fault_of(sender.send(A, batch(), 1)) is KafkaFault.ABORTED
+        assert len(link.requests) == sent
+        await sender.close()
+        link.serve = lambda _: (0, 8)
+        sender.restart(Identity(4000, 4))
+        assert await sender.send(A, batch(), 1) == 8
+        assert producer_fields(link.requests[-1][A]) == (4000, 4, 0)
+
+    run(work)
+
+
+def test_an_offset_that_the_broker_does_not_tell_is_an_error() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.serve = lambda _: (0, -1)
+        assert await fault_of(sender.send(A, batch(), 1)) is KafkaFault.OTHER
+
+    run(work)
+
+
+def test_a_lost_connection_fails_what_was_on_it() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.broken = failure(KafkaFault.UNREACHABLE, "write", "Connection lost")
+        answers = [sender.send(place, batch(), 1) for place in (*[A] * 7, B)]
+        found = [await fault_of(each) for each in answers]
+        assert found == [*[KafkaFault.UNREACHABLE] * 5, *[KafkaFault.ABORTED] * 2, KafkaFault.UNREACHABLE]
+
+    run(work)
+
+
+def test_a_silent_broker_costs_no_more_than_the_time_given() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.held.clear()
+        answers = [sender.send(A, batch(), 1) for _ in range(7)]
+        with pytest.raises(KafkaFailure) as caught:
+            await sender.flush()
+        assert caught.value.fault is KafkaFault.TIMEOUT
+        assert {await fault_of(each) for each in answers} == {KafkaFault.TIMEOUT, KafkaFault.ABORTED}
+
+    run(work, within=0.05)
+
+
+def test_closing_answers_what_is_still_under_way() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.held.clear()
+        answers = [sender.send(A, batch(), 1) for _ in range(7)]
+        await asyncio.sleep(0)
+        answers.append(sender.send(B, batch(), 1))
+        await sender.close()
+        assert all([await fault_of(each) for each in answers])
+
+    run(work)
