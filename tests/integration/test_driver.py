@@ -1,0 +1,67 @@
+"""The driver process on real Spark, as the service starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from bridge.local import Cluster
+from bridge.pipeline.launch import DriverPipeline, DriverPipelines
+from bridge.translation.copying import Copied, PipelineSpec, PipelineState
+from tests.integration.test_copying import varied
+from tests.support import produce
+from tests.support.pipeline import CopyFlow
+
+SECONDS = 90.0
+
+
+@asynccontextmanager
+async def driven(spec: PipelineSpec, wanted: Sequence[Copied]) -> AsyncIterator[DriverPipeline]:
+    pipeline = DriverPipelines().start(spec)
+    pipeline.want(wanted)
+    try:
+        yield pipeline
+    finally:
+        await pipeline.stop()
+
+
+async def until(holds: Callable[[], bool], pipeline: DriverPipeline) -> None:
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end, pipeline.status
+        await asyncio.sleep(0.1)
+
+
+def copied(pipeline: DriverPipeline) -> int:
+    """Positions of all partitions together."""
+    return sum(each.position for each in pipeline.status.progress.values())
+
+
+async def _copy_through_kills(flow: CopyFlow, topic: str, wanted: Sequence[Copied]) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def more(start: int) -> None:
+        await loop.run_in_executor(None, produce, flow.source.bootstrap, topic, varied(200, start))
+
+    async with driven(flow.spec, wanted) as pipeline:
+        await more(0)
+        await until(lambda: copied(pipeline) == 200, pipeline)
+        assert pipeline.status.state is PipelineState.COPYING
+        assert pipeline.pid is not None
+        os.kill(pipeline.pid, signal.SIGKILL)
+        await more(200)
+        await until(lambda: copied(pipeline) == 400, pipeline)
+        assert pipeline.status.restarts == 1
+    assert pipeline.status.state is PipelineState.STOPPED
+
+
+def test_a_driver_copies_and_another_one_goes_on_when_it_is_killed(source: Cluster, target: Cluster) -> None:
+    flow = CopyFlow(source, target)
+    topic = flow.topic()
+    asyncio.run(_copy_through_kills(flow, topic, flow.wanted()))
+    flow.assert_copied()
+    flow.assert_runs_true()
