@@ -39,7 +39,9 @@ async def ask(side: Side, work: Coroutine[Any, Any, T], timeout_ms: int) -> T:
     """What a cluster answers within `timeout_ms` (admin.timeout.ms): one that hangs must not stop the rounds for ever.
     Raises ClusterAway."""
     try:
-        return await asyncio.wait_for(work, timeout_ms / 1000)
+        # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the answer.
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await work
     except TimeoutError:
         failure = KafkaFailure(KafkaFault.TIMEOUT, "no answer within admin.timeout.ms")
         raise ClusterAway(side, failure) from None

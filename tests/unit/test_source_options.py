@@ -198,7 +198,7 @@ def test_the_pipeline_is_told_everything_by_name() -> None:
     assert not spec.until_caught_up
 
 
-REJECT_ALL = {"topics": ""}
+REJECT_ALL: dict[str, str] = {"topics": ""}
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ REJECT_ALL = {"topics": ""}
 )
 def test_which_topics_are_copied(given: Mapping[str, str], topics: str, replicated: bool) -> None:
     """MirrorSourceConnectorTest, by the names of its tests."""
-    found = SourceOptions.from_props(GOOD | given, CLIENTS)
+    found = SourceOptions.from_props(GOOD | dict(given), CLIENTS)
     assert [found.replicates(topic) for topic in topics.split()] == [replicated] * len(topics.split())
 
 

@@ -1,0 +1,447 @@
+"""The life of a source connector over clusters in memory and a pipeline that only remembers what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.translation.copying import Copied, Gap, GapKind, PipelineSpec, PipelineState, PipelineStatus
+from bridge.translation.model import TopicPartition
+from bridge.translation.topics import Operation, PatternType, Permission, TopicAcl
+from connectors.base import Assignment, CheckedOnOpen, Summary
+from connectors.source import discovery, task, trouble
+from connectors.source.options import SourceOptions
+from connectors.source.task import SourceInstance
+from tests.unit.fake_clusters import FakeCluster, FakeClusters, Log
+from tests.unit.playing import ALONE, Published, play
+
+NOBODY = Assignment(1, frozenset())
+REFUSED = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
+OTHER = KafkaFailure(KafkaFault.OTHER, "no such factor")
+PROPS = {
+    "name": "mirror",
+    "source.cluster.alias": "A",
+    "target.cluster.alias": "B",
+    "source.cluster.bootstrap.servers": "a:9092",
+    "target.cluster.bootstrap.servers": "b:9092",
+}
+
+
+class FakePipeline:
+    def __init__(self, spec: PipelineSpec) -> None:
+        self.spec = spec
+        self.wanted: list[Sequence[Copied]] = []
+        self.status = PipelineStatus(PipelineState.COPYING)
+        self.stopping = asyncio.Event()
+
+    @property
+    def stopped(self) -> bool:
+        return self.stopping.is_set()
+
+    def want(self, partitions: Sequence[Copied]) -> None:
+        assert not self.stopped
+        self.wanted.append(partitions)
+
+    async def stop(self) -> None:
+        await asyncio.sleep(0)
+        self.stopping.set()
+
+
+class FakePipelines:
+    def __init__(self) -> None:
+        self.started: list[FakePipeline] = []
+
+    def start(self, spec: PipelineSpec) -> FakePipeline:
+        assert all(pipeline.stopped for pipeline in self.started), "two of one connector at a time"
+        self.started.append(FakePipeline(spec))
+        return self.started[-1]
+
+
+class Stand:
+    def __init__(self, **given: str) -> None:
+        props = PROPS | {key.replace("_", "."): value for key, value in given.items()}
+        self.options = SourceOptions.from_props(props, CheckedOnOpen())
+        self.source, self.target = FakeCluster(), FakeCluster()
+        self.source.topic("orders", Log(), Log())
+        self.clusters, self.pipelines = FakeClusters(self.source, self.target), FakePipelines()
+        self.published = Published()
+
+    @property
+    def pipeline(self) -> FakePipeline:
+        return self.pipelines.started[-1]
+
+    @property
+    def wanted(self) -> list[tuple[TopicPartition, str]]:
+        return [(each.source, each.target_topic) for each in self.pipeline.wanted[-1]]
+
+    def often(self) -> None:
+        """All is due again at once."""
+        self.options = replace(
+            self.options, refresh_interval=0.01, sync_configs_interval=0.01, sync_acls_interval=0.01
+        )
+
+    def play(self, script: Callable[[SourceInstance], Awaitable[None]]) -> None:
+        def make() -> SourceInstance:
+            return SourceInstance(
+                "mirror", self.options, self.clusters, self.pipelines, PROPS, self.published
+            )
+
+        play(make, script, None)
+        assert self.clusters.released == [self.source, self.target]
+        assert all(pipeline.stopped for pipeline in self.pipelines.started)
+
+    async def until(self, done: Callable[[Summary], bool]) -> Summary:
+        """Looked at with each summary, and now and then: clusters are asked in between."""
+        while not self.published.summaries or not done(self.published.summaries[-1]):
+            self.published.more.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.005):
+                    await self.published.more.wait()
+        return self.published.summaries[-1]
+
+    async def begin(self, instance: SourceInstance) -> Summary:
+        instance.assign(ALONE)
+        return await self.until(lambda said: said.rounds > 0)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trouble, "_SOON", 0.005)
+    monkeypatch.setattr(trouble, "_SOON_AT_MOST", 0.02)
+    monkeypatch.setattr(discovery, "_LOOKS", 0.005)
+    monkeypatch.setattr(task, "_WATCH", 0.005)
+
+
+def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> None:
+    stand = Stand()
+    stand.source.topic_admin.overrides["orders"] = {"retention.ms": "7", "min.insync.replicas": "2"}
+
+    async def script(instance: SourceInstance) -> None:
+        said = await stand.begin(instance)
+        assert said.clusters_seen == {"source", "target"}
+        (made,) = stand.target.topic_admin.created
+        assert made == ("A.orders", 2, 2, {"retention.ms": "7"})
+        assert stand.wanted == [(TopicPartition("orders", number), "A.orders") for number in range(2)]
+        first = stand.pipeline.wanted[-1][0]
+        assert (first.source_topic_id, first.target_topic_id) == ("id-of-orders", "id-of-A.orders")
+        assert stand.pipeline.spec == stand.options.spec("mirror", PROPS)
+        await stand.until(lambda said: said.last_success_ms is not None)
+
+    stand.play(script)
+
+
+@pytest.mark.parametrize("location", ["source", "target", None])
+def test_internal_topics_are_made_before_anything_is_copied(location: str | None) -> None:
+    stand = Stand()
+    stand.options = replace(
+        stand.options, syncs_on_target=location == "target", emit_syncs=location is not None
+    )
+    state = [(f"mm2-{name}.A.internal", 3) for name in ("offset-runs", "layout", "gaps")]
+
+    async def script(instance: SourceInstance) -> None:
+        trouble_ = KafkaFailure(KafkaFault.OTHER, "no such factor")
+        stand.target.create_trouble[state[2][0]] = trouble_
+        instance.assign(ALONE)
+        said = await stand.until(lambda said: bool(said.errors))
+        assert said.errors == ["target cluster: no such factor"]
+        assert (stand.pipelines.started, stand.target.topic_admin.created) == ([], [])
+        stand.target.create_trouble.clear()
+        await stand.until(lambda said: said.rounds > 0)
+        at_source = [("mm2-offset-syncs.B.internal", 3)] if location == "source" else []
+        at_target = [("mm2-offset-syncs.A.internal", 3)] if location == "target" else []
+        assert stand.source.created == at_source
+        assert list(dict.fromkeys(stand.target.created)) == [*state, *at_target]
+        assert len(stand.pipelines.started) == 1
+
+    stand.play(script)
+
+
+def test_b26_what_is_made_is_awaited() -> None:
+    stand = Stand()
+    stand.target.topic_admin.slow.add("A.orders")
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        looked = asyncio.Event()
+        stand.target.before = lambda _: looked.set() if stand.target.calls["topics"] > 8 else None
+        await looked.wait()
+        assert stand.pipelines.started == []
+        stand.target.topic_admin.appear()
+        await stand.until(lambda said: said.rounds > 0)
+        assert len(stand.wanted) == 2
+        assert len(stand.target.topic_admin.created) == 1
+
+    stand.play(script)
+
+
+def test_b26_what_does_not_appear_is_told_and_the_rest_is_copied() -> None:
+    stand = Stand()
+    stand.often()
+    stand.options = replace(stand.options, admin_timeout_ms=20)
+    stand.source.topic("stock", Log())
+    stand.target.topic_admin.slow.add("A.orders")
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        said = await stand.until(lambda said: bool(said.errors))
+        assert said.failure is None
+        (error,) = said.errors
+        assert error.endswith("topic A.orders was made and is not there yet with all of its partitions")
+        assert stand.wanted == [(TopicPartition("stock", 0), "A.stock")]
+
+    stand.play(script)
+
+
+def test_b27_a_first_look_that_fails_is_tried_again_soon_without_refresh_too() -> None:
+    stand = Stand(refresh_topics_enabled="false")
+    stand.source.away = KafkaFailure(KafkaFault.TIMEOUT, "nobody there")
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        said = await stand.until(lambda said: bool(said.errors))
+        assert (said.errors, said.failure) == (["source cluster: nobody there"], None)
+        assert said.clusters_seen == frozenset()
+        stand.source.away = None
+        said = await stand.until(lambda said: said.rounds > 0 and not said.errors)
+        assert len(stand.wanted) == 2
+        before = stand.source.calls["topic_names"]
+        await asyncio.sleep(0.05)
+        assert stand.source.calls["topic_names"] == before, "and not refreshed any more"
+
+    stand.play(script)
+
+
+def test_new_topics_and_partitions_are_found_and_gone_ones_left_out() -> None:
+    stand = Stand()
+    stand.often()
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        stand.source.grow("orders", 3)
+        stand.source.topic("stock", Log())
+        await stand.until(lambda _: len(stand.wanted) == 4)
+        assert stand.target.topic_admin.grown == [{"A.orders": 3}]
+        del stand.source.ids["orders"]
+        await stand.until(lambda _: stand.wanted == [(TopicPartition("stock", 0), "A.stock")])
+        assert "A.orders" in stand.target.ids, "B28: what was copied stays"
+        assert len(stand.pipelines.started) == 1
+
+    stand.play(script)
+
+
+def test_b28_configs_of_a_topic_that_is_gone_stay() -> None:
+    stand = Stand()
+    stand.often()
+    stand.source.topic_admin.overrides["orders"] = {"retention.ms": "7"}
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        del stand.source.ids["orders"]
+        await stand.until(lambda _: stand.wanted == [])
+        before = stand.source.calls["topic_names"]
+        await stand.until(lambda _: stand.source.calls["topic_names"] > before + 2)
+        assert stand.target.topic_admin.overrides["A.orders"] == {"retention.ms": "7"}
+        assert stand.target.topic_admin.altered == []
+
+    stand.play(script)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_that_nobody_can_describe_now_is_copied_on(side: str) -> None:
+    stand = Stand()
+    stand.often()
+    stand.source.topic("stock", Log())
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        before = set(stand.wanted)
+        moved = KafkaFailure(KafkaFault.LEADER_MOVED, "leader not available")
+        cluster, name = (stand.source, "orders") if side == "source" else (stand.target, "A.orders")
+        cluster.topic_trouble[name] = moved
+        said = await stand.until(lambda said: bool(said.errors))
+        assert said.errors == [f"{side} cluster: leader not available"]
+        assert set(stand.wanted) == before
+
+    stand.play(script)
+
+
+@pytest.mark.parametrize(
+    ("failure", "fails"), [(REFUSED, True), (OTHER, False)], ids=["missing right", "other"]
+)
+def test_only_a_missing_right_on_a_chosen_topic_fails_the_task(failure: KafkaFailure, fails: bool) -> None:
+    stand = Stand()
+    stand.source.topic("stock", Log())
+    stand.target.topic_admin.trouble["A.orders"] = failure
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        rounds = (await stand.until(lambda said: bool(said.errors))).rounds
+        said = await stand.until(lambda said: said.rounds > rounds + 3)
+        assert said.errors == [f"target cluster: {failure}"]
+        assert said.failure == (said.errors[0] if fails else None)
+        assert stand.wanted == [(TopicPartition("stock", 0), "A.stock")]
+
+    stand.play(script)
+
+
+def test_missing_describe_configs_acl() -> None:
+    """MirrorSourceConnectorTest.testMissingDescribeConfigsAcl: stock's words, in health instead of the log."""
+    stand = Stand()
+    stand.source.topic("stock", Log())
+    stand.source.topic_admin.trouble |= {"orders": REFUSED, "stock": REFUSED}
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        said = await stand.until(lambda said: bool(said.errors))
+        assert (
+            "TopicAuthorizationException occurred while trying to describe configs for topics [orders, stock] on A "
+            "cluster" in said.errors[0]
+        )
+
+    stand.play(script)
+
+
+def test_without_an_active_task_nothing_is_copied_and_with_one_again() -> None:
+    stand = Stand()
+
+    async def script(instance: SourceInstance) -> None:
+        await asyncio.sleep(0.02)
+        assert (stand.source.calls, stand.pipelines.started) == ({}, [])
+        await stand.begin(instance)
+        instance.assign(NOBODY)
+        await stand.pipeline.stopping.wait()
+        calls = stand.source.calls.total() + stand.target.calls.total()
+        await asyncio.sleep(0.03)
+        assert stand.source.calls.total() + stand.target.calls.total() == calls
+        instance.assign(ALONE)
+        await stand.until(lambda _: len(stand.pipelines.started) == 2)
+
+    stand.play(script)
+
+
+def test_not_enabled_it_does_nothing_at_all() -> None:
+    stand = Stand(enabled="false")
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        await asyncio.sleep(0.02)
+        assert (stand.source.calls, stand.target.calls) == ({}, {})
+
+    stand.play(script)
+
+
+def test_what_the_pipeline_says_is_said() -> None:
+    stand = Stand()
+    gaps = [
+        Gap(TopicPartition("orders", 1), GapKind.TRUNCATED, "id", number, number + 4, 1, "retention")
+        for number in range(12)
+    ]
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        stand.pipeline.status = PipelineStatus(PipelineState.RETRYING, errors=["the driver ended"], gaps=gaps)
+        said = await stand.until(lambda said: bool(said.errors))
+        assert (said.errors[0], said.failure, len(said.errors)) == ("the driver ended", None, 12)
+        assert said.errors[-2] == "gap in orders-1 (truncated): upstream offsets [11, 15): retention"
+        assert said.errors[-1] == "2 older gap(s), see the gap ledger"
+        stand.pipeline.status = PipelineStatus(PipelineState.FAILED, failure="orders-1: policy says fail")
+        assert (await stand.until(lambda said: said.failure is not None)).failure == (
+            "orders-1: policy says fail"
+        )
+
+    stand.play(script)
+
+
+def test_b25_a_remote_topic_that_overwrites_timestamps_is_named() -> None:
+    stand = Stand()
+    stand.target.topic("A.orders", Log(), Log())
+    stand.target.append_time.add("A.orders")
+
+    async def script(instance: SourceInstance) -> None:
+        (error,) = (await stand.begin(instance)).errors
+        assert error.startswith("target cluster: topic A.orders has message.timestamp.type=LogAppendTime")
+
+    stand.play(script)
+
+
+def test_configs_are_synced_by_difference_and_nothing_is_written_twice() -> None:
+    stand = Stand()
+    stand.often()
+    stand.target.topic("A.orders", Log(), Log())
+    stand.target.topic_admin.overrides["A.orders"] = {"retention.ms": "9"}
+    stand.source.topic_admin.overrides["orders"] = {"cleanup.policy": "compact"}
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        await stand.until(lambda _: stand.target.calls["configs"] > 3)
+        changes = {"cleanup.policy": "compact", "retention.ms": None}
+        assert stand.target.topic_admin.altered == [{"A.orders": changes}]
+
+    stand.play(script)
+
+
+def rule(name: str, pattern: PatternType = PatternType.LITERAL) -> TopicAcl:
+    return TopicAcl(name, pattern, "User:app", "*", Operation.READ, Permission.ALLOW)
+
+
+@pytest.mark.parametrize("revoke", ["true", "false"])
+def test_acls_are_synced_by_difference_and_revoked_when_asked_to(revoke: str) -> None:
+    stand = Stand(sync_topic_acls_revoke=revoke)
+    stand.often()
+    stand.source.topic_admin.rules = {rule("orders"), rule("*")}
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        await stand.until(lambda _: stand.target.calls["acls"] > 2)
+        everything = rule("A.", PatternType.PREFIXED)
+        assert stand.target.topic_admin.rules_created == [everything, rule("A.orders")]
+        stand.source.topic_admin.rules = {rule("orders")}
+        seen = stand.target.calls["acls"]
+        await stand.until(lambda _: stand.target.calls["acls"] > seen + 2)
+        assert stand.target.topic_admin.rules_deleted == ([everything] if revoke == "true" else [])
+        assert len(stand.target.topic_admin.rules_created) == 2
+
+    stand.play(script)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_no_broker_acl_authorizer(side: str, caplog: pytest.LogCaptureFixture) -> None:
+    """MirrorSourceConnectorTest.testNoBrokerAclAuthorizer."""
+    stand = Stand()
+    stand.often()
+    caplog.set_level("INFO", "connectors.source")
+    without = stand.source if side == "source" else stand.target
+    stand.source.topic_admin.rules = {rule("orders")}
+    without.topic_admin.rules = None
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        said = await stand.until(lambda _: without.calls["acls"] > 3)
+        assert (said.errors, stand.target.topic_admin.rules_created) == ([], [])
+
+    stand.play(script)
+    assert caplog.messages.count(f"the {side} cluster has no authorizer: no ACLs to sync") == 1
+
+
+def test_acls_that_we_may_not_see_fail_nothing_and_are_named() -> None:
+    stand = Stand()
+
+    async def refuse() -> None:
+        raise REFUSED
+
+    async def script(instance: SourceInstance) -> None:
+        stand.source.topic_admin.acls = refuse  # type: ignore[method-assign]
+        await stand.begin(instance)
+        said = await stand.until(lambda said: bool(said.errors))
+        assert said.failure is None
+        assert "sync.topic.acls.enabled=false" in said.errors[0]
+        await asyncio.sleep(0.1)
+        assert stand.published.summaries[-1].failure is None
+        assert len(stand.wanted) == 2
+
+    stand.play(script)
