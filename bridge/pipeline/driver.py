@@ -82,14 +82,15 @@ def main() -> None:
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    code = 0
     try:
         asyncio.run(_main(output))
     except Exception:
         log.exception("the driver ends on an unexpected error")
-        sys.exit(1)
+        code = 1
     # Spark's JVM, and threads that wait for it, are not worth waiting for.
-    sys.stdout.flush()
-    os._exit(0)
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

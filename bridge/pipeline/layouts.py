@@ -16,6 +16,8 @@ from bridge.translation.copying import Copied, PipelineSpec
 from bridge.translation.model import LogRecord, TopicPartition
 
 _VERSION = 0
+CAUGHT_UP = "caught up"
+"""Why a slice has ended that copied all there was (PipelineSpec.until_caught_up)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from bridge.kafka.producing import SyncProducer, TransactionalProducer, producer
 from bridge.kafka.state_topics import read_committed
 from bridge.kafka.tail import TopicTail
 from bridge.pipeline.copier import Copier
-from bridge.pipeline.layouts import LayoutRecord, Slice, SliceReport, layout_key, report_key
+from bridge.pipeline.layouts import CAUGHT_UP, LayoutRecord, Slice, SliceReport, layout_key, report_key
 from bridge.pipeline.opening import AnotherWay, Moved, PolicySaysFail
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.state import newest_layout
@@ -107,7 +107,7 @@ class _Attempts:
             began = time.monotonic()
             try:
                 await self._life(again=again)
-                return self._lease.ended or "caught up"
+                return self._lease.ended or CAUGHT_UP
             except Moved as moved:
                 report = SliceReport(self._work.layout, self._work.slot, moved=moved.partitions)
             except AnotherWay as cut:

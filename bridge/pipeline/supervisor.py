@@ -15,7 +15,7 @@ from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
 from bridge.kafka.producing import TransactionalProducer, fence, producer_settings
 from bridge.kafka.state_topics import read_committed
-from bridge.pipeline.layouts import LayoutRecord, Slice, balance, layout_key, transactional_id
+from bridge.pipeline.layouts import CAUGHT_UP, LayoutRecord, Slice, balance, layout_key, transactional_id
 from bridge.pipeline.state import by_partition, newest_layout
 from bridge.pipeline.watching import Watcher
 from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
@@ -102,10 +102,11 @@ class Supervisor:
             began = time.monotonic()
             try:
                 await self._one_layout(jobs, target)
-                self._errors = []
                 continue
             except KafkaFailure as error:
                 self._broke(str(error), permanent=error.fault in _PERMANENT)
+                if error.fault is KafkaFault.FENCED:
+                    return  # another driver makes the layouts now: ours would only be in its way
             except Exception as error:
                 log.exception("layout %d broke", self._layout.layout)
                 self._broke(f"the Spark job of layout {self._layout.layout} broke: {_first_line(error)}")
@@ -141,7 +142,7 @@ class Supervisor:
             await self._until(lambda: self._stop or self._wanted != wanted, None)
             return
         self._job = jobs.start(slices)
-        self._state = PipelineState.COPYING
+        self._state, self._errors = PipelineState.COPYING, []
         log.info("layout %d: %d partitions in %d slices", self._layout.layout, len(wanted), len(slices))
         renew = time.monotonic() + LEASE / 2
         assert self._watcher is not None
@@ -163,8 +164,11 @@ class Supervisor:
         if job.done():
             self._job = None
             ends = job.result()
-            if self._spec.until_caught_up and set(ends) == {"caught up"}:
+            if set(ends) == {CAUGHT_UP}:
                 self._state = PipelineState.CAUGHT_UP
+            elif not self._over():
+                self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(ends)}")
+                await self._until(self._over, _FIRST_PAUSE)
 
     async def _make(self, jobs: Jobs, target: Link, wanted: Sequence[Copied]) -> list[Slice]:
         """The next layout. First the record that ends the slices of older ones; then they are waited for; then every
@@ -204,7 +208,8 @@ class Supervisor:
 
     async def _end(self, jobs: Jobs, target: Link) -> None:
         """Slices commit and end; what they leave open is closed. Raises KafkaFailure."""
-        await self._write(self._layout._replace(stop=True))
+        if self._leader is not None:
+            await self._write(self._layout._replace(stop=True))
         await self._drain(jobs)
         ids = [transactional_id(self._spec, slot) for slot in range(self._layout.slots)]
         await fence(producer_settings(Side.TARGET, self._spec.props), ids)

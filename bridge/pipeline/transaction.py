@@ -54,14 +54,10 @@ async def written(part: Part) -> Written:
                 raise
             last, count = sent.chunk.segments[-1]
             raise Refused(part.copied.source, sent.chunk.segments[0][0], last + count, failure) from None
+        epoch, timestamp, size = sent.chunk.leader_epoch, sent.chunk.last_timestamp, sent.chunk.size
         for upstream, count in sent.chunk.segments:
-            _add(
-                segments,
-                Segment(
-                    covered, upstream, downstream, count, sent.chunk.leader_epoch, sent.chunk.last_timestamp
-                ),
-            )
-            covered, downstream = upstream + count, downstream + count
+            _add(segments, Segment(covered, upstream, downstream, count, epoch, timestamp, size))
+            covered, downstream, size = upstream + count, downstream + count, 0
     return Written(part, segments)
 
 
@@ -78,6 +74,7 @@ def _add(segments: list[Segment], new: Segment) -> None:
                 count=last.count + new.count,
                 leader_epoch=new.leader_epoch,
                 last_timestamp=new.last_timestamp,
+                size=last.size + new.size,
             )
             return
     segments.append(new)

@@ -40,6 +40,7 @@ def advanced(before: Progress | None, run: OffsetRun, written_ms: int) -> Progre
         before,
         position=run.position,
         records=before.records + new - run.skipped,
+        bytes=before.bytes + run.size,
         record_age_ms=latency,
         replication_latency_ms=latency,
     )
@@ -49,7 +50,7 @@ class Watcher:
     """One driver's view; `run` keeps it fresh."""
 
     def __init__(self, spec: PipelineSpec, source: Link, target: Link) -> None:
-        self._spec, self._source = spec, source
+        self._spec, self._source, self._target = spec, source, target
         self._runs, self._ledger = (
             CommittedTail(target, spec.runs_topic),
             CommittedTail(target, spec.gaps_topic),
@@ -70,7 +71,7 @@ class Watcher:
 
     def weights(self) -> Mapping[TopicPartition, float]:
         """By partition, what it has cost so far; for the balance of the next layout."""
-        return {place: float(each.records) for place, each in self.progress.items()}
+        return {place: float(each.bytes) for place, each in self.progress.items()}
 
     @property
     def errors(self) -> list[str]:
@@ -88,11 +89,14 @@ class Watcher:
     async def found_again(self, wanted: Sequence[Copied]) -> list[Copied]:
         """What is wanted, with the ids that its topics have now; without the topics that are gone: whoever wants them
         looks for topics itself, and says so when they are back. Raises KafkaFailure."""
-        described = await self._source.metadata(sorted({each.source.topic for each in wanted}))
+        here = await self._source.metadata(sorted({each.source.topic for each in wanted}))
+        there = await self._target.metadata(sorted({each.target_topic for each in wanted}))
         return [
-            replace(each, source_topic_id=meta.topic_id)
+            replace(each, source_topic_id=one.topic_id, target_topic_id=other.topic_id)
             for each in wanted
-            if not (meta := described[each.source.topic]).error and each.source.partition in meta.partitions
+            if not (one := here[each.source.topic]).error
+            and not (other := there[each.target_topic]).error
+            and each.source.partition in one.partitions.keys() & other.partitions.keys()
         ]
 
     async def run(self) -> None:

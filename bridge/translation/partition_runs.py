@@ -153,6 +153,7 @@ def joined(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
         leader_epoch=newer.leader_epoch,
         position=newer.position,
         last_timestamp=newer.last_timestamp,
+        size=older.size + newer.size,
     )
 
 
@@ -258,4 +259,5 @@ def _run(segment: Segment, copied: Copied) -> OffsetRun:
         segment.leader_epoch,
         segment.upstream_end,
         segment.last_timestamp,
+        segment.size,
     )

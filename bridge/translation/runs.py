@@ -3,7 +3,7 @@
     key      version INT16 = 0, topic STRING, partition INT32, upstreamStart INT64
     value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
-             sourceTopicId STRING, targetTopic STRING, targetTopicId STRING
+             size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
 what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
@@ -24,7 +24,7 @@ VERSION = 0
 
 _VERSION = Struct(">h")
 _PLACE = Struct(">iq")
-_VALUE = Struct(">hqqqqqqiq")
+_VALUE = Struct(">hqqqqqqiqq")
 _KEPT = 1024
 """Names kept encoded: a slot writes those of its partitions ten times a second."""
 
@@ -74,6 +74,8 @@ class OffsetRun(NamedTuple):
     """Where copying goes on: nothing in [upstream_end, position) was copied."""
     last_timestamp: int
     """Of the last record, ms; -1 when there is none."""
+    size: int = 0
+    """Bytes of the batches that hold the copies."""
 
     @property
     def upstream_end(self) -> int:
@@ -94,7 +96,7 @@ class OffsetRun(NamedTuple):
     def value(self) -> bytes:
         numbers = write_numbers(
             _VALUE,
-            "coveredFrom, downstreamStart, upstreamCount, skipped, extra, position, leaderEpoch and lastTimestamp",
+            "coveredFrom, downstreamStart, upstreamCount, skipped, extra, position, leaderEpoch, lastTimestamp, size",
             VERSION,
             self.covered_from,
             self.downstream_start,
@@ -104,6 +106,7 @@ class OffsetRun(NamedTuple):
             self.position,
             self.leader_epoch,
             self.last_timestamp,
+            self.size,
         )
         return numbers + _names(*self.incarnation)
 
@@ -112,7 +115,7 @@ class OffsetRun(NamedTuple):
         """Raises SchemaError; also for numbers that no run can have, so that nobody reckons with them."""
         source, upstream = RunKey.decode(key)
         _check_version(value, "value")
-        _, covered, downstream, count, skipped, extra, position, epoch, timestamp = read_numbers(
+        _, covered, downstream, count, skipped, extra, position, epoch, timestamp, size = read_numbers(
             _VALUE, value, 0, "offsets and counts of the value"
         )
         source_id, at = read_string(value, _VALUE.size, "sourceTopicId of the value")
@@ -132,6 +135,7 @@ class OffsetRun(NamedTuple):
             epoch,
             position,
             timestamp,
+            size,
         )
         if not run._sound():
             raise SchemaError(f"no run has these numbers: {run}")
@@ -145,6 +149,7 @@ class OffsetRun(NamedTuple):
             and self.downstream_start >= 0
             and self.skipped >= 0
             and self.extra >= 0
+            and self.size >= 0
             and (copies > 0 or self.upstream_count == self.skipped == self.extra == 0)
         )
 
@@ -156,7 +161,7 @@ class OffsetRun(NamedTuple):
             f"coveredFrom={self.covered_from}, upstreamStart={self.upstream_start}, "
             f"downstreamStart={self.downstream_start}, upstreamCount={self.upstream_count}, "
             f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
-            f"position={self.position}, lastTimestamp={self.last_timestamp}}}"
+            f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}}}"
         )
 
 
@@ -164,7 +169,7 @@ class OffsetRun(NamedTuple):
 class Segment:
     """What one transaction has copied without a hole on either side: `count` records from `upstream_start` on stand
     from `downstream_start` on. Nothing in [covered_from, upstream_start) was copied. `leader_epoch` is the source's,
-    `last_timestamp` that of the last record (ms)."""
+    `last_timestamp` that of the last record (ms), `size` the bytes of its batches."""
 
     covered_from: int
     upstream_start: int
@@ -172,6 +177,7 @@ class Segment:
     count: int
     leader_epoch: int = -1
     last_timestamp: int = -1
+    size: int = 0
 
     @property
     def upstream_end(self) -> int:

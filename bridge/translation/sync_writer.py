@@ -43,8 +43,8 @@ class PartitionState:
         return self.should_sync_offsets
 
     def update_stretch(self, upstream_offset: int, downstream_offset: int, count: int) -> list[int]:
-        """`count` records in a row on both sides, each `update`d and the flag `reset` whenever it was set: which of them
-        were due, as numbers from 0. Costs what it answers, whatever the length of the stretch."""
+        """`count` records in a row on both sides, each `update`d and the flag `reset` whenever it was set: which of
+        them were due, as numbers from 0. Costs what it answers, whatever the length of the stretch."""
         due = []
         at = 0
         while at < count:

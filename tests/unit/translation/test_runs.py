@@ -12,7 +12,7 @@ from bridge.translation.fields import SchemaError
 from bridge.translation.model import TopicPartition
 from bridge.translation.runs import OffsetRun, RunKey, decode_change
 
-RUN = OffsetRun(TopicPartition("orders", 2), "s1", "A.orders", "t1", 5, 7, 900, 10, 2, 1, 3, 20, 1234567890)
+RUN = OffsetRun(TopicPartition("orders", 2), "s1", "A.orders", "t1", 5, 7, 900, 10, 2, 1, 3, 20, 1234567890, 77)
 KEY = "000000066f7264657273000000020000000000000007"
 VALUE = (
     "0000"
@@ -24,6 +24,7 @@ VALUE = (
     "0000000000000014"  # position
     "00000003"  # leaderEpoch
     "00000000499602d2"  # lastTimestamp
+    "000000000000004d"  # size
     "00027331"
     "0008412e6f7264657273"
     "00027431"
@@ -78,7 +79,7 @@ def test_a_later_schema_may_add_fields() -> None:
         ("0001" + KEY[4:], VALUE, "version 1 of the key is not known: 0 is"),
         (KEY, "0001" + VALUE[4:], "version 1 of the value is not known: 0 is"),
         (KEY[:-2], VALUE, "partition and upstreamStart of the key: 12 bytes needed, 11 there"),
-        (KEY, VALUE[:40], "offsets and counts of the value: 62 bytes needed, 20 there"),
+        (KEY, VALUE[:40], "offsets and counts of the value: 70 bytes needed, 20 there"),
         (KEY, VALUE[:-2], "targetTopicId of the value: 2 bytes needed, 1 there"),
     ],
 )
