@@ -14,19 +14,20 @@ from typing import TypeVar
 import pytest
 
 from bridge.kafka import produce_requests, requests
+from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity, Produced
 from bridge.kafka.raw_batches import Chunk, DataBatches, RawBatch, parse, passed, stamp
 from bridge.kafka.rebuilding import Limits, RecordTooLarge, chunks, refused
 from bridge.kafka.requests import FetchPart
+from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.local import Cluster
-from bridge.translation.model import Side, TopicPartition
+from bridge.translation.model import Bounds, Side, TopicPartition
+from bridge.translation.topics import NewTopic
 from tests.support import (
     Record,
-    bounds,
     compact,
-    create_topic,
     eventually,
     produce,
     produce_transaction,
@@ -81,8 +82,16 @@ class Wire:
         return self._runner.run(go())
 
     def topic(self, configs: Mapping[str, str] | None = None) -> str:
-        name = create_topic(self.bootstrap, unique("raw"), 1, configs)
-        self.run(self._link.metadata([name]))
+        name = unique("raw")
+        place = TopicPartition(name, 0)
+
+        async def created() -> bool:
+            await self._link.metadata([name])
+            return isinstance((await bounds(self._link, [place], committed_only=False))[place], Bounds)
+
+        topics = KafkaTopicAdmin(self._link, 10_000)
+        assert self.run(topics.create_topics([NewTopic(name, 1, 1, configs or {})])) == {name: None}
+        eventually(lambda: self.run(created()), 20.0, what=f"topic {name} is served")
         return name
 
     def send(self, topic: str, data: bytes | bytearray) -> Produced:
@@ -110,11 +119,11 @@ class Wire:
 
     def fetch(self, topic: str, *, committed: bool = True) -> list[RawBatch]:
         """All that is to be copied up to the end, which a transaction's marker may be late for."""
-        place, (_, end) = TopicPartition(topic, 0), bounds(self.bootstrap, topic)[0]
+        place = TopicPartition(topic, 0)
         batches: list[RawBatch] = []
         at = 0
 
-        async def once() -> DataBatches:
+        async def once() -> tuple[DataBatches, int]:
             await self._link.metadata([topic])
             nodes, _ = self._link.by_leader([place])
             (node,) = nodes
@@ -122,16 +131,17 @@ class Wire:
             call = requests.fetch({place: FetchPart(topic_id, at, 1 << 25)}, committed_only=committed)
             answer = await self._link.send(node, call, "fetch")
             got = requests.read_fetched(answer, call.API_VERSION, {topic_id: topic})[place]
-            return DataBatches.committed(got.records, at, got.aborted if committed else None)
+            found = DataBatches.committed(got.records, at, got.aborted if committed else None)
+            return found, got.high_watermark
 
         def all_there() -> bool:
             nonlocal at
-            found = self.run(once())
+            found, end = self.run(once())
             batches.extend(found.batches)
             at = found.next_offset
             return at >= end
 
-        eventually(all_there, 20.0, what=f"{topic} is read up to {end}")
+        eventually(all_there, 20.0, what=f"{topic} is read to its end")
         return batches
 
     def identity(self) -> Identity:
@@ -144,6 +154,9 @@ class Wire:
         to = to or self.topic()
         self.send_chunks(to, chunks(self.fetch(topic, committed=committed), limits, 0))
         return to
+
+    def records(self, topic: str) -> list[Plain]:
+        return [record for each in self.fetch(topic) for record in plain_records(bytes(each.data))]
 
     def contents(self, topic: str, *, committed: bool = True) -> list[tuple[object, ...]]:
         """As librdkafka reads them."""
@@ -193,7 +206,7 @@ def test_timestamps_that_no_clock_shows(wire: Wire) -> None:
         assert wire.send(source, unowned(batch_of([single]))).error == 0
     assert wire.send(source, unowned(batch_of(records))).error == 0
     wire.copy(source, BACKLOG, to=copy)
-    assert plain_records(bytes(only(wire.fetch(copy)).data)) == records * 2
+    assert wire.records(copy) == records * 2
 
 
 def test_control_and_aborted_batches_are_not_copied(wire: Wire) -> None:
@@ -279,7 +292,7 @@ def test_a_batch_larger_than_the_target_takes_is_split(wire: Wire, codec: str) -
     small = wire.topic({"max.message.bytes": str(limit)})
     assert wire.send(small, whole).error == TOO_LARGE
     wire.copy(topic, WIDE._replace(max_message_bytes=limit), to=small)
-    assert wire.contents(small) == wire.contents(topic)
+    assert wire.records(small) == wire.records(topic)
     assert {each.attributes for each in wire.fetch(small)} == {CODECS[codec]}
 
 
@@ -289,7 +302,7 @@ def test_a_batch_as_large_as_the_limit_is_taken_and_a_larger_record_is_an_error(
     wire.send(topic, record)
     tight, tighter = (wire.topic({"max.message.bytes": str(len(record) - less)}) for less in (0, 1))
     wire.copy(topic, WIDE._replace(max_message_bytes=len(record)), to=tight)
-    assert wire.contents(tight) == wire.contents(topic)
+    assert wire.records(tight) == wire.records(topic)
     assert wire.send(tighter, record).error == TOO_LARGE
     with pytest.raises(RecordTooLarge, match="offset 0 "):
         wire.copy(topic, WIDE._replace(max_message_bytes=len(record) - 1), to=tighter)
@@ -333,8 +346,7 @@ def test_a_refused_batch_is_cut_down_to_the_record(
             if not halves:
                 blamed.append(chunk.segments)
     assert blamed == [((106, 1),)]
-    assert [each.value for each in read(wire.bootstrap, topic)] == [b"v"] * 9
-    assert [record for each in wire.fetch(topic) for record in plain_records(bytes(each.data))] == good
+    assert wire.records(topic) == good
 
 
 def test_a_target_with_a_compression_of_its_own_recompresses(wire: Wire) -> None:
@@ -342,7 +354,7 @@ def test_a_target_with_a_compression_of_its_own_recompresses(wire: Wire) -> None
     produce(wire.bootstrap, topic, ODD * 20, compression="lz4")
     wire.copy(topic, to=copy)
     assert {each.attributes for each in wire.fetch(copy)} == {ZSTD}
-    assert wire.contents(copy) == wire.contents(topic)
+    assert wire.records(copy) == wire.records(topic)
 
 
 def test_two_batches_of_a_partition_in_one_request_are_rejected(wire: Wire) -> None:
@@ -372,7 +384,7 @@ def test_sequences_wrap_to_zero(wire: Wire) -> None:
     assert sent(2**31 - 2) == 0
     assert sent(2) == OUT_OF_ORDER
     assert sent(3) == 0
-    assert len(wire.contents(topic)) == 15
+    assert len(wire.records(topic)) == 15
 
 
 def test_a_wrong_checksum_is_rejected(wire: Wire) -> None:
@@ -384,7 +396,7 @@ def test_a_wrong_checksum_is_rejected(wire: Wire) -> None:
 def test_messages_from_before_0_11_arrive(wire: Wire, codec: str) -> None:
     topic, data = wire.topic(), legacy(0, CODECS[codec], 10) + legacy(1, CODECS[codec], 13)
     wire.send_chunks(topic, chunks(DataBatches.committed(data, 10, ()).batches, BACKLOG, 10))
-    assert [record for each in wire.fetch(topic) for record in plain_records(bytes(each.data))] == [
+    assert wire.records(topic) == [
         Plain(time, b"key", b"value") for time in (-1, -1, -1, NOW, NOW + 1, NOW + 2)
     ]
 
