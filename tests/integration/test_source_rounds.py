@@ -1,0 +1,232 @@
+"""The source connector's rounds over a real broker with an authorizer, which is source and target at once: topics made
+and grown, configs and rules synced. What would copy only remembers what it was told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.clusters import KafkaClusters
+from bridge.local import eventually
+from bridge.local.broker import Broker
+from bridge.local.jars import kafka_jars
+from bridge.local.security import Security
+from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.translation.model import Side
+from bridge.translation.topics import NewTopic
+from connectors.base import CheckedOnOpen
+from connectors.source.options import SourceOptions
+from connectors.source.task import SourceInstance
+from tests.support.names import unique
+from tests.support.topics import add_partitions, admin, allow, bounds, create_topic, set_topic_config
+from tests.unit.playing import ALONE, Published
+
+WAIT = 30.0
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    directory: Path = tmp_path_factory.mktemp("guarded")
+    security = Security(users={"alice": "wonder"}, authorizer=True)
+    broker = Broker("guarded", kafka_jars("4.3.1"), directory, security=security)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+class Wanted:
+    """Pipelines that remember what they are told."""
+
+    def __init__(self) -> None:
+        self.partitions: Sequence[Copied] = ()
+        self.status = PipelineStatus(PipelineState.COPYING)
+
+    def start(self, spec: PipelineSpec) -> Wanted:
+        return self
+
+    def want(self, partitions: Sequence[Copied]) -> None:
+        self.partitions = partitions
+
+    async def stop(self) -> None:
+        self.partitions = ()
+
+
+def props(bootstrap: str, topic: str) -> dict[str, str]:
+    soon = {
+        f"{what}.interval.seconds": "1"
+        for what in ("refresh.topics", "sync.topic.configs", "sync.topic.acls")
+    }
+    return {
+        "name": "mirror",
+        "source.cluster.alias": "A",
+        "target.cluster.alias": "B",
+        "source.cluster.bootstrap.servers": bootstrap,
+        "target.cluster.bootstrap.servers": bootstrap,
+        "topics": topic,
+        "heartbeats.replication.enabled": "false",
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "sync.topic.acls.revoke": "true",
+        **soon,
+    }
+
+
+def overrides(bootstrap: str, topic: str) -> dict[str, str]:
+    """Configs that the topic itself carries, as another client sees them."""
+    client = admin(bootstrap)
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    entries = client.describe_configs([resource])[resource].result(WAIT)
+    return {key: entry.value for key, entry in entries.items() if not entry.is_default and entry.source == 1}
+
+
+def rules(bootstrap: str, name: str) -> set[tuple[str, str, str]]:
+    """Name, pattern and operation of rules for names that hold this one, as another client sees them."""
+    client = admin(bootstrap)
+    everything = AclBindingFilter(
+        ResourceType.TOPIC,
+        None,
+        ResourcePatternType.ANY,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    found = client.describe_acls(everything).result(WAIT)
+    return {
+        (each.name, each.resource_pattern_type.name, each.operation.name)
+        for each in found
+        if name in each.name
+    }
+
+
+def drop_rules(bootstrap: str, name: str) -> None:
+    client = admin(bootstrap)
+    of_name = AclBindingFilter(
+        ResourceType.TOPIC,
+        name,
+        ResourcePatternType.LITERAL,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    client.delete_acls([of_name])[of_name].result(WAIT)
+
+
+async def until(done: Callable[[], bool], what: str) -> None:
+    await asyncio.to_thread(eventually, done, WAIT, what=what)
+
+
+def test_topics_configs_and_rules_follow_the_source(guarded: Broker) -> None:
+    """B21, B22, B26 over the wire."""
+    where, topic = guarded.bootstrap, unique("orders")
+    remote = f"A.{topic}"
+    create_topic(where, topic, 2, {"delete.retention.ms": "700000", "min.insync.replicas": "1"})
+    allow(where, "User:alice", topic, "ALL")
+    prefixed = AclBinding(
+        ResourceType.TOPIC,
+        topic[:-3],
+        ResourcePatternType.PREFIXED,
+        "User:alice",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.DENY,
+    )
+    client = admin(where)
+    client.create_acls([prefixed])[prefixed].result(WAIT)
+    given = props(where, topic)
+    options = SourceOptions.from_props(given, CheckedOnOpen())
+    wanted, published = Wanted(), Published()
+
+    async def script() -> None:
+        clusters = KafkaClusters()
+        instance = SourceInstance("mirror", options, clusters, wanted, given, published)
+        instance.assign(ALONE)
+        running = asyncio.create_task(instance.run())
+        try:
+            await until(lambda: len(wanted.partitions) == 2, "both partitions are wanted")
+            assert {each.target_topic for each in wanted.partitions} == {remote}
+            assert all(each.source_topic_id and each.target_topic_id for each in wanted.partitions)
+            assert len(await asyncio.to_thread(bounds, where, remote)) == 2
+            assert await asyncio.to_thread(overrides, where, remote) == {"delete.retention.ms": "700000"}
+            mapped = {(remote, "LITERAL", "READ"), (f"A.{topic[:-3]}", "PREFIXED", "WRITE")}
+            await until(lambda: rules(where, remote[:-3]) == mapped, "rules are synced")
+
+            await asyncio.to_thread(add_partitions, where, topic, 3)
+            await until(lambda: len(wanted.partitions) == 3, "the new partition is wanted")
+            await asyncio.to_thread(set_topic_config, where, topic, {"cleanup.policy": "compact"})
+            await asyncio.to_thread(unset, where, topic, "delete.retention.ms")
+            await until(
+                lambda: overrides(where, remote) == {"cleanup.policy": "compact"}, "configs are synced"
+            )
+            await asyncio.to_thread(drop_rules, where, topic)
+            denied = {(f"A.{topic[:-3]}", "PREFIXED", "WRITE")}
+            await until(lambda: rules(where, remote[:-3]) == denied, "the revoked rule is gone, DENY stays")
+            assert (published.summaries[-1].errors, published.summaries[-1].failure) == ([], None)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await instance.close()
+            await clusters.close()
+
+    asyncio.run(script())
+
+
+def unset(bootstrap: str, topic: str, key: str) -> None:
+    entry = ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    client = admin(bootstrap)
+    for future in client.incremental_alter_configs([resource]).values():
+        future.result(WAIT)
+
+
+def test_each_topic_has_its_own_result_in_the_brokers_words(guarded: Broker) -> None:
+    where, good, bad, many = guarded.bootstrap, unique("good"), unique("bad"), unique("many")
+    create_topic(where, many, 3)
+    given = props(where, good)
+
+    async def script() -> None:
+        clusters = KafkaClusters()
+        cluster = clusters.open(Side.TARGET, given)
+        changing = cluster.topic_admin
+        try:
+            topics = [
+                NewTopic(good, 1, 1, {}),
+                NewTopic(bad, 1, 1, {"no.such": "x"}),
+                NewTopic(many, 3, 1, {}),
+            ]
+            made = await changing.create_topics(topics)
+            assert (made[good], made[many]) == (None, None)
+            assert "no.such" in str(made[bad])
+            grown = await changing.create_partitions({many: 2, bad: 2})
+            assert grown[many] is None
+            assert isinstance(grown[bad], KafkaFailure)
+            altered = await changing.alter_configs({many: {"retention.ms": "x"}, good: {"retention.ms": "8"}})
+            assert altered[good] is None
+            assert "retention.ms" in str(altered[many])
+            described = await changing.configs([good, bad])
+            assert isinstance(described[bad], KafkaFailure)
+            configs = described[good]
+            assert not isinstance(configs, KafkaFailure)
+            assert configs["retention.ms"].value == "8"
+        finally:
+            await clusters.release(cluster)
+
+    asyncio.run(script())
