@@ -135,8 +135,9 @@ class DefaultReplicationPolicy(ReplicationPolicy):
 
 
 class IdentityReplicationPolicy(DefaultReplicationPolicy):
-    """Names unchanged. Whatever ends with `heartbeats` follows the default rules: a heartbeat that kept its
-    name would be mirrored round and round. That catches `myheartbeats` too, as it does in stock."""
+    """Names unchanged, but for `heartbeats` and copies of it, which follow the default rules: a heartbeat that kept its
+    name would be mirrored round and round. Stock renames whatever ends with `heartbeats`, so that a topic
+    `myheartbeats` is not found under its name (B29)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,7 +157,9 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
         return super().upstream_topic(topic) if self._heartbeat(topic) else topic
 
     def _heartbeat(self, topic: str) -> bool:
-        return topic.endswith(self.heartbeats_topic())
+        while (upstream := DefaultReplicationPolicy.upstream_topic(self, topic)) is not None:
+            topic = upstream
+        return topic == self.heartbeats_topic()
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:

@@ -23,6 +23,7 @@ import org.apache.kafka.connect.mirror.IdentityReplicationPolicy;
 import org.apache.kafka.connect.mirror.MirrorCheckpointConnector;
 import org.apache.kafka.connect.mirror.MirrorClientConfig;
 import org.apache.kafka.connect.mirror.MirrorHeartbeatConnector;
+import org.apache.kafka.connect.mirror.MirrorSourceConnector;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.source.SourceConnector;
 
@@ -141,7 +142,8 @@ public class StockOracle {
     }
 
     private static SourceConnector connector(String kind) {
-        return kind.equals("checkpoint") ? new MirrorCheckpointConnector() : new MirrorHeartbeatConnector();
+        return kind.equals("checkpoint") ? new MirrorCheckpointConnector()
+            : kind.equals("source") ? new MirrorSourceConnector() : new MirrorHeartbeatConnector();
     }
 
     /** Name, type, default and importance of each key of a connector that is not Connect's own. */

@@ -82,8 +82,17 @@ def test_policies(oracle: Oracle) -> None:
         internal = rng.choice([None, "true", "FALSE", "no"])
         kind = rng.choice(["default", "identity"])
         questions.append(("policy", kind, separator, internal, rng.choice([None, "A"]), topic))
+    renamed = 0
     for question, answer in zip(questions, oracle(questions), strict=True):
-        assert our_policy(question) == answer, question
+        kind, topic = question[1], question[5] or ""
+        ours = our_policy(question)
+        if kind == "identity" and topic.endswith("heartbeats") and ours[0] == topic:
+            # B29: no heartbeats, yet stock gives it another name.
+            assert answer[0] != topic, question
+            renamed += 1
+        else:
+            assert ours == answer, question
+    assert renamed > 20
 
 
 def our_policy(question: Question) -> list[str | None]:
@@ -331,7 +340,7 @@ def test_values_and_error_texts(oracle: Oracle) -> None:
             assert ours.text == answer[0], question
 
 
-@pytest.mark.parametrize("kind", ["checkpoint", "heartbeat"])
+@pytest.mark.parametrize("kind", ["checkpoint", "heartbeat", "source"])
 def test_all_keys_that_stock_has_are_there_and_in_stocks_order(oracle: Oracle, kind: str) -> None:
     """Class keys are STRING (decision 0004)."""
     (answer,) = oracle([("keys", kind)])
@@ -385,12 +394,19 @@ STRICTER = {
         (
             *("admin.timeout.ms", "consumer.poll.timeout.ms", "refresh.groups.interval.seconds"),
             *("emit.checkpoints.interval.seconds", "sync.group.offsets.interval.seconds"),
-            "emit.heartbeats.interval.seconds",
+            *("emit.heartbeats.interval.seconds", "refresh.topics.interval.seconds"),
+            *("sync.topic.configs.interval.seconds", "sync.topic.acls.interval.seconds"),
         ),
         "Value must be at least 1",
     ),
     "checkpoints.topic.replication.factor": "Replication factor must be positive",
     "heartbeats.topic.replication.factor": "Replication factor must be positive",
+    "replication.factor": "Replication factor must be positive",
+    "offset-syncs.topic.replication.factor": "Replication factor must be positive",
+    "offset.lag.max": "Value must be at least 0",
+    "topics": "is not a regular expression",
+    "topics.exclude": "is not a regular expression",
+    "config.properties.exclude": "Invalid value",
     "metric.reporters": "String must be one of",
     "replication.policy.separator": "String must be non-empty",
     "emit.checkpoints.enabled": "can't run with emit.checkpoints.enabled set to false",
@@ -402,7 +418,7 @@ STRICTER = {
 """Where we refuse what stock takes, or fails on at its start (B44; decisions 0003, 0004): the key, and our words."""
 
 
-@pytest.mark.parametrize("kind", ["checkpoint", "heartbeat"])
+@pytest.mark.parametrize("kind", ["checkpoint", "heartbeat", "source"])
 def test_b44_wrong_values_have_stocks_errors_and_some_of_ours(oracle: Oracle, kind: str) -> None:
     (keys,) = oracle([("keys", kind)])
     typed = {
@@ -452,7 +468,7 @@ def stock_errors(oracle: Oracle, kind: str, given: Sequence[Mapping[str, str]]) 
 
 def our_errors(kind: str, props: Mapping[str, str]) -> dict[str, str]:
     """Without those of the source's servers, which stock misses when it connects only."""
-    servers = {"source.cluster.bootstrap.servers": "a:9092"} if kind == "checkpoint" else {}
+    servers = {"source.cluster.bootstrap.servers": "a:9092"} if kind != "heartbeat" else {}
     found = KINDS[kind].validate(servers | dict(props), StaticClientCheck())
     return {error.key: error.message for error in found.errors}
 

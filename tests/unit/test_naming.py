@@ -123,11 +123,12 @@ def test_heartbeats() -> None:
         ("orders", "orders", "A", "orders"),
         ("B.orders", "B.orders", "A", "B.orders"),
         ("heartbeats", "A.heartbeats", None, None),
-        ("myheartbeats", "A.myheartbeats", None, None),
         ("B.heartbeats", "A.B.heartbeats", "B", "heartbeats"),
+        ("myheartbeats", "myheartbeats", "A", "myheartbeats"),
+        ("B.myheartbeats", "B.myheartbeats", "A", "B.myheartbeats"),
     ],
 )
-def test_identity(topic: str, remote: str, source: str | None, upstream: str | None) -> None:
+def test_identity_and_b29(topic: str, remote: str, source: str | None, upstream: str | None) -> None:
     policy = identity()
     assert policy.format_remote_topic("A", topic) == remote
     assert policy.topic_source(topic) == source
