@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bridge.errors import ConfigError
 from bridge.protocol.messages import GroupReport
+from bridge.translation.model import Side
 from connectors.configdef import ConfigDef, ValidatedConfig
 from connectors.ports import ClientCheck, Clusters, Pipelines
 
@@ -147,4 +148,7 @@ class CheckedOnOpen:
     would."""
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return ()
+
+    def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return ()

@@ -146,3 +146,6 @@ class ClientCheck(Protocol):
     """Says what of the client properties can't be honoured. No I/O but reading key store files."""
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]: ...
+
+    def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        """Of whoever writes records to that side, which most connectors leave to Connect."""

@@ -167,6 +167,9 @@ class StaticClientCheck:
         """Missing bootstrap servers are not named here: the definition says that they are required."""
         return list(dict.fromkeys(error for side in Side for error in _read(Place.of(side), props)[1]))
 
+    def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return _read_producer(Place.of(side), props)[1]
+
 
 def _read(place: Place, props: Mapping[str, str]) -> tuple[ClientSettings | None, list[ConfigError]]:
     admin = ClientProps(place, ADMIN, props)

@@ -12,9 +12,10 @@ from bridge.translation.filters import (
     ConfigPropertyFilter,
     TopicFilter,
 )
+from bridge.translation.model import Side
 from bridge.translation.naming import ReplicationPolicy
 from connectors.configdef import ValidatedConfig, given
-from connectors.mirror_options import mirror_errors
+from connectors.mirror_options import SYNCS_LOCATION, mirror_errors
 from connectors.plugins import CONFIG_PROPERTY_FILTER, REPLICATION_POLICY, TOPIC_FILTER, Plugins
 from connectors.ports import ClientCheck
 from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
@@ -61,6 +62,7 @@ def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
         *_reading(there),
         *_batch_size(there),
         *clients.check(there),
+        *_writing(there, config, clients),
         *loading.errors,
     ]
     if plugins.config_filter is not None and config.good(CONFIG_PROPERTIES_EXCLUDE):
@@ -98,6 +100,15 @@ def _reading(there: Mapping[str, str]) -> Iterator[ConfigError]:
     if value not in ("", "earliest", "latest"):
         why = "must be earliest or latest: a partition without a position has to begin somewhere"
         yield ConfigError(key, invalid(key, value, why))
+
+
+def _writing(
+    there: Mapping[str, str], config: ValidatedConfig, clients: ClientCheck
+) -> Iterator[ConfigError]:
+    """Records go to the target; offset syncs to either side."""
+    yield from clients.check_producer(Side.TARGET, there)
+    if config.flag(EMIT_SYNCS) and config.value(SYNCS_LOCATION) == "source":
+        yield from clients.check_producer(Side.SOURCE, there)
 
 
 def _batch_size(there: Mapping[str, str]) -> Iterator[ConfigError]:

@@ -55,6 +55,9 @@ class NothingWrong:
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return ()
 
+    def check_producer(self, side: object, props: object) -> tuple[()]:
+        return ()
+
 
 def app() -> Any:
     service = fake_service(queue=1000)

@@ -27,6 +27,9 @@ class AnyClient:
     def check(self, props: object) -> Sequence[ConfigError]:
         return ()
 
+    def check_producer(self, side: object, props: object) -> tuple[()]:
+        return ()
+
 
 def topics(source: Cluster, target: Cluster, *, junk: int = JUNK) -> str:
     """A topic of one partition on the source, and its copy on the target, which begins with `junk` records."""

@@ -201,6 +201,9 @@ class NoCheck:
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return ()
 
+    def check_producer(self, side: object, props: object) -> tuple[()]:
+        return ()
+
 
 async def _nothing() -> None:
     return None

@@ -263,5 +263,8 @@ def test_errors_of_the_client_check_are_among_them() -> None:
         def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
             return [ConfigError("source.admin.x", f"{len(props)} keys and none is right")]
 
+        def check_producer(self, side: object, props: object) -> tuple[()]:
+            return ()
+
     found = validate(GOOD, Picky()).errors
     assert found == (ConfigError("source.admin.x", "7 keys and none is right"),)

@@ -31,6 +31,9 @@ class NoCheck:
     def check(self, props: Mapping[str, str]) -> list[object]:
         return []
 
+    def check_producer(self, side: object, props: object) -> tuple[()]:
+        return ()
+
 
 def options(**given: str) -> GroupOffsetOptions:
     props = {

@@ -147,6 +147,8 @@ def test_no_offset_syncs_can_be_set_up_where_none_are_emitted(key: str) -> None:
         ("consumer.auto.offset.reset", "none", "must be earliest or latest"),
         ("source.consumer.auto.offset.reset", "by_duration:PT1H", "must be earliest or latest"),
         ("target.producer.batch.size", "big", "Not a number of type INT"),
+        ("target.producer.no.such", "1", "is not a property of Kafka's producer client"),
+        ("source.producer.no.such", "1", "is not a property of Kafka's producer client"),
         ("config.property.filter.class", "x.Y", "Java classes can't be loaded here"),
     ],
 )
@@ -154,6 +156,12 @@ def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str |
     found = errors({key: value})
     assert [name for name, _ in found] == [key]
     assert why in found[0][1]
+
+
+def test_the_sources_producer_is_nobodys_business_without_offset_syncs_there() -> None:
+    given = {"source.producer.no.such": "1"}
+    assert errors(given | {"offset-syncs.topic.location": "target"}) == []
+    assert errors(given | {"emit.offset-syncs.enabled": "false"}) == []
 
 
 def test_b25_the_timestamp_type_has_to_be_excluded() -> None:
