@@ -107,7 +107,8 @@ class Cluster(Protocol):
         """One partition, cleanup.policy=compact and nothing else, as MirrorUtils.createSinglePartitionCompactedTopic.
         None when the topic was made, exists, or may not be made by us (mm2 1.8): then somebody else has to."""
 
-    def tail(self, topic: str) -> Tail: ...
+    def tail(self, topic: str, *, committed_only: bool = False) -> Tail:
+        """`committed_only`: without records of open and aborted transactions."""
 
     @property
     def topic_admin(self) -> TopicAdmin: ...

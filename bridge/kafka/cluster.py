@@ -210,8 +210,8 @@ class KafkaCluster:
     async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
         return await create_compacted(self._link, name, replication_factor, self._create_timeout_ms)
 
-    def tail(self, topic: str, *, from_end: bool = False) -> TopicTail:
-        return TopicTail(self._link, topic, from_end=from_end)
+    def tail(self, topic: str, *, from_end: bool = False, committed_only: bool = False) -> TopicTail:
+        return TopicTail(self._link, topic, from_end=from_end, committed_only=committed_only)
 
     async def _commit(
         self, group: str, offsets: Mapping[TopicPartition, Committed]

@@ -56,7 +56,9 @@ def both(
     if _above(verdict.offset, offset, known, target):
         return _disagreement(verdict, known.upper or known.lower)
     assert known.lower is not None
-    held = yield from _held(known.lower, source, target, memory, caps or Caps())
+    held = yield from are_copies(
+        known.lower.upstream_offset, known.lower.downstream_offset, source, target, memory, caps
+    )
     return _disagreement(verdict, known.lower) if held is False else verdict
 
 
@@ -123,16 +125,21 @@ def _disagreement(verdict: Verdict, sync: OffsetSync | None) -> Verdict:
     )
 
 
-def _held(
-    sync: OffsetSync, source: LogBounds, target: LogBounds, memory: PartitionMemory, caps: Caps
+def are_copies(
+    upstream: int,
+    downstream: int,
+    source: LogBounds,
+    target: LogBounds,
+    memory: PartitionMemory,
+    caps: Caps | None = None,
 ) -> Steps[bool | None]:
-    """Whether the target holds, where the sync says, the record that it says; None when either is gone."""
-    budget = Budget(caps)
+    """Whether the target holds at `downstream` what the source has at `upstream`; None when either is gone."""
+    budget = Budget(caps or Caps())
     found = []
     try:
         for side, bounds, at in (
-            (Side.SOURCE, source, sync.upstream_offset),
-            (Side.TARGET, target, sync.downstream_offset),
+            (Side.SOURCE, source, upstream),
+            (Side.TARGET, target, downstream),
         ):
             if not bounds.start <= at < bounds.end:
                 return None

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
-from bridge.translation.model import Evidence, Flag, Judgement, Verdict
+from bridge.translation.model import Evidence, Flag, Judgement, Reason, Verdict
 from bridge.translation.partition_runs import consistent
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds
@@ -106,3 +106,30 @@ def _inside(run: OffsetRun, offset: int) -> _Place:
     low = run.downstream_start + max(0, before - run.skipped)
     high = min(run.downstream_start + before + run.extra, run.downstream_end - 1)
     return _Place(low, high if before else low, 0, run)
+
+
+def stronger(by_run: Verdict, other: Verdict) -> Verdict:
+    """Of a bounded verdict by runs and another the one that says more; pending where they contradict each other, for
+    one of them is wrong then, and may skip."""
+    if other.offset is None:
+        return other if other.reason is Reason.EVIDENCE_DISAGREES else by_run
+    assert by_run.offset is not None
+    assert by_run.bound is not None
+    # The other answer lies behind copies that the group has processed; `next_copy` is one that it has not. The place
+    # that the run tells of may itself be empty by now: compaction on the target.
+    above = other.offset > by_run.offset + by_run.bound and Flag.AHEAD_OF_MIRROR not in by_run.flags
+    copy = other.detail.get("next_copy")
+    below = other.judgement is Judgement.EXACT and isinstance(copy, int) and copy < by_run.offset
+    if above or below:
+        return Verdict.pending(Reason.EVIDENCE_DISAGREES, answer=other.offset, **by_run.detail)
+    return other if other.bound is not None and other.bound < by_run.bound else by_run
+
+
+def disagrees(by_run: Verdict, last: OffsetRun) -> Verdict:
+    """The newest run does not end with a record and its copy: these are not the logs that it tells of."""
+    return Verdict.pending(
+        Reason.EVIDENCE_DISAGREES,
+        answer=by_run.offset,
+        run_upstream_end=last.upstream_end,
+        run_downstream_end=last.downstream_end,
+    )

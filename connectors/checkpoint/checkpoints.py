@@ -8,7 +8,7 @@ from bridge.translation.checkpoints import CheckpointStore, emit
 from bridge.translation.mm2_records import Checkpoint
 from bridge.translation.model import Side, TopicPartition
 from bridge.translation.plan import Translated
-from connectors.checkpoint.followed import Followed
+from connectors.groups.followed import Followed
 from connectors.ports import Tail
 
 Key = tuple[str, TopicPartition]

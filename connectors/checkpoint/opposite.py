@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bridge.translation.mm2_records import Checkpoint
 from bridge.translation.model import Reason, Side, TopicPartition, Verdict
 from bridge.translation.plan import Translated
-from connectors.checkpoint.followed import Followed
+from connectors.groups.followed import Followed
 from connectors.ports import Tail
 
 _WAITING = Verdict.pending(Reason.MOVED_BY_MIRROR)
@@ -32,7 +32,9 @@ class Opposite:
 
     def __init__(self, tail: Tail, timeout_ms: int) -> None:
         self._put: dict[tuple[str, TopicPartition], _Put] = {}
-        self._log = Followed(Side.SOURCE, tail, Checkpoint.decode, self._apply, self._put.clear, timeout_ms)
+        self._log = Followed(
+            Side.SOURCE, tail, Checkpoint.decode, self._apply, self._put.clear, timeout_ms, optional=True
+        )
 
     @property
     def bad_records(self) -> int:
@@ -41,7 +43,7 @@ class Opposite:
     @property
     def trouble(self) -> str | None:
         """Why the topic can't be read. One that is missing is none: there may be no opposite flow."""
-        return None if self._log.missing else self._log.remark
+        return self._log.remark
 
     async def follow(self) -> None:
         """Raises ClusterAway."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import Side, TopicPartition
 from bridge.translation.sync_store import OffsetSyncStore, SyncBounds
-from connectors.checkpoint.followed import Followed
+from connectors.groups.followed import Followed
 from connectors.ports import Tail
 
 

@@ -19,7 +19,8 @@ from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
 from connectors.groups.instance import GroupsInstance
 from connectors.groups.round import Outcome
-from connectors.groups.ways import ByBoth, ByRecords, BySyncs, Way
+from connectors.groups.runs import FollowedRuns
+from connectors.groups.ways import ByBoth, ByRecords, ByRuns, BySyncs, Way
 from connectors.internal_topics import make
 from connectors.ports import Clusters
 
@@ -51,15 +52,17 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         self._emit_at = self._sync_at = time.monotonic()
         own = options.policy.checkpoints_topic(options.target_alias)
         self._opposite = Opposite(sides[0].tail(own), wait) if options.reverse else None
+        runs = FollowedRuns(options, sides[1]) if options.evidence is Evidences.BOTH else None
         super().__init__(
             name,
             options,
             clusters,
             sides,
             publisher,
-            _way(options.evidence, self._syncs),
+            _way(options.evidence, self._syncs, runs),
             options.emit_interval,
             reverse=options.reverse or options.evidence is Evidences.SYNCS,
+            runs=runs,
         )
 
     # -- when --------------------------------------------------------------------------------------------------------
@@ -75,6 +78,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
     # -- what --------------------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
+        await super()._prepare()
         options = self._options
         if not self._topic_made and not options.dry_run:
             factor, wait = options.checkpoints_replication_factor, options.admin_timeout_ms
@@ -108,11 +112,11 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
     def _remarks(self) -> Sequence[str]:
         opposite = self._opposite.trouble if self._opposite else None
         remarks = (self._topic_trouble, self._checkpoints.remark, self._syncs.remark, opposite)
-        return [remark for remark in remarks if remark is not None]
+        return [*super()._remarks(), *(remark for remark in remarks if remark is not None)]
 
     def _unreadable(self) -> int:
         opposite = self._opposite.bad_records if self._opposite else 0
-        return self._checkpoints.bad_records + self._syncs.bad_records + opposite
+        return super()._unreadable() + self._checkpoints.bad_records + self._syncs.bad_records + opposite
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -175,11 +179,8 @@ def _next(due: float, interval: float, began: float) -> float:
     return due if due > began else began + interval
 
 
-def _way(evidence: Evidences, syncs: FollowedSyncs) -> Way:
-    match evidence:
-        case Evidences.SYNCS:
-            return BySyncs(syncs)
-        case Evidences.TIMESTAMPS:
-            return ByRecords()
-        case Evidences.BOTH:
-            return ByBoth(syncs)
+def _way(evidence: Evidences, syncs: FollowedSyncs, runs: FollowedRuns | None) -> Way:
+    """With both kinds of evidence runs count too; who asks for one kind gets that one."""
+    if evidence is Evidences.SYNCS:
+        return BySyncs(syncs)
+    return ByRecords() if runs is None else ByRuns(runs, ByBoth(syncs))

@@ -8,7 +8,8 @@ from bridge.translation.model import Side
 from connectors.base import Publisher
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.groups.instance import GroupsInstance
-from connectors.groups.ways import ByRecords, ByTimestamp, Way
+from connectors.groups.runs import FollowedRuns
+from connectors.groups.ways import ByRecords, ByRuns, ByTimestamp, Way
 from connectors.ports import Clusters
 
 
@@ -24,8 +25,12 @@ class GroupOffsetInstance(GroupsInstance[GroupOffsetOptions]):
         publisher: Publisher,
     ) -> None:
         sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
-        super().__init__(name, options, clusters, sides, publisher, way(options), options.sync_interval)
+        runs = FollowedRuns(options, sides[1]) if options.verify else None
+        by = way(options, runs)
+        super().__init__(name, options, clusters, sides, publisher, by, options.sync_interval, runs=runs)
 
 
-def way(options: GroupOffsetOptions) -> Way:
-    return ByRecords() if options.verify else ByTimestamp()
+def way(options: GroupOffsetOptions, runs: FollowedRuns | None = None) -> Way:
+    if not options.verify:
+        return ByTimestamp()
+    return ByRecords() if runs is None else ByRuns(runs, ByRecords())

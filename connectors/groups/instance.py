@@ -22,6 +22,7 @@ from connectors.failures import Failures
 from connectors.groups.checks import GroupOptions
 from connectors.groups.report import Tally, fingerprint, pack, report, unpack
 from connectors.groups.round import Outcome, Rounds
+from connectors.groups.runs import FollowedRuns
 from connectors.groups.trouble import ClusterAway, ask, reason_of
 from connectors.groups.ways import Way
 from connectors.ports import Cluster, Clusters
@@ -48,11 +49,14 @@ class GroupsInstance(Generic[Options]):
         interval: float,
         *,
         reverse: bool = False,
+        runs: FollowedRuns | None = None,
     ) -> None:
+        """`runs`: those that `way` rests on."""
+        self._runs = runs
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
         self._interval = interval
         self._source, self._target = sides
-        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse)
+        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse, runs=runs)
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
         self._groups: dict[str, GroupListing] = {}
@@ -87,6 +91,8 @@ class GroupsInstance(Generic[Options]):
 
     async def _prepare(self) -> None:
         """Before the groups of a round are looked at. Raises ClusterAway."""
+        if self._runs is not None:
+            await self._runs.follow()
 
     async def _portion(self, groups: Sequence[str]) -> Outcome:
         """Some groups of a round. Raises ClusterAway."""
@@ -94,11 +100,11 @@ class GroupsInstance(Generic[Options]):
 
     def _remarks(self) -> Sequence[str]:
         """Errors that are not of a group, for health."""
-        return ()
+        return [self._runs.remark] if self._runs and self._runs.remark else []
 
     def _unreadable(self) -> int:
         """Records of internal topics that were left out so far."""
-        return 0
+        return self._runs.bad_records if self._runs else 0
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from connectors.groups.checks import GroupOptions
 from connectors.groups.translate import Job, translate_all
 from connectors.groups.trouble import ask, reason_of
 from connectors.groups.verdicts import Identity, Verdicts
-from connectors.groups.ways import Question, Way
+from connectors.groups.ways import Question, Runs, Way
 from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
@@ -48,11 +48,19 @@ class Judge:
     """The verdicts of one connector, and what it remembers between rounds."""
 
     def __init__(
-        self, options: GroupOptions, source: Cluster, target: Cluster, way: Way, *, reverse: bool = False
+        self,
+        options: GroupOptions,
+        source: Cluster,
+        target: Cluster,
+        way: Way,
+        *,
+        reverse: bool = False,
+        runs: Runs | None = None,
     ) -> None:
-        """`reverse`: copies of the target's own topics are translated back to those (failback)."""
+        """`reverse`: copies of the target's own topics are translated back to those (failback). `runs` stand where a
+        partition of the source can't be asked."""
         self._options, self._source, self._target, self._way = options, source, target, way
-        self._reverse = reverse
+        self._reverse, self._runs = reverse, runs
         self._verdicts = Verdicts()
         self._pairs: dict[TopicPartition, Pair | None] = {}
         self._seen: dict[Pair, set[int]] = {}
@@ -98,7 +106,7 @@ class Judge:
             memory = self._verdicts.memory(*pair, identity)
             self.target_ends[pair[1]] = target.end
             for offset in offsets[pair]:
-                asked = Question(pair[0], offset, source, target, late)
+                asked = Question(pair[0], offset, source, target, late, identity)
                 known = self._verdicts.recall(*pair, identity, offset, bounds)
                 at_once = self._way.at_once(asked, known)
                 if at_once is not None:
@@ -161,9 +169,22 @@ class Judge:
             here, beyond = source_bounds[pair[0]], target_bounds[pair[1]]
             if isinstance(here, KafkaFailure):
                 reject(pair, reason_of(Side.SOURCE, here), str(here))
+                if not isinstance(beyond, KafkaFailure):
+                    found.update(self._by_runs(pair, offsets[pair], target.topic_id, beyond))
             elif isinstance(beyond, KafkaFailure):
                 reject(pair, reason_of(Side.TARGET, beyond), str(beyond))
             else:
                 identity = Identity(source.topic_id, here.leader_epoch, target.topic_id, beyond.leader_epoch)
                 looked[pair] = _Looked(identity, (here, beyond), target.log_append_time)
         return looked
+
+    def _by_runs(
+        self, pair: Pair, offsets: set[int], target_topic_id: str, target: Bounds
+    ) -> dict[Place, Verdict]:
+        """What runs say of a partition whose source does not answer."""
+        if self._runs is None:
+            return {}
+        self.target_ends[pair[1]] = target.end
+        known, bounds = self._runs.of(pair[0]), LogBounds(target.start, target.end)
+        told = {offset: known.translate(offset, target_topic_id, bounds) for offset in offsets}
+        return {(pair, offset): verdict for offset, verdict in told.items() if verdict is not None}

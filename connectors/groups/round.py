@@ -16,7 +16,7 @@ from connectors.groups.checks import GroupOptions
 from connectors.groups.commits import Commits
 from connectors.groups.judge import Judge
 from connectors.groups.trouble import ask, reason_of
-from connectors.groups.ways import Way
+from connectors.groups.ways import Runs, Way
 from connectors.ports import Cluster
 
 
@@ -36,10 +36,17 @@ class Rounds:
     """The rounds of one connector over the two clusters, and what it remembers between them."""
 
     def __init__(
-        self, options: GroupOptions, source: Cluster, target: Cluster, way: Way, *, reverse: bool = False
+        self,
+        options: GroupOptions,
+        source: Cluster,
+        target: Cluster,
+        way: Way,
+        *,
+        reverse: bool = False,
+        runs: Runs | None = None,
     ) -> None:
         self._options, self._source, self._target = options, source, target
-        self._judge = Judge(options, source, target, way, reverse=reverse)
+        self._judge = Judge(options, source, target, way, reverse=reverse, runs=runs)
         self._commits = Commits(options, target)
         self._states: Mapping[str, GroupListing] | None = None
 

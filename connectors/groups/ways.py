@@ -1,16 +1,20 @@
-"""The ways to a verdict: by records, by the plain timestamp rule, by offset syncs, by syncs and records together."""
+"""The ways to a verdict: by records, by the plain timestamp rule, by offset syncs, by syncs and records together, and
+by offset runs before any of them."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
 from bridge.translation.bracketing import bracket
-from bridge.translation.evidence import agrees, both, by_syncs
+from bridge.translation.evidence import agrees, are_copies, both, by_syncs
 from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Reason, TopicPartition, Verdict
+from bridge.translation.model import Evidence, Judgement, Reason, TopicPartition, Verdict
+from bridge.translation.run_evidence import KnownRuns, disagrees, stronger
+from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds, Steps
 from bridge.translation.sync_store import SyncBounds
 from bridge.translation.timestamps import by_timestamp
+from connectors.groups.verdicts import Identity
 
 
 class Syncs(Protocol):
@@ -19,6 +23,12 @@ class Syncs(Protocol):
     def translate(self, topic_partition: TopicPartition, offset: int, /) -> int | None: ...
 
     def bounds(self, topic_partition: TopicPartition, offset: int, /) -> SyncBounds | None: ...
+
+
+class Runs(Protocol):
+    """Offset runs as FollowedRuns hands them out."""
+
+    def of(self, place: TopicPartition, /) -> KnownRuns: ...
 
 
 class Question(NamedTuple):
@@ -30,6 +40,7 @@ class Question(NamedTuple):
     source: LogBounds
     target: LogBounds
     late: bool
+    identity: Identity
 
 
 class Way(Protocol):
@@ -95,3 +106,60 @@ class ByBoth:
     def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
         bounds = self._syncs.bounds(asked.place, asked.offset)
         return both(asked.offset, asked.source, asked.target, memory, bounds)
+
+
+class ByRuns:
+    """Offset runs, and another way where they leave a bound or say nothing (design 5.1, 5.4).
+
+    One look on either side at the record that the newest run ends with, whenever there is a newer one or a log may be
+    another, shows whether the runs are of the logs that are there now.
+    """
+
+    def __init__(self, runs: Runs, otherwise: Way) -> None:
+        self._runs, self._otherwise = runs, otherwise
+        self._seen: dict[TopicPartition, tuple[OffsetRun, Identity, bool]] = {}
+        """The newest run when it was looked at, and whether it held."""
+
+    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
+        if remembered is not None and remembered.evidence is Evidence.RUN:
+            remembered = None  # runs say themselves whether it still holds
+        found, last = self._ask(asked)
+        if found is None or last is None:
+            return self._otherwise.at_once(asked, remembered)
+        holds = self._known(asked, last)
+        if holds is None:
+            return None
+        if not holds or found.judgement is Judgement.EXACT:
+            return found if holds else disagrees(found, last)
+        other = self._otherwise.at_once(asked, remembered)
+        return None if other is None else stronger(found, other)
+
+    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        found, last = self._ask(asked)
+        if found is None or last is None:
+            return (yield from self._otherwise.steps(asked, memory))
+        holds = self._known(asked, last)
+        if holds is None:
+            at = last.upstream_end - 1, last.downstream_end - 1
+            # Where the target overwrites timestamps no copy can be told by its record.
+            same = None if asked.late else (yield from are_copies(*at, asked.source, asked.target, memory))
+            holds = same is not False
+            self._seen[asked.place] = last, asked.identity, holds
+        if not holds:
+            return disagrees(found, last)
+        if found.judgement is Judgement.EXACT:
+            return found
+        other = self._otherwise.at_once(asked, None)
+        if other is None:
+            other = yield from self._otherwise.steps(asked, memory)
+        return stronger(found, other)
+
+    def _ask(self, asked: Question) -> tuple[Verdict | None, OffsetRun | None]:
+        known, identity = self._runs.of(asked.place), asked.identity
+        told = identity.target_id, asked.target, identity.source_id, asked.source
+        return known.translate(asked.offset, *told), known.last
+
+    def _known(self, asked: Question, last: OffsetRun) -> bool | None:
+        """Whether the newest run holds; None when nobody has looked yet."""
+        run, identity, holds = self._seen.get(asked.place, (None, None, False))
+        return holds if (run, identity) == (last, asked.identity) else None

@@ -227,7 +227,8 @@ class FakeCluster:
             self.topic(name, Log())
         return self.create_trouble.get(name)
 
-    def tail(self, topic: str) -> FakeTail:
+    def tail(self, topic: str, *, committed_only: bool = False) -> FakeTail:
+        self.isolation.add((topic, committed_only))
         return FakeTail(self, topic)
 
 

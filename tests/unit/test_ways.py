@@ -8,6 +8,7 @@ from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.stretch import LogBounds
 from bridge.translation.sync_store import OffsetSyncStore
+from connectors.groups.verdicts import Identity
 from connectors.groups.ways import ByBoth, ByRecords, BySyncs, ByTimestamp, Question
 
 PLACE = TopicPartition("orders", 0)
@@ -23,7 +24,7 @@ def syncs(*pairs: tuple[int, int]) -> OffsetSyncStore:
 
 
 def asked(offset: int, *, late: bool) -> Question:
-    return Question(PLACE, offset, LogBounds(0, 500), LogBounds(0, 600), late)
+    return Question(PLACE, offset, LogBounds(0, 500), LogBounds(0, 600), late, Identity("s", 0, "t", 0))
 
 
 @pytest.mark.parametrize(

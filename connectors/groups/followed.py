@@ -32,9 +32,13 @@ class Followed(Generic[R]):
         apply: Callable[[R], None],
         restart: Callable[[], None],
         timeout_ms: int,
+        *,
+        optional: bool = False,
     ) -> None:
+        """`optional`: that there is no such topic is nothing to speak of."""
         self._side, self._tail, self._timeout_ms = side, tail, timeout_ms
         self._decode, self._apply, self._restart = decode, apply, restart
+        self._optional = optional
         self.bad_records = 0
         self.remark: str | None = None
         """Why the topic can't be read now."""
@@ -67,6 +71,9 @@ class Followed(Generic[R]):
             self.missing = away.failure.fault is KafkaFault.UNKNOWN_TOPIC
             if self.missing:
                 self._restart()
+            if self.missing and self._optional:
+                self._say(None)
+                return
             self._say(f"{self._tail.topic} on the {self._side.value} cluster can't be read: {away.failure}")
         else:
             self.missing = False

@@ -1,0 +1,49 @@
+"""The offset-runs topic of the mirror, followed on the target (design 5.1)."""
+
+from __future__ import annotations
+
+from bridge.translation.model import Side, TopicPartition
+from bridge.translation.partition_runs import RunTable
+from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.runs import OffsetRun, RunKey, decode_change
+from connectors.groups.checks import GroupOptions
+from connectors.groups.followed import Followed
+from connectors.ports import Cluster
+
+
+class FollowedRuns:
+    """Read to the end before each round. There is no such topic where the mirror is stock's; runs then say nothing."""
+
+    def __init__(self, options: GroupOptions, target: Cluster) -> None:
+        self._table = RunTable()
+        self._known: dict[TopicPartition, KnownRuns] = {}
+        # Runs are true for committed data only.
+        tail = target.tail(options.policy.offset_runs_topic(options.source_alias), committed_only=True)
+        told = decode_change, self._apply, self._restart, options.admin_timeout_ms
+        self._log = Followed(Side.TARGET, tail, *told, optional=True)
+
+    @property
+    def bad_records(self) -> int:
+        return self._log.bad_records
+
+    @property
+    def remark(self) -> str | None:
+        return self._log.remark
+
+    async def follow(self) -> None:
+        """Raises ClusterAway."""
+        await self._log.follow()
+
+    def of(self, place: TopicPartition) -> KnownRuns:
+        known = self._known.get(place)
+        if known is None:
+            known = self._known[place] = KnownRuns(self._table.of(place))
+        return known
+
+    def _apply(self, change: tuple[RunKey, OffsetRun | None]) -> None:
+        self._table.apply(change)
+        self._known.pop(change[0].source, None)
+
+    def _restart(self) -> None:
+        self._table.clear()
+        self._known.clear()
