@@ -1,0 +1,321 @@
+"""Fetching from brokers in memory: what no one broker does on demand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import fetching, requests
+from bridge.kafka.errors import failure
+from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom, FetchTrouble, TroubleKind
+from bridge.kafka.requests import FetchPart, PartitionMeta, TopicMeta
+from bridge.kafka.wire import Call, Reader, Writer
+from bridge.translation.model import TopicPartition
+
+T = TypeVar("T")
+ID = "11223344-5566-7788-99aa-bbccddeeff00"
+A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+class Answer(NamedTuple):
+    """Of a partition."""
+
+    error: int = 0
+    records: bytes = b""
+    diverged: tuple[int, int] | None = None
+
+
+class MemoryLink:
+    """Brokers by number; `leaders` of partitions, and what each fetch is answered by `serve`: node, partition, offset.
+    A broker remembers sessions as real ones do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.leaders = {A: 1, B: 1}
+        self.topic = TopicMeta(0, ID, {})
+        self.serve: Callable[[int, TopicPartition, int], Answer | None] = lambda *_: None
+        self.broken: dict[int, KafkaFailure] = {}
+        self.fetched: list[tuple[int, int, dict[TopicPartition, int]]] = []
+        """Node, session epoch, partitions that it has been told so far with their offsets."""
+        self.lose_sessions = False
+        self._known: dict[int, dict[TopicPartition, int]] = {}
+        self._asked: Any = None
+        fetch = requests.fetch
+
+        def spy(parts: Mapping[TopicPartition, FetchPart], **how: Any) -> Call:
+            self._asked = (parts, how["asking"])
+            return fetch(parts, **how)
+
+        monkeypatch.setattr(requests, "fetch", spy)
+
+    async def metadata(self, topics: Iterable[str]) -> dict[str, TopicMeta]:
+        partitions = {place.partition: PartitionMeta(0, node, 0) for place, node in self.leaders.items()}
+        return {name: self.topic._replace(partitions=partitions) for name in topics}
+
+    def by_leader(
+        self, places: Iterable[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
+        nodes: dict[int, list[TopicPartition]] = {}
+        for place in places:
+            nodes.setdefault(self.leaders[place], []).append(place)
+        return nodes, {}
+
+    async def send(self, node: int, call: Call, doing: str, *, apart: bool = False) -> Reader:
+        if call.API_KEY == 2:
+            return self._listed(call)
+        call.prepare({1: (4, 17)})
+        parts, asking = self._asked
+        await asyncio.sleep(0.001)
+        if node in self.broken:
+            raise self.broken[node]
+        error = 0
+        if self.lose_sessions and asking.epoch > 0:
+            self.lose_sessions, error, parts = False, 70, {}
+        known = self._known[node] = {} if asking.epoch == 0 else self._known[node]
+        for _, place in asking.forgotten:
+            del known[place]
+        known |= {place: part.offset for place, part in parts.items()}
+        self.fetched.append((node, asking.epoch, dict(known)))
+        answers = {} if error else {place: self.serve(node, place, at) for place, at in known.items()}
+        return self._answer(error, {place: each for place, each in answers.items() if each is not None})
+
+    def _answer(self, error: int, answers: Mapping[TopicPartition, Answer]) -> Reader:
+        writer = Writer(flexible=True)
+        writer.int32(0)
+        writer.int16(error)
+        writer.int32(0 if error else 77)
+        writer.array(len(answers))
+        for place, answer in answers.items():
+            writer.uuid(ID)
+            writer.array(1)
+            writer.int32(place.partition)
+            writer.int16(answer.error)
+            for offset in (100, 90, 3):
+                writer.int64(offset)
+            writer.array(0)
+            writer.int32(-1)
+            writer.blob(answer.records)
+            if answer.diverged is None:
+                writer.tags()
+            else:
+                for number in (1, 0, 13):  # one tagged field, its number and size
+                    writer.varint(number)
+                writer.int32(answer.diverged[0])
+                writer.int64(answer.diverged[1])
+                writer.tags()
+            writer.tags()
+        return Reader(writer.encode(), flexible=True)
+
+    def _listed(self, call: Call) -> Reader:
+        """Logs begin at 3 and end at 100."""
+        call.prepare({2: (0, 7)})
+        request = Reader(call.encode(), flexible=False)
+        request.skip(4 + 1 + 4)
+        topic = request.string()
+        request.skip(4)
+        number, _, timestamp = request.int32(), request.int32(), request.int64()
+        writer = Writer(flexible=False)
+        writer.int32(0)
+        writer.array(1)
+        writer.string(topic)
+        writer.array(1)
+        writer.int32(number)
+        writer.int16(0)
+        writer.int64(-1)
+        writer.int64(100 if timestamp == requests.LATEST else 3)
+        writer.int32(0)
+        return Reader(writer.encode(), flexible=False)
+
+
+@pytest.fixture
+def link(monkeypatch: pytest.MonkeyPatch) -> MemoryLink:
+    monkeypatch.setattr(fetching, "_PAUSES", (0.005, 0.01))
+    monkeypatch.setattr(fetching, "_DOUBT", 0.05)
+    return MemoryLink(monkeypatch)
+
+
+def fetch(link: MemoryLink, work: Callable[[Fetcher], Awaitable[T]]) -> T:
+    async def go() -> T:
+        fetcher = Fetcher(link, committed_only=True)  # type: ignore[arg-type]
+        await fetcher.start()
+        fetcher.set({A: FetchFrom(ID, 5, 2), B: FetchFrom(ID, 6)})
+        try:
+            return await work(fetcher)
+        finally:
+            await fetcher.close()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    return asyncio.run(go())
+
+
+async def until(fetcher: Fetcher, wanted: Callable[[FetchedPart], bool]) -> FetchedPart:
+    async with asyncio.timeout(5.0):
+        while True:
+            for part in await fetcher.next(0.5):
+                if wanted(part):
+                    return part
+
+
+@pytest.mark.parametrize("error", [3, 5, 6, 74, 75, 78, 56, 103])
+def test_a_partition_that_has_moved_is_found_again(link: MemoryLink, error: int) -> None:
+    def serve(node: int, place: TopicPartition, at: int) -> Answer | None:
+        if node == 1 and place == A:
+            link.leaders[A] = 2
+            return Answer(error)
+        return Answer(records=b"x") if node == 2 else None
+
+    link.serve = serve
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: bool(part.records))
+        assert (part.place, part.offset, part.trouble) == (A, 5, None)
+        assert not fetcher.errors
+
+    fetch(link, work)
+    # The broker that was left has been told so, and was not told the other partition again.
+    assert [known for node, _, known in link.fetched if node == 1][-1] == {B: 6}
+    assert [epoch for node, epoch, _ in link.fetched if node == 1] == list(
+        range(sum(node == 1 for node, _, _ in link.fetched))
+    )
+
+
+def test_a_broker_that_is_away_costs_the_others_nothing(link: MemoryLink) -> None:
+    link.leaders[B] = 2
+    link.broken[1] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
+    link.serve = lambda node, place, at: Answer(records=b"x" * at)
+
+    async def work(fetcher: Fetcher) -> None:
+        for offset in range(6, 20):
+            part = await until(fetcher, lambda part: bool(part.records))
+            assert (part.place, part.offset) == (B, offset)
+            fetcher.done(B, offset + 1, 0)
+        assert list(fetcher.errors) == [A]
+        assert "Connection refused" in str(fetcher.errors[A])
+        link.broken.clear()
+        assert (await until(fetcher, lambda part: part.place == A)).offset == 5
+        assert not fetcher.errors
+
+    fetch(link, work)
+
+
+def test_a_lost_session_is_begun_anew_with_the_positions_of_now(link: MemoryLink) -> None:
+    link.serve = lambda node, place, at: Answer(records=b"x") if (place, at) in ((A, 5), (A, 9)) else None
+
+    async def work(fetcher: Fetcher) -> None:
+        await until(fetcher, lambda part: part.offset == 5)
+        link.lose_sessions = True
+        fetcher.done(A, 9, 0)
+        await until(fetcher, lambda part: part.offset == 9)
+
+    fetch(link, work)
+    assert [known for _, epoch, known in link.fetched if epoch == 0][-1] == {B: 6, A: 9}
+
+
+def test_a_log_that_took_another_way(link: MemoryLink) -> None:
+    link.serve = lambda node, place, at: Answer(diverged=(1, 4)) if place == A else Answer(records=b"x")
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: part.trouble is not None)
+        assert part == FetchedPart(A, b"", 5, trouble=FetchTrouble(TroubleKind.DIVERGED, -1, -1, 1, 4))
+        asked = len(link.fetched)
+        fetcher.done(B, 7, 0)
+        await until(fetcher, lambda part: part.offset == 7)
+        assert all(A not in known for _, _, known in link.fetched[asked + 1 :])
+
+    fetch(link, work)
+
+
+def test_an_offset_that_is_in_range_after_all_is_tried_again(link: MemoryLink) -> None:
+    answers = iter([Answer(1), Answer(1), Answer(records=b"x")])
+    link.serve = lambda node, place, at: next(answers) if place == A else None
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: part.place == A)
+        assert part.records == b"x"
+
+    fetch(link, work)
+
+
+def test_an_offset_out_of_range_comes_with_where_the_log_is(link: MemoryLink) -> None:
+    link.serve = lambda node, place, at: Answer(1) if at == 2 else None
+
+    async def work(fetcher: Fetcher) -> None:
+        fetcher.set({A: FetchFrom(ID, 2)})
+        part = await until(fetcher, lambda part: part.place == A)
+        assert part.trouble == FetchTrouble(TroubleKind.OUT_OF_RANGE, log_start=3, log_end=100)
+
+    fetch(link, work)
+
+
+@pytest.mark.parametrize("by", ["fetch", "metadata"])
+def test_a_missing_right_is_told_at_once(link: MemoryLink, by: str) -> None:
+    if by == "fetch":
+        link.serve = lambda *_: Answer(29)
+    else:
+        link.topic = link.topic._replace(error=29)
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: part.place == A)
+        assert part.trouble == FetchTrouble(TroubleKind.NOT_AUTHORIZED)
+
+    fetch(link, work)
+
+
+@pytest.mark.parametrize("found", [TopicMeta(3, "", {}), TopicMeta(0, "another id", {})])
+def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(link: MemoryLink, found: TopicMeta) -> None:
+    known, link.topic = link.topic, found
+    link.serve = lambda *_: Answer(records=b"x")
+
+    async def work(fetcher: Fetcher) -> None:
+        assert await fetcher.next(0.02) == []
+        assert set(fetcher.errors) == {A, B}
+        link.topic = known
+        assert (await until(fetcher, lambda part: part.place == A)).records == b"x"
+        link.topic = found
+        link.serve = lambda *_: Answer(100)
+        fetcher.done(A, 9, 0)
+        part = await until(fetcher, lambda part: part.trouble is not None)
+        assert (part.place, part.offset) == (A, 9)
+        assert part.trouble == FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)
+
+    fetch(link, work)
+
+
+def test_what_was_asked_before_a_new_set_is_not_handed_out(link: MemoryLink) -> None:
+    link.serve = lambda node, place, at: Answer(records=b"%d" % at)
+
+    async def work(fetcher: Fetcher) -> None:
+        await until(fetcher, lambda part: part.place == A)
+        for offset in range(20, 40):
+            fetcher.set({A: FetchFrom(ID, offset), B: FetchFrom(ID, 1)})
+            await asyncio.sleep(0.0005 * (offset % 5))
+        part = await until(fetcher, lambda part: part.place == A)
+        assert (part.offset, part.records) == (39, b"39")
+
+    fetch(link, work)
+
+
+def test_what_time_does_not_heal_is_raised(link: MemoryLink) -> None:
+    link.broken[1] = failure(KafkaFault.CREDENTIALS, "fetch", "Authentication failed")
+
+    async def work(fetcher: Fetcher) -> None:
+        with pytest.raises(KafkaFailure, match="Authentication failed"):
+            await until(fetcher, lambda part: True)
+
+    fetch(link, work)
+
+
+def test_a_defect_of_ours_is_no_silence(link: MemoryLink) -> None:
+    def serve(node: int, place: TopicPartition, at: int) -> Answer:
+        raise ZeroDivisionError
+
+    link.serve = serve
+
+    async def work(fetcher: Fetcher) -> None:
+        with pytest.raises(ZeroDivisionError):
+            await until(fetcher, lambda part: True)
+
+    fetch(link, work)
