@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bridge.pipeline import archive
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.slices import run_slices
 
@@ -51,9 +54,17 @@ class SparkJobs:
     def __init__(self, name: str, props: Mapping[str, str]) -> None:
         from pyspark import SparkConf, SparkContext
 
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        conf = SparkConf().setAll(list(spark_settings(name, props).items()))
+        settings = spark_settings(name, props)
+        local = settings[MASTER].startswith("local")
+        self._temporary = tempfile.TemporaryDirectory(prefix="mirror-bridge-")
+        if not local and "spark.archives" not in settings:
+            packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"
+            archive.build(packed)
+            settings |= archive.settings(packed)
+        os.environ["PYSPARK_PYTHON"] = settings.get(
+            "spark.pyspark.python", sys.executable if local else archive.python()
+        )
+        conf = SparkConf().setAll(list(settings.items()))
         self._context: SparkContext = SparkContext(conf=conf)
 
     @property
@@ -83,3 +94,4 @@ class SparkJobs:
 
     def close(self) -> None:
         self._context.stop()
+        self._temporary.cleanup()

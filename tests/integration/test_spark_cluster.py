@@ -1,0 +1,96 @@
+"""The same job on a standalone master with two workers, which have nothing of ours but what the driver sends them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from bridge.local import Cluster
+from bridge.local.processes import ManagedProcess
+from bridge.pipeline.archive import python
+from tests.integration.test_copying import varied
+from tests.integration.test_driver import copied, driven, until
+from tests.support import produce
+from tests.support.pipeline import CopyFlow
+
+_HOME = Path(pyspark.__file__).parent
+_MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+_JAVA = "org.apache.spark.deploy"
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """Address of a master with two workers of one core each. Their Python is the one that ours was made from, without
+    our environment."""
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    (bare / python()).symlink_to(Path(sys.base_prefix) / "bin" / python())
+    environment = {
+        "PATH": os.pathsep.join([str(bare), "/usr/bin", "/bin"]),
+        "PYTHONPATH": "",
+        "VIRTUAL_ENV": "",
+        "SPARK_HOME": str(_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(tmp_path / "work"),
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    command = [str(_HOME / "bin" / "spark-class")]
+    log = tmp_path / "master.log"
+    ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    leader = ManagedProcess(
+        "Spark master", [*command, f"{_JAVA}.master.Master", *ports], log, environment=environment
+    )
+    workers: list[ManagedProcess] = []
+    try:
+        leader.start()
+        leader.wait_until(lambda: _MASTER.search(log.read_text()) is not None, 60, "the master listens")
+        found = _MASTER.search(log.read_text())
+        assert found is not None
+        for number in range(2):
+            worker = ManagedProcess(
+                f"Spark worker {number}",
+                [*command, f"{_JAVA}.worker.Worker", *ports, "--cores", "1", "--memory", "1g", found[1]],
+                tmp_path / f"worker-{number}.log",
+                environment=environment,
+            )
+            worker.start()
+            workers.append(worker)
+        leader.wait_until(
+            lambda: log.read_text().count("Registering worker") == 2, 60, "both workers are there", workers
+        )
+        yield found[1]
+    finally:
+        for process in (*workers, leader):
+            process.stop()
+
+
+def test_slices_run_on_workers_that_have_nothing_of_ours(
+    source: Cluster, target: Cluster, master: str, tmp_path: Path
+) -> None:
+    props = {
+        "spark.master": master,
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+    }
+    flow = CopyFlow(source, target, props=props)
+    topic = flow.topic(4)
+    produce(source.bootstrap, topic, [*varied(100), *(each for each in varied(100, 100))])
+    wanted = flow.wanted()
+
+    async def copy() -> None:
+        async with driven(flow.spec, wanted) as pipeline:
+            await until(lambda: copied(pipeline) == 200, pipeline)
+
+    asyncio.run(copy())
+    flow.assert_copied()
+    flow.assert_runs_true()
+    executors = sorted(path.name for path in (tmp_path / "work").glob("app-*/*") if path.is_dir())
+    assert executors == ["0", "1"], "each worker had one"
