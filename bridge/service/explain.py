@@ -20,7 +20,7 @@ _REASONS = {
     "copy_not_found": "no record before the offset has its copy on the target",
     "not_mirrored_yet": "the record at the offset has not arrived on the target",
     "record_gone": "the record at the offset is gone from the source",
-    "evidence_disagrees": "records and offset syncs, or a sync and the target's end, contradict each other",
+    "evidence_disagrees": "records, offset runs and syncs, or a sync and the target's end, contradict each other",
     "no_offset_syncs": "there are no offset syncs of the partition, and translation.evidence=syncs allows nothing else",
     "older_than_syncs": "the offset is older than the oldest offset sync that is left (translation.evidence=syncs)",
     "moved_by_mirror": "the offset is not past where the opposite flow has put it, so no consumer has moved it",

@@ -71,7 +71,8 @@ _OURS = (
         "both",
         Importance.MEDIUM,
         "What offsets are translated by. syncs: offset syncs alone, with stock's answers. timestamps: the neighbouring "
-        "records, found on both clusters. both: those, checked against the syncs.",
+        "records, found on both clusters. both: those, checked against the syncs, and the offset runs that our own "
+        "mirror leaves.",
         _GROUP,
         validator=In(_EVIDENCES),
         recommended=_EVIDENCES,

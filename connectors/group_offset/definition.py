@@ -46,7 +46,8 @@ DEFINITION = ConfigDef(
             flag(
                 "translation.verify",
                 "true",
-                "true: an offset is written only after the neighbouring records were found on both clusters. "
+                "true: an offset is written only after the neighbouring records were found on both clusters, or where "
+                "the offset runs of our own mirror tell it. "
                 "false: the plain timestamp answer of KIP-1292, which may re-read any number of records.",
                 _SYNC,
                 Importance.MEDIUM,

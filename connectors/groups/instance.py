@@ -100,7 +100,7 @@ class GroupsInstance(Generic[Options]):
 
     def _remarks(self) -> Sequence[str]:
         """Errors that are not of a group, for health."""
-        return [self._runs.remark] if self._runs and self._runs.remark else []
+        return ()
 
     def _unreadable(self) -> int:
         """Records of internal topics that were left out so far."""

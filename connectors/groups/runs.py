@@ -12,7 +12,8 @@ from connectors.ports import Cluster
 
 
 class FollowedRuns:
-    """Read to the end before each round. There is no such topic where the mirror is stock's; runs then say nothing."""
+    """Read to the end before each round. There is no such topic where the mirror is stock's; runs then say nothing.
+    Nor where we may not see it: then it may not be there either, so that the log says it, and health does not."""
 
     def __init__(self, options: GroupOptions, target: Cluster) -> None:
         self._table = RunTable()
@@ -25,10 +26,6 @@ class FollowedRuns:
     @property
     def bad_records(self) -> int:
         return self._log.bad_records
-
-    @property
-    def remark(self) -> str | None:
-        return self._log.remark
 
     async def follow(self) -> None:
         """Raises ClusterAway."""
