@@ -41,6 +41,8 @@ class MemoryLink:
         self.fetched: list[tuple[int, int, dict[TopicPartition, int]]] = []
         """Node, session epoch, partitions that it has been told so far with their offsets."""
         self.lose_sessions = False
+        self.gate, self.asked = asyncio.Event(), asyncio.Event()
+        self.gate.set()
         self._known: dict[int, dict[TopicPartition, int]] = {}
         self._asked: Any = None
         fetch = requests.fetch
@@ -68,7 +70,9 @@ class MemoryLink:
             return self._listed(call)
         call.prepare({1: (4, 17)})
         parts, asking = self._asked
-        await asyncio.sleep(0.001)
+        self.asked.set()
+        await asyncio.sleep(0)
+        await self.gate.wait()
         if node in self.broken:
             raise self.broken[node]
         error = 0
@@ -288,12 +292,13 @@ def test_what_was_asked_before_a_new_set_is_not_handed_out(link: MemoryLink) -> 
     link.serve = lambda node, place, at: Answer(records=b"%d" % at)
 
     async def work(fetcher: Fetcher) -> None:
-        await until(fetcher, lambda part: part.place == A)
-        for offset in range(20, 40):
-            fetcher.set({A: FetchFrom(ID, offset), B: FetchFrom(ID, 1)})
-            await asyncio.sleep(0.0005 * (offset % 5))
-        part = await until(fetcher, lambda part: part.place == A)
-        assert (part.offset, part.records) == (39, b"39")
+        link.gate.clear()
+        await link.asked.wait()
+        fetcher.set({A: FetchFrom(ID, 39)})
+        assert await fetcher.next(0.02) == []  # the leader is found meanwhile
+        link.gate.set()
+        part = await until(fetcher, lambda part: True)
+        assert (part.place, part.offset, part.records) == (A, 39, b"39")
 
     fetch(link, work)
 
