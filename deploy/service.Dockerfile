@@ -13,6 +13,10 @@ RUN /opt/mirror-bridge/bin/pip install --no-cache-dir --no-deps --no-build-isola
 
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/mirror-bridge /opt/mirror-bridge
+# Spark, which copies records, runs on a JVM; ps is what it asks about its own memory.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
+    && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --no-create-home bridge
 USER bridge
 # Other containers have to reach it. Whatever carries passwords wants MIRROR_BRIDGE_TLS_CERT, _TLS_KEY and a token too.
