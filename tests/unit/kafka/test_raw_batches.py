@@ -68,8 +68,9 @@ def test_a_passed_batch_keeps_its_bytes_under_a_new_header(
     (raw,) = parse(data)
     assert passes(raw, base, len(data))
     chunk = passed(raw)
-    for _ in range(2):  # another try stamps again
-        stamp(chunk.data, producer, epoch, sequence, transactional)
+    assert chunk.data[21:23] == bytes((0, codec))
+    stamp(chunk.data, 1, 2, 3, not transactional)
+    stamp(chunk.data, producer, epoch, sequence, transactional)  # another try
 
     read = DefaultRecordBatch(bytes(chunk.data))
     assert read.validate_crc()
@@ -130,6 +131,12 @@ def test_aborted_data_is_copied_where_uncommitted_data_is() -> None:
     data = batch(10, 2, producer=7) + marker(12, ABORT, 7)
     assert DataBatches.committed(data, 10, [(7, 10)]).batches == []
     assert len(DataBatches.committed(data, 10, None).batches) == 1
+
+
+def test_a_batch_below_the_offset_is_not_copied() -> None:
+    found = DataBatches.committed(batch(10, 3) + batch(13, 3), 13, ())
+    assert [each.base_offset for each in found.batches] == [13]
+    assert DataBatches.committed(batch(10, 3), 20, ()) == ([], 20, 5, False)
 
 
 def test_a_batch_that_compaction_has_emptied_holds_no_data() -> None:

@@ -136,6 +136,7 @@ def test_every_record_once_in_order_and_as_it_was(
             # All before it has been handed out; go on behind it.
             at = error.offset + 1
             too_large[error.offset] = error.size
+        assert at > before
     wanted = {offset: record for offset, record in log.records.items() if offset >= start}
     assert copied == {offset: record for offset, record in wanted.items() if offset not in too_large}
     assert set(too_large) <= set(wanted)
@@ -328,6 +329,17 @@ def test_records_that_do_not_end_where_they_say_are_not_copied(at: int, byte: in
     else:
         data[at] = byte
     with pytest.raises(UnreadableBatch):
+        made(sealed(data))
+
+
+def test_a_record_shorter_than_its_own_numbers_is_not_copied() -> None:
+    # The first says two bytes, so that its offset would be the second's length; both together end where they should.
+    data = bytearray(batch_of([Plain(NOW, None, None), None]))[:61]
+    data += bytes((4, 0, 0)) + bytes((12, 0, 0, 0, 1, 1, 0))
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">ii", data, 53, -1, 2)
+    struct.pack_into(">i", data, 23, 2)
+    with pytest.raises(UnreadableBatch, match="does not end where it says"):
         made(sealed(data))
 
 
