@@ -29,7 +29,7 @@ def by_timestamp(source: str, target: str, alias: str, groups: Groups) -> Answer
     wanted: dict[Place, dict[int, int]] = {}
     answers: Answers = {}
     client = admin(target)
-    with reader(source, committed_only=False) as consumer:
+    with reader(source, committed_only=True) as consumer:
         for group, offsets in groups.items():
             for place, offset in offsets.items():
                 known = wanted.setdefault(place, {})

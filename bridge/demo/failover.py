@@ -5,13 +5,15 @@ without an offset is an error. Its first record of every partition has to be the
 processed on the source: same key, value, timestamp and headers.
 
 Where the group has processed everything, the right answer is nothing: the consumer must reach the end of the partition
-without a record. Then one more record is produced on the source, and that one has to be the consumer's first.
+without a record. Then one more record is produced, and that one has to be the consumer's first.
+
+The source is asked before; it may be gone when consumers start.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -24,6 +26,10 @@ from bridge.demo.logs import Content, Place, client_settings, content, first_fro
 FIRST_SECONDS = 60.0
 NEXT_SECONDS = 30.0
 _POLL_SECONDS = 0.02
+
+
+First = Mapping[tuple[str, Place], Content | None]
+"""By group and partition: the first record that is not processed, None where all are."""
 
 
 class Resumed(NamedTuple):
@@ -87,9 +93,9 @@ class Member:
             self.quiet.add(place)
 
 
-def fail_over(source: str, target: str, alias: str, groups: Groups) -> list[Resumed]:
-    """Every group on every partition, in the order given."""
-    expected = _first_unprocessed(source, groups)
+def fail_over(first: First, target: str, alias: str, groups: Groups) -> list[Resumed]:
+    """Every group on every partition, in the order given; `first` is what the source said of them."""
+    expected = dict(first)
     caught_up = {(group, place) for (group, place), found in expected.items() if found is None}
     with ExitStack() as closing:
         members = {group: Member(target, alias, group, list(offsets)) for group, offsets in groups.items()}
@@ -97,7 +103,7 @@ def fail_over(source: str, target: str, alias: str, groups: Groups) -> list[Resu
             closing.callback(member.close)
         _poll(list(members.values()), lambda member: member.knows_all(), FIRST_SECONDS)
         quiet = {(group, place) for group, place in caught_up if _is_quiet(members[group], place)}
-        following = _produce_next(source, sorted({place for _, place in caught_up}))
+        following = _produce_next(target, alias, sorted({place for _, place in caught_up}))
         for group, place in caught_up:
             expected[group, place] = following[place]
         waiting = [members[group] for group in {group for group, _ in quiet}]
@@ -118,10 +124,10 @@ def fail_over(source: str, target: str, alias: str, groups: Groups) -> list[Resu
     ]
 
 
-def _first_unprocessed(source: str, groups: Groups) -> dict[tuple[str, Place], Content | None]:
-    """As the mirror sees the source: read_uncommitted is stock's default, and so is ours in this demo."""
+def first_unprocessed(source: str, groups: Groups) -> First:
+    """As the mirror sees the source: committed data."""
     known: dict[tuple[Place, int], Content | None] = {}
-    with reader(source, committed_only=False) as consumer:
+    with reader(source, committed_only=True) as consumer:
         for place, offset in {item for offsets in groups.values() for item in offsets.items()}:
             found = first_from(consumer, place, offset)
             known[place, offset] = found[1] if found is not None else None
@@ -144,13 +150,13 @@ def _poll(members: Sequence[Member], enough: Callable[[Member], bool], seconds: 
             member.poll()
 
 
-def _produce_next(source: str, places: Sequence[Place]) -> dict[Place, Content]:
-    """One more record for each of the partitions, on the source."""
+def _produce_next(target: str, alias: str, places: Sequence[Place]) -> dict[Place, Content]:
+    """One more record for each of the partitions, where producers have gone too."""
     made: dict[Place, Content] = {}
     now = int(time.time() * 1000)
-    with producing(source) as sink:
+    with producing(target) as sink:
         for topic, partition in places:
             record = Outgoing(partition, b"after-failover", b"%s %d" % (topic.encode(), now), now)
-            send(sink, topic, [record])
+            send(sink, f"{alias}.{topic}", [record])
             made[topic, partition] = Content(record.key, record.value, record.timestamp, record.headers)
     return made

@@ -17,7 +17,7 @@ class Shape:
     """A source partition as far as a choice of offsets needs it."""
 
     offsets: Sequence[int]
-    """Of its data records, aborted ones included: stock mirrors them too."""
+    """Of its data records; aborted ones are none: they are not copied."""
     end: int
     aborted: Sequence[int] = ()
 

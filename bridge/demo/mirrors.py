@@ -1,4 +1,4 @@
-"""The three connectors of the demo: stock's mirror, stock's checkpoints, and ours, as an operator PUTs them."""
+"""The three connectors of the demo, as an operator PUTs them: our mirror, our group offsets, stock's checkpoints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.resources import files
 from bridge.demo.data import TOPICS
 from bridge.local import Cluster
 
-MIRROR, CHECKPOINTS = "stock-mirror", "stock-checkpoints"
+CHECKPOINTS = "stock-checkpoints"
 INTERVAL_SECONDS = "2"
 _STOCK = "org.apache.kafka.connect.mirror."
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -16,10 +16,12 @@ _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 Config = dict[str, str]
 
 
-def mirror(source: Cluster, target: Cluster) -> Config:
-    """Stock MirrorSourceConnector over all topics; what is not about a single replica or a shorter wait is default."""
-    return _stock("MirrorSourceConnector", source, target) | {
+def mirror(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
+    """connectors/source/connector.json over all topics; what is not about a single replica is default."""
+    name, config = _shipped("source", source, target, service)
+    return name, config | {
         "topics": ",".join(TOPICS),
+        "replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1",
         "heartbeats.replication.enabled": "false",
         "sync.topic.acls.enabled": "false",
@@ -40,16 +42,23 @@ def checkpoints(source: Cluster, target: Cluster) -> Config:
 
 
 def ours(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
-    """Name and configuration of connectors/group_offset/connector.json, with this stack's addresses."""
-    shipped = json.loads(files("connectors.group_offset").joinpath("connector.json").read_text("utf-8"))
+    """connectors/group_offset/connector.json, with shorter intervals."""
+    name, config = _shipped("group_offset", source, target, service)
+    return name, config | {
+        "sync.group.offsets.interval.seconds": INTERVAL_SECONDS,
+        "refresh.groups.interval.seconds": INTERVAL_SECONDS,
+    }
+
+
+def _shipped(kind: str, source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
+    """Name and configuration of a connector of ours as it is shipped, with this stack's addresses."""
+    shipped = json.loads(files(f"connectors.{kind}").joinpath("connector.json").read_text("utf-8"))
     addresses = {
         "source.cluster.alias": source.name,
         "target.cluster.alias": target.name,
         "source.cluster.bootstrap.servers": source.bootstrap,
         "target.cluster.bootstrap.servers": target.bootstrap,
         "bridge.url": service,
-        "sync.group.offsets.interval.seconds": INTERVAL_SECONDS,
-        "refresh.groups.interval.seconds": INTERVAL_SECONDS,
     }
     return str(shipped["name"]), {**shipped["config"], **addresses}
 
@@ -60,8 +69,6 @@ def _stock(kind: str, source: Cluster, target: Cluster) -> Config:
         "tasks.max": "1",
         "key.converter": _BYTES,
         "value.converter": _BYTES,
-        # Connect's own default writes headers of bytes as Base64 text: then no copy is like its original.
-        "header.converter": _BYTES,
         "source.cluster.alias": source.name,
         "target.cluster.alias": target.name,
         "source.cluster.bootstrap.servers": source.bootstrap,

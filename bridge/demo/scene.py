@@ -13,12 +13,12 @@ from bridge.demo import answers, mirrors
 from bridge.demo.cluster import admin, commit, ends
 from bridge.demo.data import PLACES, TOPICS, Amounts, Produced, produce_all
 from bridge.demo.expected import Alignment, align
-from bridge.demo.failover import fail_over
+from bridge.demo.failover import fail_over, first_unprocessed
 from bridge.demo.groups import Groups, Shape, choose
 from bridge.demo.logs import Log, Place, read_logs, reader
 from bridge.demo.report import Judged, Report, Verdicts, make_rows
 from bridge.demo.show import Advance, Steps
-from bridge.local import ConnectWorker, LocalStack, WaitTimedOut, eventually
+from bridge.local import Broker, LocalStack, WaitTimedOut, eventually
 from bridge.protocol.messages import PartitionReport
 
 _MIRROR_SECONDS = 120.0
@@ -53,10 +53,12 @@ def play(stack: LocalStack, records: int, started: float, shown: Console) -> Pla
     amounts = Amounts.of(records)
     with steps.step(f"Producing to {', '.join(TOPICS)} on A; compacting, aborting"):
         produced = produce_all(stack.source.bootstrap, amounts)
-    with steps.step("Mirroring A to B with stock MirrorSourceConnector") as advance:
-        worker.rest.put(mirrors.MIRROR, mirrors.mirror(stack.source, stack.target))
-        source = read_logs(stack.source.bootstrap, PLACES, committed_only=False)
-        wait_mirrored(stack, worker, source, advance)
+    with steps.step("Mirroring A to B on Spark with BridgeMirrorSourceConnector") as advance:
+        mirror, config = mirrors.mirror(stack.source, stack.target, stack.service().url)
+        worker.rest.put(mirror, config)
+        source = read_logs(stack.source.bootstrap, PLACES, committed_only=True)
+        wait_mirrored(stack, source, advance)
+        worker.rest.wait_running(mirror)
     with steps.step("Reading both logs whole, and choosing groups"):
         truth = find_truth(stack, source)
         groups = choose(shapes(source, produced), amounts.burst)
@@ -72,8 +74,12 @@ def play(stack: LocalStack, records: int, started: float, shown: Console) -> Pla
         wait_synced(stack, name, groups, advance)
     with steps.step("Asking the timestamp rule, and stock's checkpoints"):
         judged = judge(stack, name, groups)
-    with steps.step("Failing over: every group's consumer starts on B"):
-        resumed = fail_over(stack.source.bootstrap, stack.target.bootstrap, stack.source.name, groups)
+    first = first_unprocessed(stack.source.bootstrap, groups)
+    with steps.step("Killing A; failing over: every group's consumer starts on B"):
+        source_broker = stack.source
+        assert isinstance(source_broker, Broker), "the demo starts its own"
+        source_broker.kill()
+        resumed = fail_over(first, stack.target.bootstrap, stack.source.name, groups)
     rows = make_rows(groups, truth.alignments, truth.target, judged)
     return Played(Report(rows, resumed, time.monotonic() - started), produced.records, judged.verdicts, name)
 
@@ -84,10 +90,9 @@ def shapes(source: Mapping[Place, Log], produced: Produced) -> dict[Place, Shape
     }
 
 
-def wait_mirrored(
-    stack: LocalStack, worker: ConnectWorker, source: Mapping[Place, Log], advance: Advance
-) -> None:
-    """Until every partition of B is as long as A's has data records."""
+def wait_mirrored(stack: LocalStack, source: Mapping[Place, Log], advance: Advance) -> None:
+    """Until every partition of B is as long as A's has data records, and then holds as many: copies have transaction
+    markers between them."""
     alias = stack.source.name
     copies = {(f"{alias}.{topic}", number): len(log.entries) for (topic, number), log in source.items()}
     total = sum(copies.values())
@@ -99,10 +104,14 @@ def wait_mirrored(
             advance(min(total, sum(there.values())), total)
             return all(there.get(copy, 0) >= count for copy, count in copies.items())
 
-        eventually(
-            mirrored, _MIRROR_SECONDS, what="B holds a copy of every record of A", watched=stack.watched
-        )
-    worker.rest.wait_running(mirrors.MIRROR)
+        what = "B holds a copy of every record of A"
+        eventually(mirrored, _MIRROR_SECONDS, what=what, watched=stack.watched)
+
+    def whole() -> bool:
+        there = read_logs(stack.target.bootstrap, copies, committed_only=True)
+        return all(len(there[copy].entries) >= count for copy, count in copies.items())
+
+    eventually(whole, _MIRROR_SECONDS, what=what, watched=stack.watched)
 
 
 def find_truth(stack: LocalStack, source: Mapping[Place, Log]) -> Truth:
