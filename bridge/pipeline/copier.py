@@ -115,7 +115,8 @@ class Copier:
             self._positions[place] = start.offset
             if start.gaps and spec.fail_on_gap:
                 raise PolicySaysFail(f"source.gap.policy is fail: {said_of(start.gaps[0])}")
-            if start.gaps or self._runs[place].last is None:
+            last = self._runs[place].last
+            if start.gaps or last is None or last.handed_back:
                 self._part(place).gaps.extend(start.gaps)
         if self._open:
             await self._commit()

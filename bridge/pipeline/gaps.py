@@ -27,13 +27,14 @@ def resume(
     """Where to go on after `last`, the newest committed run of the partition; `source` and `target` are the logs as
     they are now, under the topic ids in `copied`.
 
-    Without a run: where a stock mirror had come to (`copied.start`), else the source's start, or its end with
-    consumer.auto.offset.reset=latest. What was in the log before the first copy is no gap: nobody asked for it.
+    Without a run, or after one that was handed back: where a stock mirror had come to (`copied.start`). Without that
+    too the source's start, or its end with consumer.auto.offset.reset=latest. What was in the log before the first copy
+    is no gap: nobody asked for it.
     """
     if last is None:
         if copied.start is None:
             return Resume(source.end if from_latest else source.start)
-        return _within(copied, copied.start, source, now_ms)
+        return _taken_over(copied, copied.start, source, now_ms)
     gaps: list[Gap] = []
     if _other(last.target_topic_id, copied.target_topic_id):
         detail = f"{copied.target_topic} was deleted and made again: no copy of what came before is left"
@@ -54,9 +55,26 @@ def resume(
                 detail,
             )
         )
+    stock = copied.start if last.handed_back else None
+    if stock is not None:
+        offset, more = _taken_over(copied, stock, source, now_ms)
+    elif _other(last.source_topic_id, copied.source_topic_id):
         return Resume(source.start, tuple(gaps))
-    offset, more = _within(copied, last.position, source, now_ms)
+    else:
+        offset, more = _within(copied, last.position, source, now_ms)
     return Resume(offset, (*gaps, *more))
+
+
+def _taken_over(copied: Copied, start: int, source: Bounds, now_ms: int) -> Resume:
+    """Where a stock mirror had come to. It keeps no topic ids: whether a log that ends before that was cut back or made
+    again nobody knows, so all of it is copied, as stock would do (auto.offset.reset)."""
+    if start <= source.end:
+        return _within(copied, start, source, now_ms)
+    detail = (
+        f"a stock mirror had come to {start}, and the log ends at {source.end}: it was cut back, or the topic was made "
+        "again; all that it holds is copied"
+    )
+    return Resume(source.start, (_gap(copied, GapKind.CUT_BACK, source.end, start, now_ms, detail),))
 
 
 def _within(copied: Copied, position: int, source: Bounds, now_ms: int) -> Resume:

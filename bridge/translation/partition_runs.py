@@ -62,6 +62,7 @@ class PartitionRuns:
         ids, and what was said of offsets that come again. Without segments only the position moves."""
         changes: _Changes = {run.upstream_start: None for run in self._stale}
         self._stale = []
+        anew = self._take_back(position, changes)
         new = _new_runs(segments, copied)
         first = new[0] if new else _run(Segment(position, position, 0, 0), copied)
         if self._runs and self._runs[-1].incarnation != first.incarnation:
@@ -76,7 +77,8 @@ class PartitionRuns:
             new[-1] = new[-1]._replace(position=position)
             self._due += _CHECKS * len(new)
         elif self.position != position:
-            new = [first if dropped or not self._runs else self._runs.pop()._replace(position=position)]
+            moves = self._runs and not dropped and not anew
+            new = [self._runs.pop()._replace(position=position) if moves else first]
         self._runs += new
         changes |= {run.upstream_start: run for run in new}
         if self._due >= _AT_ONCE:
@@ -86,6 +88,28 @@ class PartitionRuns:
             (RunKey(source, start).encode(), None if run is None else run.value())
             for start, run in changes.items()
         ]
+
+    def hand_back(self) -> list[Change]:
+        """The record which says that a stock mirror goes on from here: nobody knows how far it comes. None without a
+        run."""
+        last = self.last
+        if last is None:
+            return []
+        self._runs[-1] = handed = last._replace(handed_back=True)
+        return [(handed.key(), handed.value())]
+
+    def _take_back(self, position: int, changes: _Changes) -> bool:
+        """Copying is ours again; whether it begins elsewhere than it had ended: what lies between has been copied by
+        somebody else, and is not covered."""
+        last = self.last
+        if last is None or not last.handed_back:
+            return False
+        if last.upstream_count or last.position == position:
+            self._runs[-1] = changes[last.upstream_start] = last._replace(handed_back=False)
+        else:
+            changes[last.upstream_start] = None
+            self._runs.pop()
+        return last.position != position
 
     def _take_bare(self, new: list[OffsetRun], changes: _Changes) -> None:
         """The first new run takes the place of a bare position, and covers what that has covered."""

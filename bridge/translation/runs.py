@@ -3,7 +3,8 @@
     key      version INT16 = 0, topic STRING, partition INT32, upstreamStart INT64
     value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
-             size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING
+             size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
+             handedBack INT8 (1; left out where it is not)
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
 what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
@@ -25,6 +26,7 @@ VERSION = 0
 _VERSION = Struct(">h")
 _PLACE = Struct(">iq")
 _VALUE = Struct(">hqqqqqqiqq")
+_HANDED_BACK = b"\x01"
 _KEPT = 1024
 """Names kept encoded: a slot writes those of its partitions ten times a second."""
 
@@ -76,6 +78,8 @@ class OffsetRun(NamedTuple):
     """Of the last record, ms; -1 when there is none."""
     size: int = 0
     """Bytes of the batches that hold the copies."""
+    handed_back: bool = False
+    """Of the last one: a stock mirror was told to go on from `position`, and what it has copied since is not known."""
 
     @property
     def upstream_end(self) -> int:
@@ -108,7 +112,7 @@ class OffsetRun(NamedTuple):
             self.last_timestamp,
             self.size,
         )
-        return numbers + _names(*self.incarnation)
+        return numbers + _names(*self.incarnation) + (_HANDED_BACK if self.handed_back else b"")
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> OffsetRun:
@@ -120,7 +124,8 @@ class OffsetRun(NamedTuple):
         )
         source_id, at = read_string(value, _VALUE.size, "sourceTopicId of the value")
         target, at = read_string(value, at, "targetTopic of the value")
-        target_id, _ = read_string(value, at, "targetTopicId of the value")
+        target_id, at = read_string(value, at, "targetTopicId of the value")
+        assert value is not None
         run = cls(
             source,
             source_id,
@@ -136,6 +141,7 @@ class OffsetRun(NamedTuple):
             position,
             timestamp,
             size,
+            value[at : at + 1] == _HANDED_BACK,
         )
         if not run._sound():
             raise SchemaError(f"no run has these numbers: {run}")
@@ -161,7 +167,8 @@ class OffsetRun(NamedTuple):
             f"coveredFrom={self.covered_from}, upstreamStart={self.upstream_start}, "
             f"downstreamStart={self.downstream_start}, upstreamCount={self.upstream_count}, "
             f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
-            f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}}}"
+            f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}, "
+            f"handedBack={str(self.handed_back).lower()}}}"
         )
 
 

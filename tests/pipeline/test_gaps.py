@@ -65,6 +65,34 @@ def test_what_retention_took_before_it_was_copied_is_a_gap(last: OffsetRun | Non
     assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.TRUNCATED, 500, 620)
 
 
+@pytest.mark.parametrize("handed_back", [False, True], ids=["never ours", "ours before"])
+def test_a_log_that_ends_before_stocks_position_is_copied_from_its_start(handed_back: bool) -> None:
+    """Nobody knows whether the topic was made again; stock keeps no topic ids."""
+    last = run()._replace(handed_back=True) if handed_back else None
+    found = resumed(last, Bounds(3, 620), of=copied(start=700))
+    assert found.offset == 3
+    (gap,) = found.gaps
+    assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.CUT_BACK, 620, 700)
+
+
+@pytest.mark.parametrize("start", [400, 500, 800])
+def test_what_was_handed_back_goes_on_where_stock_has_come_to(start: int) -> None:
+    last = run()._replace(handed_back=True)
+    assert resumed(last, WHOLE, of=copied(start=start)) == Resume(start)
+    assert resumed(run(), WHOLE, of=copied(start=start)) == Resume(500)
+
+
+def test_what_was_handed_back_and_never_begun_by_stock_goes_on_as_it_was() -> None:
+    assert resumed(run()._replace(handed_back=True), WHOLE, latest=True) == Resume(500)
+
+
+def test_a_source_made_again_while_stock_copied_is_told_of() -> None:
+    last = run(ids=("older-id", "target-id"))._replace(handed_back=True)
+    found = resumed(last, WHOLE, of=copied(start=20))
+    assert found.offset == 20
+    assert [gap.kind for gap in found.gaps] == [GapKind.SOURCE_RECREATED]
+
+
 def test_a_source_that_was_cut_back_is_copied_again_from_there() -> None:
     found = resumed(run(), Bounds(0, 450))
     assert found.offset == 450

@@ -12,7 +12,9 @@ from bridge.translation.fields import SchemaError
 from bridge.translation.model import TopicPartition
 from bridge.translation.runs import OffsetRun, RunKey, decode_change
 
-RUN = OffsetRun(TopicPartition("orders", 2), "s1", "A.orders", "t1", 5, 7, 900, 10, 2, 1, 3, 20, 1234567890, 77)
+RUN = OffsetRun(
+    TopicPartition("orders", 2), "s1", "A.orders", "t1", 5, 7, 900, 10, 2, 1, 3, 20, 1234567890, 77
+)
 KEY = "000000066f7264657273000000020000000000000007"
 VALUE = (
     "0000"
@@ -35,6 +37,9 @@ def test_golden_bytes() -> None:
     assert (RUN.key().hex(), RUN.value().hex()) == (KEY, VALUE)
     assert OffsetRun.decode(bytes.fromhex(KEY), bytes.fromhex(VALUE)) == RUN
     assert (RUN.upstream_end, RUN.downstream_end) == (17, 909)
+    handed = RUN._replace(handed_back=True)
+    assert handed.value().hex() == VALUE + "01"
+    assert OffsetRun.decode(handed.key(), handed.value()) == handed
 
 
 COUNT = st.integers(0, 2**40)
