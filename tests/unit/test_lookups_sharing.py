@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import pytest
-from aiokafka.client import AIOKafkaClient
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.errors import NodeNotReadyError, RequestTimedOutError
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -171,7 +171,9 @@ class FakeClient(AIOKafkaClient):
     def broker_metadata(self, node: int) -> Broker:
         return Broker(node, "127.0.0.1", 1)
 
-    async def send(self, node: int, call: Call) -> Reader:  # type: ignore[override]
+    async def send(  # type: ignore[override]
+        self, node: int, call: Call, *, group: int = ConnectionGroup.DEFAULT
+    ) -> Reader:
         self.tried.append(node)
         if node in self.down:
             raise self.error

@@ -170,7 +170,7 @@ def test_the_end_is_answered_within_the_lag(lag: int, steps: list[tuple[int, int
 def test_a_stretch_is_due_where_its_records_one_by_one_would_be(
     lag: int, stretches: list[tuple[int, int, int]]
 ) -> None:
-    """Each stretch begins so far behind (or before) where the last one ended: (gap upstream, gap downstream, records)."""
+    """A stretch: how far behind (or before) the end of the last one it begins upstream, and downstream; its records."""
     whole, single = PartitionState(lag), PartitionState(lag)
     upstream = downstream = 100
     for skipped, moved, count in stretches:
