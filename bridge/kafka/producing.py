@@ -53,6 +53,11 @@ class TransactionalProducer:
         self._open = False
 
     @property
+    def open(self) -> bool:
+        """Whether a transaction is: begun, and neither committed nor aborted."""
+        return self._open
+
+    @property
     def bytes_in_flight(self) -> int:
         """Of batches taken and not answered yet."""
         return self._sender.bytes_in_flight

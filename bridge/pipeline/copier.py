@@ -184,11 +184,18 @@ class Copier:
             await self._producer.begin()
             self._began = time.monotonic()
         while self._producer.bytes_in_flight > IN_FLIGHT:
-            await self._unanswered.popleft()
+            await self._answered(self._unanswered.popleft())
         remote = TopicPartition(self._copied[place].target_topic, place.partition)
         base = self._producer.send(remote, chunk.data, chunk.count)
         self._part(place).sent.append(Sent(chunk, covered, base))
         self._unanswered.append(base)
+
+    async def _answered(self, base: asyncio.Future[int]) -> None:
+        try:
+            await base
+        except KafkaFailure:
+            await written(self._open.values())  # knows which batch was at fault
+            raise
 
     def _part(self, place: TopicPartition) -> Part:
         """The partition in the open transaction."""
@@ -222,9 +229,8 @@ class Copier:
         spec = self._spec
         runs: list[tuple[bytes, bytes | None]] = []
         syncs: list[OffsetSync] = []
-        for part in self._open.values():
-            done = await written(part)
-            runs += run_records(done, self._runs[part.copied.source])
+        for done in await written(self._open.values()):
+            runs += run_records(done, self._runs[done.part.copied.source])
             if spec.syncs_topic:
                 syncs += queue_syncs(done, self._writer)
         syncs += self._writer.take_delayed()

@@ -88,8 +88,9 @@ class LayoutRecord(NamedTuple):
 class SliceReport(NamedTuple):
     """What a slice has to say, in the layout topic under `<connector>/<slot>`, when it has something new to say.
 
-    `error`: why it does not copy now, "" when it does. `failure`: permanent. `moved`: partitions whose source topic is
-    not the one it was: the layout has to be made anew.
+    `error`: why it does not copy now, "" when it does. `failure`: permanent. `moved`: partitions whose topics are not
+    those that they were. `ended`: why it has ended although its layout is the newest. After either the layout has to be
+    made anew.
     """
 
     layout: int
@@ -97,6 +98,7 @@ class SliceReport(NamedTuple):
     error: str = ""
     failure: str = ""
     moved: Sequence[TopicPartition] = ()
+    ended: str = ""
 
     def value(self) -> bytes:
         return json.dumps({"version": _VERSION, **self._asdict()}).encode()
@@ -108,7 +110,8 @@ class SliceReport(NamedTuple):
         if not isinstance(layout, int) or not isinstance(slot, int):
             return None
         moved = [TopicPartition(str(topic), int(number)) for topic, number in found.get("moved", ())]
-        return cls(layout, slot, str(found.get("error", "")), str(found.get("failure", "")), moved)
+        error, failure, ended = (str(found.get(name, "")) for name in ("error", "failure", "ended"))
+        return cls(layout, slot, error, failure, moved, ended)
 
 
 def report_key(spec: PipelineSpec, slot: int) -> bytes:

@@ -123,6 +123,8 @@ class _Attempts:
                 report = SliceReport(self._work.layout, self._work.slot, failure=str(failed))
             except KafkaFailure as error:
                 if error.fault is KafkaFault.FENCED:
+                    # By a newer layout or attempt; or a transaction took too long, and only a new layout helps.
+                    await self._last_words(SliceReport(self._work.layout, self._work.slot, ended=str(error)))
                     return "fenced"
                 permanent = error.fault in _PERMANENT
                 report = SliceReport(
@@ -131,9 +133,10 @@ class _Attempts:
                     error="" if permanent else str(error),
                     failure=str(error) if permanent else "",
                 )
-            await self._report(report)
             if report.failure:
+                await self._last_words(report)
                 return "failed"
+            await self._report(report)
             if time.monotonic() - began > _LONGEST_PAUSE:
                 pause = _FIRST_PAUSE
             await self._sleep(pause)
@@ -188,10 +191,15 @@ class _Attempts:
         """Copying goes well: an error that was reported counts no longer."""
         await self._report(SliceReport(self._work.layout, self._work.slot))
 
-    async def _report(self, report: SliceReport) -> None:
+    async def _last_words(self, report: SliceReport) -> None:
+        """Until they are told, or nobody waits for them any more."""
+        while not self._lease.over() and not await self._report(report):
+            await self._sleep(_FIRST_PAUSE)
+
+    async def _report(self, report: SliceReport) -> bool:
         """Into the layout topic, if it is news. Best effort: a target that is away is seen by the driver itself."""
         if report == self._said:
-            return
+            return True
         try:
             async with asyncio.timeout(5.0):
                 teller = SyncProducer(producer_settings(Side.TARGET, self._work.spec.props))
@@ -203,8 +211,9 @@ class _Attempts:
                 finally:
                     await teller.close()
         except (KafkaFailure, TimeoutError):
-            return
+            return False
         self._said = report
+        return True
 
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -153,12 +153,16 @@ class Supervisor:
                 or job.done()
                 or self._wanted != wanted
                 or time.monotonic() > renew
-                or bool(watcher.moved or watcher.failure)
+                or bool(watcher.moved or watcher.failure or watcher.ended)
             ),
             None,
         )
+        if job.done():
+            await watcher.look()  # its slices have told why before they ended
         if watcher.failure:
             self._state, self._failure = PipelineState.FAILED, watcher.failure
+        if watcher.ended and not self._over():
+            self._broke(f"a slice of layout {self._layout.layout} ended unasked: {watcher.ended}")
         if watcher.moved:
             self._wanted = await watcher.found_again(self._wanted or [])
         if job.done():
@@ -230,6 +234,8 @@ class Supervisor:
     async def _write(self, record: LayoutRecord) -> None:
         """Raises KafkaFailure; FENCED when another driver has taken over."""
         assert self._leader is not None
+        if self._leader.open:
+            await self._leader.abort()  # the last try could not
         await self._leader.begin()
         try:
             await self._leader.send_records(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from bridge.errors import KafkaFailure
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.raw_batches import Chunk
 from bridge.pipeline.refusals import REFUSALS, Refused
 from bridge.translation.copying import Copied, Gap
@@ -43,8 +44,28 @@ class Written(NamedTuple):
     segments: Sequence[Segment]
 
 
-async def written(part: Part) -> Written:
-    """Waits for the target's offsets. Raises KafkaFailure, and Refused for a batch that the target rejects."""
+async def written(parts: Iterable[Part]) -> list[Written]:
+    """Waits for the target's offsets. Raises Refused when the target rejects a batch, of whatever partition, because
+    the other batches of the transaction then fail too; else KafkaFailure, and the cause rather than what it brought."""
+    done: list[Written] = []
+    failed: list[BaseException] = []
+    for each in await asyncio.gather(*map(_written, parts), return_exceptions=True):
+        if isinstance(each, BaseException):
+            failed.append(each)
+        else:
+            done.append(each)
+    if failed:
+        raise min(failed, key=_consequence)
+    return done
+
+
+def _consequence(failed: BaseException) -> int:
+    if isinstance(failed, Refused):
+        return 0
+    return 2 if isinstance(failed, KafkaFailure) and failed.fault is KafkaFault.ABORTED else 1
+
+
+async def _written(part: Part) -> Written:
     segments: list[Segment] = []
     for sent in part.sent:
         try:

@@ -56,7 +56,8 @@ class Watcher:
             CommittedTail(target, spec.gaps_topic),
         )
         self._reports = TopicTail(target, spec.layout_topic)
-        self._asked = 0.0
+        self._looking = asyncio.Lock()
+        self._asked, self._began_ms = 0.0, int(time.time() * 1000)
         self._layout = 0
         self._wanted: Sequence[Copied] = ()
         self._said: dict[int, SliceReport] = {}
@@ -86,6 +87,10 @@ class Watcher:
     def moved(self) -> bool:
         return any(each.moved for each in self._said.values())
 
+    @property
+    def ended(self) -> str:
+        return next((each.ended for each in self._said.values() if each.ended), "")
+
     async def found_again(self, wanted: Sequence[Copied]) -> list[Copied]:
         """What is wanted, with the ids that its topics have now; without the topics that are gone: whoever wants them
         looks for topics itself, and says so when they are back. Raises KafkaFailure."""
@@ -107,12 +112,13 @@ class Watcher:
 
     async def look(self) -> None:
         """Reads what is new. What can't be read is an error for the time being."""
-        await self._try("runs", self._read_runs())
-        await self._try("gaps", self._read_gaps())
-        await self._try("reports", self._read_reports())
-        if time.monotonic() - self._asked > _ENDS_EVERY:
-            self._asked = time.monotonic()
-            await self._try("ends", self._ask_ends())
+        async with self._looking:
+            await self._try("runs", self._read_runs())
+            await self._try("gaps", self._read_gaps())
+            await self._try("reports", self._read_reports())
+            if time.monotonic() - self._asked > _ENDS_EVERY:
+                self._asked = time.monotonic()
+                await self._try("ends", self._ask_ends())
 
     async def _try(self, what: str, doing: Coroutine[None, None, None]) -> None:
         try:

@@ -9,10 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from bridge.kafka.state_topics import read_committed
-
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
+from bridge.kafka.state_topics import read_committed
 from bridge.local import Cluster, eventually
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.slices import copy_slice
@@ -139,12 +138,13 @@ class CopyFlow:
     def copies(self, topic: str, partition: int = 0) -> list[Record]:
         return read(self.target.bootstrap, self.remote(topic), partition, committed_only=True)
 
-    def assert_runs_true(self) -> None:
+    def assert_runs_true(self, *, committed_only: bool = True) -> None:
         """For each record that was copied as it stands now, the runs know where its copy is."""
         known = self.runs()
         for topic in self.topics:
             for partition in bounds(self.source.bootstrap, topic):
-                here, there = self.original(topic, partition), self.copies(topic, partition)
+                here = self.original(topic, partition, committed_only=committed_only)
+                there = self.copies(topic, partition)
                 runs = known[TopicPartition(topic, partition)]
                 for one, other in zip(here, there, strict=True):
                     (held,) = [

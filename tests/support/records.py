@@ -88,6 +88,7 @@ def read(
         "group.id": unique("reader"),
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        "fetch.wait.max.ms": 10,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed" if committed_only else "read_uncommitted",
     }

@@ -1,0 +1,278 @@
+"""The pipeline without Spark, between two real brokers: records of every kind, and those that the target refuses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from bridge.kafka import requests
+from bridge.local import Cluster
+from bridge.translation.copying import PipelineState
+from bridge.translation.model import TopicPartition
+from tests.integration.test_copying import varied
+from tests.support import (
+    Record,
+    add_partitions,
+    bounds,
+    compact,
+    delete_records,
+    numbered,
+    produce,
+    produce_transaction,
+    unique,
+)
+from tests.support.pipeline import CopyFlow, gaps_of
+from tests.support.records import FLUSH_SECONDS, producer
+
+LARGE = {"max.message.bytes": str(12 * 1024 * 1024)}
+OLD, NOW = 1_000_000_000_000, int(time.time() * 1000)
+
+
+@pytest.fixture
+def flow(source: Cluster, target: Cluster) -> CopyFlow:
+    return CopyFlow(source, target)
+
+
+@pytest.fixture(params=["fail", "report"])
+def policy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def contents(records: Sequence[Record]) -> list[tuple[object, ...]]:
+    return [each.content for each in records]
+
+
+def caught_up(flow: CopyFlow, *, slots: int = 2) -> None:
+    assert flow.copy(slots=slots).state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+@contextmanager
+def open_transaction(bootstrap: str, topic: str, records: Sequence[Record]) -> Iterator[Producer]:
+    """Records that are in the log, and neither committed nor aborted."""
+    with producer(bootstrap, transactional_id=unique("tx")) as sink:
+        sink.init_transactions(FLUSH_SECONDS)
+        sink.begin_transaction()
+        for each in records:
+            sink.produce(topic, value=each.value, key=each.key, partition=each.partition)
+        sink.flush(FLUSH_SECONDS)
+        yield sink
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------
+
+
+def test_batches_of_one_record_and_of_ten_megabytes(flow: CopyFlow) -> None:
+    """In one slot, so that the large ones have to find room beside the small ones."""
+    large, small = flow.topic(configs=LARGE, remote=LARGE), flow.topic(3)
+    ten = [Record(bytes([number]) * 10_000_000) for number in range(3)]
+    most = {"message_max_bytes": 12_000_000}
+    produce(flow.source.bootstrap, large, ten, **most)
+    ones = [Record(b"%d" % number, timestamp=NOW, partition=number % 3) for number in range(600)]
+    produce(flow.source.bootstrap, small, ones, batch_num_messages=1)
+    produce(
+        flow.source.bootstrap, large, [Record(b"x" * 1_000_000) for _ in range(10)], compression="lz4", **most
+    )
+    caught_up(flow, slots=1)
+
+
+def test_a_batch_larger_than_the_target_takes_is_split(flow: CopyFlow) -> None:
+    topic = flow.topic(configs=LARGE, remote={"max.message.bytes": "20000"})
+    for codec in ("none", "zstd"):
+        produce(
+            flow.source.bootstrap,
+            topic,
+            [Record(b"%d" % number * 1000, timestamp=NOW) for number in range(200)],
+            compression=codec,
+            linger_ms=200,
+        )
+    caught_up(flow)
+
+
+# -- records that the target refuses -------------------------------------------------------------------------------
+
+
+def refused(flow: CopyFlow, policy: str, topic: str, poison: Sequence[int], *named: str) -> None:
+    """Exactly the poison records of partition 0 are left out, or the first one stops the pipeline, by name. One slot:
+    whatever its other partitions have to do with it."""
+    flow.settings = {**flow.settings, "fail_on_refused_record": policy == "fail"}
+    status = flow.copy(slots=1)
+    here, there = flow.original(topic), flow.copies(topic)
+    if policy == "fail":
+        assert status.state is PipelineState.FAILED
+        assert status.failure is not None
+        for words in (topic, f"{topic}-0 at offset {poison[0]}", "source.record.policy", *named):
+            assert words in status.failure
+        left = [each for each in here if each.offset < poison[0]]
+        assert contents(there) == contents(left)[: len(there)]
+        assert gaps_of(status) == []
+        return
+    assert status.state is PipelineState.CAUGHT_UP
+    assert contents(there) == contents([each for each in here if each.offset not in poison])
+    assert gaps_of(status) == [("record_refused", at, at + 1) for at in poison]
+    for number in bounds(flow.source.bootstrap, topic):
+        if number:
+            assert contents(flow.copies(topic, number)) == contents(flow.original(topic, number))
+    runs = flow.runs()[TopicPartition(topic, 0)]
+    copied = [at for run in runs.runs for at in range(run.upstream_start, run.upstream_end)]
+    assert copied == [each.offset for each in here if each.offset not in poison]
+
+
+def test_a_record_too_large_for_the_target(flow: CopyFlow, policy: str) -> None:
+    topic = flow.topic(2, LARGE, remote={"max.message.bytes": "50000"})
+    records = [Record(b"x" * 100, timestamp=NOW, partition=number % 2) for number in range(60)]
+    records[20] = Record(b"y" * 60_000, timestamp=NOW)
+    produce(flow.source.bootstrap, topic, records, linger_ms=200)
+    refused(flow, policy, topic, [10], "max.message.bytes", "50000")
+
+
+def test_records_without_a_key_for_a_compacted_topic(flow: CopyFlow, policy: str) -> None:
+    topic = flow.topic(2, remote={"cleanup.policy": "compact"})
+    records = [Record(b"%d" % number, b"key-%d" % number, NOW, partition=number % 2) for number in range(80)]
+    for at in (20, 22, 60):
+        records[at] = Record(b"poison", None, NOW)
+    produce(flow.source.bootstrap, topic, records, linger_ms=200, compression="lz4")
+    refused(flow, policy, topic, [10, 11, 30], "cleanup.policy")
+
+
+def test_timestamps_outside_of_the_targets_limits(flow: CopyFlow, policy: str) -> None:
+    """Many batches of the other partition beside them, which are not at fault."""
+    topic = flow.topic(2, remote={"message.timestamp.before.max.ms": str(24 * 3600 * 1000)})
+    produce(
+        flow.source.bootstrap,
+        topic,
+        [Record(b"x" * 900, timestamp=NOW, partition=1) for _ in range(300)],
+        batch_num_messages=10,
+    )
+    records = [Record(b"%d" % number, timestamp=NOW) for number in range(40)]
+    records[7], records[39] = Record(b"old", timestamp=OLD), Record(b"old", timestamp=OLD)
+    produce(flow.source.bootstrap, topic, records, linger_ms=200)
+    refused(flow, policy, topic, [7, 39], "message.timestamp.before.max.ms")
+
+
+def test_a_poison_record_behind_more_than_is_held_in_flight(
+    flow: CopyFlow, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.pipeline.copier.IN_FLIGHT", 20_000)
+    topic = flow.topic(2, remote={"message.timestamp.before.max.ms": str(24 * 3600 * 1000)})
+    records = [Record(b"x" * 900, timestamp=NOW, partition=number % 2) for number in range(300)]
+    records[100] = Record(b"old", timestamp=OLD)
+    produce(flow.source.bootstrap, topic, records, batch_num_messages=5)
+    refused(flow, policy, topic, [50], "message.timestamp.before.max.ms")
+
+
+# -- what the source's log is like ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_compacted_source_with_holes(flow: CopyFlow, codec: str) -> None:
+    topic = flow.topic()
+    for at in range(3):
+        produce(
+            flow.source.bootstrap,
+            topic,
+            [Record(b"%d-%d" % (at, number), b"key-%d" % number, NOW) for number in range(0, 40, at + 1)],
+            compression=codec,
+        )
+    left = compact(flow.source.bootstrap, topic)
+    assert len(left) < left[-1] + 1
+    caught_up(flow)
+
+
+def test_append_time_of_the_source_becomes_the_records_own(flow: CopyFlow) -> None:
+    topic = flow.topic(configs={"message.timestamp.type": "LogAppendTime"})
+    for start in (0, 100):
+        produce(flow.source.bootstrap, topic, numbered(100, start=start, timestamp=OLD), compression="gzip")
+    caught_up(flow)
+    assert all(each.timestamp is not None and each.timestamp > OLD for each in flow.copies(topic))
+
+
+def test_an_open_transaction_is_waited_for(flow: CopyFlow) -> None:
+    topic = flow.topic(2)
+    place = TopicPartition(topic, 0)
+    with flow.pipeline() as running:
+        produce(flow.source.bootstrap, topic, varied(20))
+        with open_transaction(flow.source.bootstrap, topic, numbered(10)) as kept:
+            produce(flow.source.bootstrap, topic, varied(20, 20))
+            produce(flow.source.bootstrap, topic, numbered(20, partition=1))
+            produce_transaction(flow.source.bootstrap, topic, numbered(5, start=100), commit=False)
+            running.wait_position({place: 20, TopicPartition(topic, 1): 20})
+            assert len(flow.copies(topic)) == 20
+            kept.commit_transaction(FLUSH_SECONDS)
+        produce(flow.source.bootstrap, topic, numbered(3, start=200))
+        running.wait_position({place: 60})  # 20, 10, 20, 5, and the markers of both, and 3
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+def test_read_uncommitted_copies_open_and_aborted_records_too(flow: CopyFlow) -> None:
+    flow.settings = {"committed_only": False}
+    topic = flow.topic()
+    produce_transaction(flow.source.bootstrap, topic, varied(30), commit=False)
+    produce_transaction(flow.source.bootstrap, topic, varied(30, 30))
+    with open_transaction(flow.source.bootstrap, topic, varied(10, 60)) as kept:
+        assert flow.copy().state is PipelineState.CAUGHT_UP
+        assert len(flow.copies(topic)) == 70
+        kept.abort_transaction(FLUSH_SECONDS)
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    flow.assert_copied(committed_only=False)
+    flow.assert_runs_true(committed_only=False)
+
+
+def test_latest_is_settled_when_the_pipeline_first_looks(flow: CopyFlow) -> None:
+    """What is produced while it is down is not skipped, though nothing was copied before."""
+    flow.settings = {"from_latest": True}
+    topic = flow.topic(2)
+    produce(flow.source.bootstrap, topic, varied(50))
+    flow.copy()
+    assert flow.copies(topic) == []
+    later = varied(20, 50)
+    produce(flow.source.bootstrap, topic, later)
+    flow.copy()
+    assert contents(flow.copies(topic)) == contents(later)
+    assert [(run.upstream_start, run.covered_from) for run in flow.runs()[TopicPartition(topic, 0)].runs] == [
+        (50, 50)
+    ]
+
+
+def test_partitions_that_are_empty_added_or_emptied(flow: CopyFlow) -> None:
+    topic, empty, emptied = flow.topic(1), flow.topic(3), flow.topic(1)
+    produce(flow.source.bootstrap, emptied, numbered(30))
+    delete_records(flow.source.bootstrap, emptied, {0: 30})
+    with flow.pipeline() as running:
+        produce(flow.source.bootstrap, topic, numbered(10))
+        running.wait_position({TopicPartition(topic, 0): 10, TopicPartition(emptied, 0): 30})
+        for bootstrap, name in ((flow.target.bootstrap, flow.remote(topic)), (flow.source.bootstrap, topic)):
+            add_partitions(bootstrap, name, 3)
+        produce(flow.source.bootstrap, topic, numbered(10, start=10, partition=2))
+        running.want(flow.wanted())
+        produce(flow.source.bootstrap, emptied, numbered(5))
+        running.wait_position({TopicPartition(topic, 2): 10, TopicPartition(emptied, 0): 35})
+        assert gaps_of(running.status) == []
+    assert flow.copies(empty, 2) == []
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+# -- brokers before Fetch v13 --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetches as brokers before 3.1 understand them: by topic name."""
+    real = requests.fetch
+    monkeypatch.setattr(requests, "fetch", lambda parts, **given: real(parts, **{**given, "by_id": False}))
+
+
+@pytest.mark.usefixtures("by_name")
+def test_by_name_everything_is_copied_as_well(flow: CopyFlow) -> None:
+    topic = flow.topic(2)
+    produce(flow.source.bootstrap, topic, varied(100))
+    produce_transaction(flow.source.bootstrap, topic, numbered(20, partition=1), commit=False)
+    produce_transaction(flow.source.bootstrap, topic, numbered(20, partition=1))
+    caught_up(flow)
