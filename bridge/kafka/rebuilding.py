@@ -74,10 +74,14 @@ class RecordTooLarge(ValueError):
 
 
 class UnreadableBatch(ValueError):
-    """Nobody can decode the batch though it arrived as it was written, and its own bytes can't be passed."""
+    """Nobody can decode the batch though it arrived as it was written, and its own bytes can't be passed. `offset`: of
+    its first record; -1 for one from before 0.11, whose header tells the last one only."""
 
     def __init__(self, offset: int, last_offset: int, why: str) -> None:
-        super().__init__(f"The batch at offsets {offset} to {last_offset} can't be decoded: {why}")
+        where = (
+            f"at offsets {offset} to {last_offset}" if offset >= 0 else f"that ends at offset {last_offset}"
+        )
+        super().__init__(f"The batch {where} can't be decoded: {why}")
         self.offset, self.last_offset = offset, last_offset
 
 
@@ -220,12 +224,13 @@ def _segments(records: Sequence[_Record]) -> tuple[tuple[int, int], ...]:
 
 def _decoded(batch: RawBatch) -> list[_Record]:
     """Never empty. Raises UnreadableBatch."""
+    first = batch.base_offset if batch.magic == 2 else -1
     try:
         records = _records(batch) if batch.magic == 2 else _legacy_records(batch)
     except Exception as error:  # each codec has exceptions of its own
-        raise UnreadableBatch(batch.base_offset, batch.last_offset, str(error) or repr(error)) from error
+        raise UnreadableBatch(first, batch.last_offset, str(error) or repr(error)) from error
     if not records:
-        raise UnreadableBatch(batch.base_offset, batch.last_offset, "it has no records")
+        raise UnreadableBatch(first, batch.last_offset, "it has no records")
     return records
 
 

@@ -3,6 +3,8 @@
 A broker rejects a whole batch and does not say for which record (a timestamp outside the topic's limits, no key in a
 compacted topic). The transaction is over then; in the next one the records of that batch are sent each in a batch of
 its own, so that the next refusal names the record. A poison record never stops a partition in silence.
+
+A batch that nobody can decode, and that can't pass as it is, is refused as a whole: what its records are nobody knows.
 """
 
 from __future__ import annotations
@@ -23,18 +25,28 @@ REFUSALS = {
 
 
 class Refused(Exception):
-    """A batch that the target has rejected: the offsets of its records, [first, end)."""
+    """A batch that the target has rejected: the offsets of its records, [first, end). `whole`: none of them can be
+    copied; else it may be one among them that is at fault."""
 
-    def __init__(self, source: TopicPartition, first: int, end: int, cause: KafkaFailure) -> None:
+    def __init__(
+        self, source: TopicPartition, first: int, end: int, cause: KafkaFailure, *, whole: bool = False
+    ) -> None:
         super().__init__(str(cause))
         self.source, self.first, self.end, self.cause = source, first, end, cause
+        self.whole = whole or end - first == 1
 
     def said(self, copied: Copied) -> str:
-        """For the one record that it is; names the place, and what to change."""
-        where = f"{self.source.topic}-{self.source.partition} at offset {self.first}"
+        """For what can't be copied, once it is found; names the place, and what to change."""
+        where = f"{self.source.topic}-{self.source.partition}"
+        if self.cause.fault not in REFUSALS:
+            last = self.end - 1
+            return (
+                f"the records of {where} at offsets {self.first} to {last} can't be copied to {copied.target_topic}: "
+                f"{self.cause}; set source.record.policy to report to go on without them"
+            )
         return (
-            f"the target refuses the record of {where} for {copied.target_topic}: {self.cause}; change "
-            f"{REFUSALS[self.cause.fault]}, or set source.record.policy to report"
+            f"the target refuses the record of {where} at offset {self.first} for {copied.target_topic}: {self.cause}; "
+            f"change {REFUSALS[self.cause.fault]}, or set source.record.policy to report"
         )
 
 
@@ -46,22 +58,22 @@ class Refusals:
         self._left_out: dict[TopicPartition, dict[int, Gap]] = {}
 
     def learn(self, refused_: Refused) -> bool:
-        """Whether the record is found: the batch had one record only."""
-        if refused_.end - refused_.first == 1:
+        """Whether it is found what can't be copied."""
+        if refused_.whole:
             return True
         end = self._careful.get(refused_.source, 0)
         self._careful[refused_.source] = max(end, refused_.end)
         return False
 
     def leave_out(self, gap: Gap) -> None:
-        """A record that is not copied; `gap` is for the ledger."""
+        """Records that are not copied; `gap` is for the ledger."""
         self._left_out.setdefault(gap.source, {})[gap.upstream_from] = gap
 
     def chunks(
         self, source: TopicPartition, batches: Sequence[RawBatch], limits: Limits, position: int
     ) -> Iterator[Chunk | Gap]:
         """What is to be sent, in order, and what is left out. Raises Refused for what can't be put into a batch of the
-        target's limits, and KafkaFailure for bytes that nobody can decode."""
+        target's limits, and for bytes that nobody can decode."""
         careful, left_out = self._careful.get(source, 0), self._left_out.get(source, {})
         if position >= careful:
             careful = 0
@@ -76,15 +88,17 @@ class Refusals:
                         at = last + count
                 return
             except RecordTooLarge as large:
-                gap = left_out.get(large.offset)
-                if gap is None:
-                    cause = KafkaFailure(KafkaFault.RECORD_TOO_LARGE, str(large), retriable=False)
-                    raise Refused(source, large.offset, large.offset + 1, cause) from None
-                yield gap
-                at = large.offset + 1
+                cause = KafkaFailure(KafkaFault.RECORD_TOO_LARGE, str(large), retriable=False)
+                refused_ = Refused(source, large.offset, large.offset + 1, cause)
             except UnreadableBatch as unreadable:
-                said = f"{source.topic}-{source.partition}: {unreadable}"
-                raise KafkaFailure(KafkaFault.OTHER, said, retriable=False) from None
+                cause = KafkaFailure(KafkaFault.OTHER, str(unreadable), retriable=False)
+                first = max(at, unreadable.offset)
+                refused_ = Refused(source, first, unreadable.last_offset + 1, cause, whole=True)
+            gap = left_out.get(refused_.first)
+            if gap is None:
+                raise refused_
+            yield gap
+            at = gap.upstream_to
 
 
 def _single(chunk: Chunk) -> Iterator[Chunk]:

@@ -176,8 +176,8 @@ _OURS = (
     _policy(
         RECORD_POLICY,
         "fail",
-        "What happens with a record that the target's broker refuses. fail: the task fails, naming it. report: it is "
-        "left out, written to the gap ledger and shown in health.",
+        "What happens with a record that the target's broker refuses, or that nobody can decode where that is needed. "
+        "fail: the task fails, naming it. report: it is left out, written to the gap ledger and shown in health.",
     ),
     Key(
         "spark.master",
