@@ -8,6 +8,8 @@
     INSTANCE (up)   JSON: an instance started, or broke and waits
     GROUPS  (up)    header length u32 | JSON header | the reports, compressed, one after the other
     RECORDS (up)    records for Connect to write (parcels.py)
+    ASKED   (up)    JSON: source partitions whose offsets Connect is asked for (stored.py)
+    STORED  (down)  JSON: what it has answered
 
 A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field
 names: a report of one partition takes about 150 bytes instead of 330, and stays like that until somebody
@@ -55,6 +57,8 @@ class Frame(IntEnum):
     INSTANCE = 5
     GROUPS = 6
     RECORDS = 7
+    ASKED = 9
+    STORED = 10
 
 
 class PackedGroup(NamedTuple):
