@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 from bridge.errors import ConfigError
-from bridge.protocol.messages import GroupReport
-from bridge.translation.model import Side
+from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
+from bridge.translation.model import Side, TopicPartition
 from connectors.configdef import ConfigDef, ValidatedConfig
 from connectors.ports import ClientCheck, Clusters, Pipelines
 
@@ -68,13 +68,41 @@ class EmittedRecord:
     timestamp: int
 
 
-SourcePartition = Mapping[str, str | int]
-SourceOffset = Mapping[str, Any]
-"""Of Connect's offset storage."""
+class CopyRow(NamedTuple):
+    """A PartitionProgress of the contract with -1 for what is not known; there may be many thousands, each second."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    position: int
+    source_end: int
+    lag: int
+    records: int
+    bytes: int
+    record_rate: float
+    byte_rate: float
+    record_age_ms: int
+    replication_latency_ms: int
+
+    @property
+    def source(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """How copying has gone on since the last report. `whole`: it is the first of an instance, and whatever it does not
+    name is gone. `gaps` are the newest of the ledger, oldest first; None: as they were."""
+
+    totals: CopyTotals
+    changed: Sequence[CopyRow] = ()
+    gone: Sequence[TopicPartition] = ()
+    gaps: Sequence[GapReport] | None = None
+    whole: bool = False
 
 
 class Publisher(Protocol):
-    """Where an instance puts what it found: cheap and never blocking. And what only Connect can tell it."""
+    """Where an instance puts what it found. Cheap and never blocking."""
 
     def records(self, records: Sequence[EmittedRecord]) -> None:
         """To be written through Connect. Of one topic and key only the newest waits; each is handed out again until
@@ -85,9 +113,7 @@ class Publisher(Protocol):
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
         """Reports that changed since the last call; None removes a group."""
 
-    async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
-        """What Connect keeps for each of these source partitions under the connector's name, None for nothing. It takes
-        as long as a task of the connector takes to answer: give it a limit in time."""
+    def progress(self, report: CopyReport) -> None: ...
 
 
 class Instance(Protocol):

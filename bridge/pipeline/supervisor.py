@@ -74,6 +74,7 @@ class Supervisor:
             layout=self._layout.layout,
             progress=dict(watched.progress) if watched else {},
             gaps=tuple(watched.gaps) if watched else (),
+            gap_counts=dict(watched.gap_counts) if watched else {},
             errors=tuple(errors),
             failure=self._failure,
             restarts=self._restarts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,13 +27,13 @@ _ENDS_EVERY = 2.0
 """Seconds between questions for the source's log ends."""
 
 
-def advanced(before: Progress | None, run: OffsetRun, written_ms: int) -> Progress:
-    """Progress after a run that was committed at `written_ms`. A run that was merged from older ones, or read from
-    before the pipeline was started (`before` is None), adds nothing to the counters. Pure."""
+def advanced(before: Progress | None, run: OffsetRun, written_ms: int, began_ms: int) -> Progress:
+    """Progress after a run that was committed at `written_ms`. A run that was merged from older ones, or committed
+    before the pipeline was started (`began_ms`), adds nothing to the counters. Pure."""
     if before is None:
         return Progress(run.source, run.position)
     new = run.upstream_end - max(run.upstream_start, before.position)
-    if run.upstream_start < before.position or new <= 0:
+    if run.upstream_start < before.position or new <= 0 or written_ms < began_ms:
         return replace(before, position=max(before.position, run.position))
     latency = max(0, written_ms - run.last_timestamp) if run.last_timestamp >= 0 else -1
     return replace(
@@ -64,6 +64,8 @@ class Watcher:
         self._trouble: dict[str, str] = {}
         self.progress: dict[TopicPartition, Progress] = {}
         self.gaps: deque[Gap] = deque(maxlen=GAPS_SHOWN)
+        self.gap_counts: Counter[str] = Counter()
+        """Of the whole ledger, by kind."""
 
     def new_layout(self, layout: int, wanted: Sequence[Copied]) -> None:
         self._layout, self._wanted, self._said = layout, wanted, {}
@@ -128,8 +130,9 @@ class Watcher:
             self._trouble[what] = str(error)
 
     async def _read_runs(self) -> None:
-        for record in await self._runs.read():
-            self._run(record)
+        while records := await self._runs.read():
+            for record in records:
+                self._run(record)
 
     def _run(self, record: LogRecord) -> None:
         try:
@@ -137,13 +140,16 @@ class Watcher:
         except SchemaError:
             return
         if run is not None:
-            self.progress[run.source] = advanced(self.progress.get(run.source), run, record.timestamp)
+            before = self.progress.get(run.source)
+            self.progress[run.source] = advanced(before, run, record.timestamp, self._began_ms)
 
     async def _read_gaps(self) -> None:
-        for record in await self._ledger.read():
-            gap = read_ledger(record.key, record.value)
-            if gap is not None:
-                self.gaps.append(gap)
+        while records := await self._ledger.read():
+            for record in records:
+                gap = read_ledger(record.key, record.value)
+                if gap is not None:
+                    self.gaps.append(gap)
+                    self.gap_counts[gap.kind.value] += 1
 
     async def _read_reports(self) -> None:
         for record in (await self._reports.read()).records:

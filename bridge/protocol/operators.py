@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.protocol.base import Message
+from bridge.protocol.copying import CopyTotals
 
 
 class TaskStatus(Message):
@@ -15,7 +16,7 @@ class TaskStatus(Message):
 class ConnectorStatus(Message):
     """GET /v1/connectors/{name}/status. `checkpoints`: emitted so far; `unreadable_records`: of internal topics, left
     out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how long the first of those that wait has been
-    waiting for a poll, null when none does."""
+    waiting for a poll, null when none does; `copying`: of a connector that copies records."""
 
     name: str
     kind: str
@@ -38,6 +39,7 @@ class ConnectorStatus(Message):
     oldest_waiting_ms: int | None = None
     errors: list[str] = []
     failure: str | None = None
+    copying: CopyTotals | None = None
 
 
 class Connectors(Message):

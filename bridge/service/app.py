@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from bridge import VERSION
 from bridge.errors import BridgeError
+from bridge.service.copy_metrics import CopyCollector
 from bridge.service.failures import on_bridge_error, on_http_error, on_request_error
 from bridge.service.gate import Gate
 from bridge.service.metrics import Metrics, ServiceCollector
@@ -55,6 +56,7 @@ def create_app(
             lambda: (service.engine.state, service.engine.restarts),
         )
     )
+    counted.registry.register(CopyCollector(service.table, service.snapshots))
     app.state.service = service
     app.state.metrics = counted
     for module in (tasks, health, connectors, groups, plugins, mirror, metrics):

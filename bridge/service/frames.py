@@ -8,8 +8,7 @@
     INSTANCE (up)   JSON: an instance started, or broke and waits
     GROUPS  (up)    header length u32 | JSON header | the reports, compressed, one after the other
     RECORDS (up)    records for Connect to write (parcels.py)
-    ASKED   (up)    JSON: source partitions whose offsets Connect is asked for (stored.py)
-    STORED  (down)  JSON: what it has answered
+    PROGRESS (up)   JSON: sums of a pipeline, partitions that changed, gaps
 
 A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field
 names: a report of one partition takes about 150 bytes instead of 330, and stays like that until somebody
@@ -27,9 +26,10 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from bridge.protocol.messages import GroupReport
+from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
 from bridge.service.desired import Desired
-from connectors.base import Assignment, Summary
+from bridge.translation.model import TopicPartition
+from connectors.base import Assignment, CopyReport, CopyRow, Summary
 
 HEAD = struct.Struct(">IB")
 LONG = struct.Struct(">I")
@@ -57,8 +57,7 @@ class Frame(IntEnum):
     INSTANCE = 5
     GROUPS = 6
     RECORDS = 7
-    ASKED = 9
-    STORED = 10
+    PROGRESS = 8
 
 
 class PackedGroup(NamedTuple):
@@ -155,6 +154,30 @@ def pack_note(note: InstanceNote) -> bytes:
 def unpack_note(payload: bytes) -> InstanceNote:
     said: dict[str, Any] = json.loads(payload)
     return InstanceNote(**said)
+
+
+# -- progress of copying ---------------------------------------------------------------------------
+
+
+def pack_progress(name: str, generation: int, report: CopyReport) -> bytes:
+    gaps = None if report.gaps is None else [gap.model_dump() for gap in report.gaps]
+    said = [report.totals.model_dump(), report.changed, report.gone, gaps, report.whole]
+    return json.dumps([name, generation, said]).encode()
+
+
+def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
+    name, generation, (totals, changed, gone, gaps, whole) = json.loads(payload)
+    return (
+        name,
+        generation,
+        CopyReport(
+            CopyTotals.model_validate(totals),
+            [CopyRow(*row) for row in changed],
+            [TopicPartition(*place) for place in gone],
+            None if gaps is None else [GapReport.model_validate(gap) for gap in gaps],
+            whole,
+        ),
+    )
 
 
 # -- group reports ---------------------------------------------------------------------------------

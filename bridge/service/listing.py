@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import json
 from dataclasses import dataclass
 
-from bridge.errors import ConfigError
 from bridge.protocol.messages import Groups, GroupSummary
-from bridge.service.failures import BodyErrors
+from bridge.service.cursors import from_cursor, to_cursor
 from bridge.service.frames import PackedGroup
 from bridge.service.snapshots import Snapshots
 
@@ -35,7 +31,7 @@ class Filter:
 
 
 async def page(snapshots: Snapshots, wanted: Filter, limit: int, cursor: str | None) -> Groups:
-    start = _from_cursor(cursor)
+    start = from_cursor(cursor, (str, str))
     found: list[GroupSummary] = []
     total = ready = seen = 0
     following: str | None = None
@@ -55,7 +51,7 @@ async def page(snapshots: Snapshots, wanted: Filter, limit: int, cursor: str | N
             if len(found) < limit:
                 found.append(_summary(name, group))
             elif following is None:
-                following = _to_cursor(name, group.group)
+                following = to_cursor(name, group.group)
     return Groups(groups=found, total=total, ready=ready, next=following)
 
 
@@ -69,19 +65,3 @@ def _summary(connector: str, group: PackedGroup) -> GroupSummary:
         reason=group.reason,
         partitions=group.partitions,
     )
-
-
-def _to_cursor(connector: str, group: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([connector, group]).encode()).decode()
-
-
-def _from_cursor(cursor: str | None) -> tuple[str, str]:
-    if not cursor:
-        return "", ""
-    try:
-        connector, group = json.loads(base64.b64decode(cursor.encode(), b"-_", validate=True))
-        if isinstance(connector, str) and isinstance(group, str):
-            return connector, group
-    except (ValueError, TypeError, RecursionError, binascii.Error):
-        pass
-    raise BodyErrors([ConfigError("query.next", "is not a `next` of an earlier page")])

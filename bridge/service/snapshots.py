@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from bridge.protocol.messages import GroupReport
 from bridge.service.frames import InstanceNote, PackedGroup, unpack_report
 from bridge.service.latency import GroupLatency, observed, told
-from connectors.base import Summary
+from bridge.service.progress import CopySnapshot
+from connectors.base import CopyReport, Summary
 
 Kept = tuple[str, int, bool, str, int | None, str | None, int, bytes | None]
 """A PackedGroup as a plain tuple: the garbage collector stops tracking those, which it never does with a
@@ -32,6 +33,7 @@ class ConnectorSnapshot:
     """Groups that only an earlier instance has reported."""
     latencies: dict[str, GroupLatency] = field(default_factory=dict)
     """Of groups that have a report and of whose checkpoints Connect has written one."""
+    copying: CopySnapshot = field(default_factory=CopySnapshot)
 
 
 class Snapshots:
@@ -106,6 +108,11 @@ class Snapshots:
                 group.blob,
             )
         self._drop(known, gone)
+
+    def progress(self, name: str, generation: int, report: CopyReport) -> None:
+        known = self._of(name, generation)
+        if known is not None:
+            known.copying.update(report)
 
     def note(self, note: InstanceNote) -> None:
         known = self._of(note.name, note.generation)

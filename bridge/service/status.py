@@ -67,6 +67,7 @@ def connector_status(
         oldest_waiting_ms=traffic.oldest_waiting_ms,
         errors=errors,
         failure=said.failure,
+        copying=snapshot.copying.totals,
     )
 
 

@@ -20,12 +20,13 @@ from bridge.service.frames import (
     frame,
     pack_groups,
     pack_note,
+    pack_progress,
     pack_report,
     pack_summary,
 )
 from bridge.service.parcels import LINE, PORTION, Parcel, pack, pack_parcels
-from bridge.service.stored import Asking, pack_asked
-from connectors.base import EmittedRecord, SourceOffset, SourcePartition, Summary
+from bridge.service.progress import joined, portions
+from connectors.base import CopyReport, EmittedRecord, Summary
 
 BEAT_SECONDS = 1.0
 
@@ -36,10 +37,9 @@ class Uplink:
         self._notes: list[InstanceNote] = []
         self._groups: dict[tuple[str, int], dict[str, PackedGroup]] = {}
         self._records: dict[tuple[str, int], dict[bytes, Parcel]] = {}
+        self._progress: dict[tuple[str, int], CopyReport] = {}
         self._summaries: dict[tuple[str, int], Summary] = {}
-        self._asked: dict[tuple[str, int], Sequence[SourcePartition]] = {}
         self._said = asyncio.Event()
-        self.asking = Asking(self._ask)
 
     def note(self, note: InstanceNote) -> None:
         self._notes.append(note)
@@ -58,12 +58,13 @@ class Uplink:
             waiting[parcel[LINE]] = parcel
         self._said.set()
 
-    def summary(self, name: str, generation: int, summary: Summary) -> None:
-        self._summaries[name, generation] = summary
+    def progress(self, name: str, generation: int, report: CopyReport) -> None:
+        waiting = self._progress.get((name, generation))
+        self._progress[name, generation] = report if waiting is None else joined(waiting, report)
         self._said.set()
 
-    def _ask(self, name: str, generation: int, partitions: Sequence[SourcePartition]) -> None:
-        self._asked[name, generation] = partitions
+    def summary(self, name: str, generation: int, summary: Summary) -> None:
+        self._summaries[name, generation] = summary
         self._said.set()
 
     async def send(self) -> None:
@@ -82,6 +83,7 @@ class Uplink:
         summaries, self._summaries = self._summaries, {}
         groups, self._groups = self._groups, {}
         records, self._records = self._records, {}
+        progress, self._progress = self._progress, {}
         for (name, generation), changed in groups.items():
             packed = list(changed.values())
             for start in range(0, len(packed), BATCH):
@@ -94,9 +96,10 @@ class Uplink:
             while portion := list(islice(left, PORTION)):
                 self._writer.write(frame(Frame.RECORDS, pack_parcels(name, generation, portion)))
                 await self._writer.drain()
-        asked, self._asked = self._asked, {}
-        for (name, generation), partitions in asked.items():
-            self._writer.write(frame(Frame.ASKED, pack_asked(name, generation, partitions)))
+        for (name, generation), report in progress.items():
+            for piece in portions(report):
+                self._writer.write(frame(Frame.PROGRESS, pack_progress(name, generation, piece)))
+                await self._writer.drain()
         for (name, generation), summary in summaries.items():
             self._writer.write(frame(Frame.SUMMARY, pack_summary(name, generation, summary)))
         await self._writer.drain()
@@ -124,5 +127,5 @@ class PipePublisher:
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
         self._uplink.groups(self._name, self._generation, changed)
 
-    async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
-        return await self._uplink.asking.ask(self._name, self._generation, partitions)
+    def progress(self, report: CopyReport) -> None:
+        self._uplink.progress(self._name, self._generation, report)

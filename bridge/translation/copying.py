@@ -86,7 +86,8 @@ class PipelineState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """`errors` are those that time may heal; `failure` is the permanent one."""
+    """`errors` are those that time may heal; `failure` is the permanent one. `gaps` are the newest entries of the gap
+    ledger, `gap_counts` counts all of them by kind."""
 
     state: PipelineState = PipelineState.STARTING
     layout: int = 0
@@ -95,6 +96,7 @@ class PipelineStatus:
     errors: Sequence[str] = ()
     failure: str | None = None
     restarts: int = 0
+    gap_counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.translation.copying import Gap, PipelineState, PipelineStatus
@@ -21,8 +21,8 @@ from connectors.ports import Clusters, Pipeline, Pipelines
 from connectors.source.clusters import Sides, of
 from connectors.source.discovery import Discovery, Found
 from connectors.source.options import SourceOptions
+from connectors.source.progress import Reporter
 from connectors.source.syncing import AclSync, ConfigSync
-from connectors.source.take_over import TakeOver
 from connectors.source.trouble import Troubles
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,11 @@ _WATCH = 1.0
 """Seconds between two looks at the pipeline's status."""
 _GAPS = 10
 """The newest gaps are told one by one."""
+_GAPS_SHOWN_MS = 24 * 3600 * 1000
+"""A gap is an error that lasts for a day; the ledger, the API and the metrics have it for good."""
 _SEEN = frozenset({Side.SOURCE.value, Side.TARGET.value})
 _WELL = (PipelineState.COPYING, PipelineState.CAUGHT_UP)
+_OVER = (PipelineState.FAILED, PipelineState.CAUGHT_UP, PipelineState.STOPPED)
 _PERMANENT = {KafkaFault.CREDENTIALS}
 _PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.NOT_AUTHORIZED}
 """What is chosen and can't be copied for want of a right fails the task; a config or a rule does not."""
@@ -74,6 +77,7 @@ class SourceInstance:
         self._rounds = 0
         self._last_success_ms: int | None = None
         self._told: Summary | None = None
+        self._reporter = Reporter(options.source_alias, options.target_alias)
 
     def assign(self, assignment: Assignment) -> None:
         if assignment.active:
@@ -117,12 +121,11 @@ class SourceInstance:
         discovery = Discovery(
             options, self._sides, [*internal, *([(syncs, spec.syncs_topic)] if spec.syncs_topic else [])]
         )
-        take_over = TakeOver(options.source_alias, self._publisher.stored_offsets)
         self._found, self._told = Found(), None
         self._loaded.clear()
 
         async def look() -> Sequence[KafkaFailure]:
-            self._want(await take_over.begun(await discovery.round()))
+            self._want(await discovery.round())
             return self._found.failures
 
         refresh = options.refresh_interval if options.refresh_enabled else None
@@ -183,11 +186,15 @@ class SourceInstance:
     async def _stop_copying(self) -> None:
         if self._pipeline is not None:
             await self._pipeline.stop()
-            self._pipeline = None
+            status, self._pipeline = self._pipeline.status, None
+            over = status if status.state in _OVER else replace(status, state=PipelineState.STOPPED)
+            self._tell_progress(over)
 
     async def _watch(self) -> None:
         while True:
             self._tell()
+            if self._loaded.is_set():
+                self._tell_progress(self._pipeline.status if self._pipeline is not None else PipelineStatus())
             await asyncio.sleep(_WATCH)
 
     # -- what is said ------------------------------------------------------------------------------------------------
@@ -199,20 +206,28 @@ class SourceInstance:
             self._told = summary
             self._publisher.summary(summary)
 
+    def _tell_progress(self, status: PipelineStatus) -> None:
+        report = self._reporter.report(status, self._found.copied, time.monotonic())
+        if report is not None:
+            self._publisher.progress(report)
+
     def _summary(self, status: PipelineStatus | None) -> Summary:
         failures = [duty.troubles.failure for duty in self._duties]
         errors = [said for duty in self._duties for said in duty.troubles.lasting]
         errors += self._found.remarks
+        now_ms = int(time.time() * 1000)
+        gaps: Sequence[str] = ()
         if status is not None:
             failures.insert(0, status.failure)
-            errors += [*status.errors, *_gaps(status.gaps)]
+            errors += status.errors
+            gaps = _gaps([gap for gap in status.gaps if now_ms - gap.seen_at_ms < _GAPS_SHOWN_MS])
         if self._loaded.is_set() and not errors and (status is None or status.state in _WELL):
-            self._last_success_ms = int(time.time() * 1000)
+            self._last_success_ms = now_ms
         return Summary(
             last_success_ms=self._last_success_ms,
             rounds=self._rounds,
             clusters_seen=_SEEN if self._loaded.is_set() else frozenset(),
-            errors=errors,
+            errors=[*errors, *gaps],
             failure=next((said for said in failures if said is not None), None),
         )
 

@@ -33,6 +33,8 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("put", "/v1/connectors/{name}"),
         ("put", "/v1/connectors/{name}/stop"),
         ("get", "/v1/connectors/{name}/status"),
+        ("get", "/v1/connectors/{name}/progress"),
+        ("get", "/v1/connectors/{name}/gaps"),
         ("put", "/v1/connectors/{name}/tasks/{n}"),
         ("delete", "/v1/connectors/{name}/tasks/{n}"),
         ("post", "/v1/connectors/{name}/tasks/{n}/poll"),

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.translation.copying import Copied, Gap, GapKind, PipelineSpec, PipelineState, PipelineStatus
+from bridge.translation.copying import (
+    Copied,
+    Gap,
+    GapKind,
+    PipelineSpec,
+    PipelineState,
+    PipelineStatus,
+    Progress,
+)
 from bridge.translation.model import TopicPartition
 from bridge.translation.topics import Operation, PatternType, Permission, TopicAcl
 from connectors.base import Assignment, CheckedOnOpen, Summary
-from connectors.source import discovery, take_over, task, trouble
+from connectors.source import discovery, task, trouble
 from connectors.source.options import SourceOptions
 from connectors.source.task import SourceInstance
 from tests.unit.fake_clusters import FakeCluster, FakeClusters, Log
@@ -115,7 +124,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trouble, "_SOON_AT_MOST", 0.02)
     monkeypatch.setattr(discovery, "_LOOKS", 0.005)
     monkeypatch.setattr(task, "_WATCH", 0.005)
-    monkeypatch.setattr(take_over, "_PATIENCE", 0.01)
 
 
 def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> None:
@@ -132,44 +140,6 @@ def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> 
         assert (first.source_topic_id, first.target_topic_id) == ("id-of-orders", "id-of-A.orders")
         assert stand.pipeline.spec == stand.options.spec("mirror", PROPS)
         await stand.until(lambda said: said.last_success_ms is not None)
-
-    stand.play(script)
-
-
-def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
-    stand = Stand()
-    stand.often()
-    stand.published.stored = {("A", 0, "orders"): 41, ("A", 0, "later"): -1, ("B", 1, "orders"): 7}
-    stand.published.answering.clear()
-
-    async def script(instance: SourceInstance) -> None:
-        instance.assign(ALONE)
-        said = await stand.until(lambda said: bool(said.errors))
-        assert "2 partition(s) are not copied yet: no Connect worker has told" in said.errors[0]
-        assert said.failure is None
-        assert not stand.pipelines.started
-        stand.published.answering.set()
-        await stand.until(lambda said: not said.errors)
-        assert [each.start for each in stand.pipeline.wanted[-1]] == [42, None]
-        # What comes later waits for an answer of its own, and holds nothing else up.
-        stand.published.answering.clear()
-        stand.source.topic("later", Log())
-        await stand.until(lambda said: bool(said.errors))
-        assert [each.start for each in stand.pipeline.wanted[-1]] == [42, None]
-        stand.published.answering.set()
-        await stand.until(lambda said: not said.errors)
-        assert [(each.source.topic, each.start) for each in stand.pipeline.wanted[-1]] == [
-            ("later", None),
-            ("orders", 42),
-            ("orders", None),
-        ]
-        # Another start of the task asks again: an operator may have altered the offsets meanwhile.
-        stand.published.stored["A", 1, "orders"] = 9
-        instance.assign(NOBODY)
-        await asyncio.wait_for(stand.pipeline.stopping.wait(), 1)
-        instance.assign(ALONE)
-        await stand.until(lambda _: len(stand.pipelines.started) == 2 and bool(stand.pipeline.wanted))
-        assert [each.start for each in stand.pipeline.wanted[-1]] == [None, 42, 10]
 
     stand.play(script)
 
@@ -377,8 +347,8 @@ def test_not_enabled_it_does_nothing_at_all() -> None:
 def test_what_the_pipeline_says_is_said() -> None:
     stand = Stand()
     gaps = [
-        Gap(TopicPartition("orders", 1), GapKind.TRUNCATED, "id", number, number + 4, 1, "retention")
-        for number in range(12)
+        Gap(TopicPartition("orders", 1), GapKind.TRUNCATED, "id", number, number + 4, seen, "retention")
+        for number, seen in [(99, 1), *((number, int(time.time() * 1000)) for number in range(12))]
     ]
 
     async def script(instance: SourceInstance) -> None:
@@ -388,12 +358,43 @@ def test_what_the_pipeline_says_is_said() -> None:
         assert (said.errors[0], said.failure, len(said.errors)) == ("the driver ended", None, 12)
         assert said.errors[-2] == "gap in orders-1 (truncated): upstream offsets [11, 15): retention"
         assert said.errors[-1] == "2 older gap(s), see the gap ledger"
+        stand.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:2])
+        well = said.last_success_ms or 0
+        said = await stand.until(lambda said: (said.last_success_ms or 0) > well and len(said.errors) == 1)
+        stand.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:1])
+        await stand.until(lambda said: not said.errors)
         stand.pipeline.status = PipelineStatus(PipelineState.FAILED, failure="orders-1: policy says fail")
         assert (await stand.until(lambda said: said.failure is not None)).failure == (
             "orders-1: policy says fail"
         )
 
     stand.play(script)
+
+
+def test_progress_is_told_when_it_changes_and_for_the_last_time_when_copying_stops() -> None:
+    stand = Stand()
+    place = TopicPartition("orders", 1)
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        stand.pipeline.status = PipelineStatus(PipelineState.COPYING, 1, {place: Progress(place, 5, 7)})
+        told, summaries = stand.published.copying, stand.published.summaries
+        await stand.until(lambda _: bool(told and told[-1].changed))
+        (row,) = told[-1].changed
+        assert (row.target_topic, row.position, row.lag, row.records) == ("A.orders", 5, 2, 0)
+        assert (told[0].whole, told[-1].totals.partitions) == (True, 2)
+        reports, looks = len(told), len(summaries)
+        await stand.until(lambda _: len(summaries) > looks + 3)
+        assert len(told) == reports
+        instance.assign(NOBODY)
+        stand.pipeline.status = replace(
+            stand.pipeline.status, progress={place: Progress(place, 7, 7, 2, 200, 9, 9)}
+        )
+        await stand.pipeline.stopping.wait()
+
+    stand.play(script)
+    last = stand.published.copying[-1].totals
+    assert (last.state, last.records, last.lag) == ("stopped", 2, 0)
 
 
 def test_b25_a_remote_topic_that_overwrites_timestamps_is_named() -> None:

@@ -1,15 +1,24 @@
-"""/v1/connectors: start, stop (which deletes nothing), status."""
+"""/v1/connectors: start, stop (which deletes nothing), status, and how far records are copied."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 
-from bridge.protocol.messages import Accepted, Connectors, ConnectorStatus, StartConnector, StopConnector
+from bridge.protocol.messages import (
+    Accepted,
+    Connectors,
+    ConnectorStatus,
+    CopyProgress,
+    Gaps,
+    StartConnector,
+    StopConnector,
+)
 from bridge.service.bodies import accepts, read
 from bridge.service.failures import declares
 from bridge.service.names import ConnectorName, TheService
+from bridge.service.progress import Chosen, CopySnapshot, gaps, page
 from bridge.service.service import Service
 from bridge.service.status import connector_status
 from bridge.service.tasks import Connector
@@ -43,6 +52,33 @@ async def stop(
 async def status(name: ConnectorName, service: TheService) -> ConnectorStatus:
     """State, tasks, verdicts by number, errors that last."""
     return _status(service, service.table.connector(name))
+
+
+@router.get("/{name}/progress", responses=declares(404))
+async def progress(
+    name: ConnectorName,
+    service: TheService,
+    topic: Annotated[str | None, Query(description="Partitions of this source topic only.")] = None,
+    min_lag: Annotated[int | None, Query(ge=0, description="Partitions with at least so much lag.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Partitions a page.")] = 100,
+    next_: Annotated[str | None, Query(alias="next", description="`next` of the page before.")] = None,
+) -> CopyProgress:
+    """How far records are copied: sums of the connector, then a page of partitions in order."""
+    return await page(name, _copying(service, name), Chosen(topic, min_lag), limit, next_)
+
+
+@router.get("/{name}/gaps", responses=declares(404))
+async def gap_ledger(
+    name: ConnectorName,
+    service: TheService,
+    limit: Annotated[int, Query(ge=1, le=100, description="Gaps to be listed.")] = 100,
+) -> Gaps:
+    """Records that could not be copied, newest first; the whole ledger is the topic mm2-gaps.<source>.internal."""
+    return gaps(name, _copying(service, name), limit)
+
+
+def _copying(service: Service, name: str) -> CopySnapshot:
+    return service.snapshots.connector(service.table.connector(name).name).copying
 
 
 def statuses(service: Service) -> list[ConnectorStatus]:

@@ -25,5 +25,5 @@ router = APIRouter(tags=["health"])
     },
 )
 async def metrics(request: Request) -> Response:
-    """Numbers per connector; no series per group, topic or partition."""
-    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    """Numbers per connector, and per copied partition of the first 1,000; no series per group."""
+    return Response(await request.app.state.metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,81 @@
+"""What operators read of a pipeline that copies records: sums, partitions, gaps. Part of the contract; see messages."""
+
+from __future__ import annotations
+
+from bridge.protocol.base import Message
+
+
+class CopyTotals(Message):
+    """Over all partitions of a connector. `state` is the pipeline's: starting, copying, retrying, caught_up, stopped or
+    failed; `layout` and `restarts` tell how often the work was given out anew. `lag`: offsets still to be copied, null
+    while no partition's is known. Counters since the connector was started here, rates per second over the last 15 to
+    30 s. Age and latency in ms, the greatest of partitions that copied in that time; null where none did. `gaps`:
+    entries of the gap ledger by kind."""
+
+    source: str
+    target: str
+    state: str
+    layout: int = 0
+    restarts: int = 0
+    partitions: int = 0
+    lag: int | None = None
+    records: int = 0
+    bytes: int = 0
+    record_rate: float = 0.0
+    byte_rate: float = 0.0
+    record_age_ms: int | None = None
+    replication_latency_ms: int | None = None
+    gaps: dict[str, int] = {}
+
+
+class PartitionProgress(Message):
+    """One partition, from what is committed on the target. `position`: the next offset of the source to be copied;
+    `source_end`: where the source's log ended when last asked. Of the last committed records, in ms: `record_age_ms`
+    and `replication_latency_ms`, from their timestamp until they were committed. Null for what is not known yet."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    position: int
+    source_end: int | None = None
+    lag: int | None = None
+    records: int = 0
+    bytes: int = 0
+    record_rate: float = 0.0
+    byte_rate: float = 0.0
+    record_age_ms: int | None = None
+    replication_latency_ms: int | None = None
+
+
+class CopyProgress(Message):
+    """GET /v1/connectors/{name}/progress: the sums of the whole connector, null where it copies nothing, then a page of
+    partitions; `total` counts every match."""
+
+    connector: str
+    totals: CopyTotals | None
+    partitions: list[PartitionProgress]
+    total: int
+    next: str | None = None
+
+
+class GapReport(Message):
+    """An entry of the gap ledger: offsets from `upstream_from` up to, not including, `upstream_to` of the source topic
+    with that id; null for not known."""
+
+    topic: str
+    partition: int
+    kind: str
+    topic_id: str
+    upstream_from: int | None
+    upstream_to: int | None
+    seen_at_ms: int
+    detail: str = ""
+
+
+class Gaps(Message):
+    """GET /v1/connectors/{name}/gaps: the newest entries, newest first; `total` and `kinds` count all of the ledger."""
+
+    connector: str
+    total: int
+    kinds: dict[str, int]
+    gaps: list[GapReport]

@@ -1,0 +1,151 @@
+"""What the source connector tells of its pipeline's progress: rates, sums, and only what has changed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bridge.protocol.messages import CopyTotals, GapReport
+from bridge.translation.copying import Copied, Gap, PipelineStatus, Progress
+from bridge.translation.model import TopicPartition
+from connectors.base import CopyReport, CopyRow
+
+HALF_WINDOW = 15.0
+"""Seconds: rates are over one to two of them. A Java client's are over 30 to 60, which hides for a minute that copying
+has stopped."""
+
+_At = tuple[float, int, int]
+"""Time, and the counters of records and bytes then."""
+
+
+@dataclass(slots=True)
+class _Counters:
+    """Of one partition, since it was first seen. `told`: as the driver has them, which another driver begins anew."""
+
+    told: tuple[int, int]
+    older: _At
+    newer: _At
+    records: int = 0
+    bytes: int = 0
+
+    def count(self, records: int, bytes_: int) -> None:
+        before = self.told if records >= self.told[0] and bytes_ >= self.told[1] else (0, 0)
+        self.records += records - before[0]
+        self.bytes += bytes_ - before[1]
+        self.told = records, bytes_
+
+    def per_second(self, now: float) -> tuple[float, float]:
+        if now - self.newer[0] >= HALF_WINDOW:
+            self.older, self.newer = self.newer, (now, self.records, self.bytes)
+        since, records, bytes_ = self.older
+        seconds = max(1.0, now - since)
+        return round((self.records - records) / seconds, 1), round((self.bytes - bytes_) / seconds, 1)
+
+
+class Reporter:
+    """Of one instance, over all its pipelines, one after the other."""
+
+    def __init__(self, source_alias: str, target_alias: str) -> None:
+        self._source, self._target = source_alias, target_alias
+        self._counters: dict[TopicPartition, _Counters] = {}
+        self._rows: dict[TopicPartition, CopyRow] = {}
+        self._records = self._bytes = 0
+        """Of partitions that are gone: the sums never go back."""
+        self._gaps: Sequence[Gap] = ()
+        self._gap_counts: dict[str, int] = {}
+        self._totals: CopyTotals | None = None
+
+    def report(self, status: PipelineStatus, wanted: Sequence[Copied], now: float) -> CopyReport | None:
+        """None when nothing has changed. `now` in seconds, of any clock that never goes back."""
+        changed = []
+        for copied in wanted:
+            row = self._row(copied, status.progress.get(copied.source), now)
+            if row is not None and row != self._rows.get(copied.source):
+                self._rows[copied.source] = row
+                changed.append(row)
+        gone = self._rows.keys() - {copied.source for copied in wanted}
+        for place in gone:
+            self._records += self._rows[place].records
+            self._bytes += self._rows[place].bytes
+            del self._rows[place], self._counters[place]
+        gaps = self._new_gaps(status)
+        totals = self._sums(status, len(wanted))
+        if not changed and not gone and gaps is None and totals == self._totals:
+            return None
+        whole, self._totals = self._totals is None, totals
+        return CopyReport(totals, changed, sorted(gone), gaps, whole)
+
+    def _row(self, copied: Copied, found: Progress | None, now: float) -> CopyRow | None:
+        """What was known stays where a driver that has just begun knows nothing yet, but for the rates."""
+        place = copied.source
+        if found is None:
+            row = self._rows.get(place)
+            return row and row._replace(record_rate=0.0, byte_rate=0.0)
+        began = (now, 0, 0)
+        counters = self._counters.setdefault(place, _Counters((0, 0), began, began))
+        counters.count(found.records, found.bytes)
+        records_a_second, bytes_a_second = counters.per_second(now)
+        return CopyRow(
+            *place,
+            copied.target_topic,
+            found.position,
+            found.source_end,
+            found.lag,
+            counters.records,
+            counters.bytes,
+            records_a_second,
+            bytes_a_second,
+            found.record_age_ms,
+            found.replication_latency_ms,
+        )
+
+    def _new_gaps(self, status: PipelineStatus) -> Sequence[GapReport] | None:
+        """A driver that has made no layout yet may not have read the ledger."""
+        if status.layout == 0 or (
+            status.gap_counts == self._gap_counts and tuple(status.gaps) == tuple(self._gaps)
+        ):
+            return None
+        self._gaps, self._gap_counts = status.gaps, dict(status.gap_counts)
+        return [gap_report(gap) for gap in status.gaps]
+
+    def _sums(self, status: PipelineStatus, partitions: int) -> CopyTotals:
+        rows = self._rows.values()
+        known = [row.lag for row in rows if row.lag >= 0]
+        busy = [row for row in rows if row.record_rate > 0]
+        return CopyTotals(
+            source=self._source,
+            target=self._target,
+            state=status.state.value,
+            layout=status.layout,
+            restarts=status.restarts,
+            partitions=partitions,
+            lag=sum(known) if known else None,
+            records=self._records + sum(row.records for row in rows),
+            bytes=self._bytes + sum(row.bytes for row in rows),
+            record_rate=round(sum(row.record_rate for row in rows), 1),
+            byte_rate=round(sum(row.byte_rate for row in rows), 1),
+            record_age_ms=_greatest(row.record_age_ms for row in busy),
+            replication_latency_ms=_greatest(row.replication_latency_ms for row in busy),
+            gaps=dict(self._gap_counts),
+        )
+
+
+def gap_report(gap: Gap) -> GapReport:
+    return GapReport(
+        topic=gap.source.topic,
+        partition=gap.source.partition,
+        kind=gap.kind.value,
+        topic_id=gap.topic_id,
+        upstream_from=_known(gap.upstream_from),
+        upstream_to=_known(gap.upstream_to),
+        seen_at_ms=gap.seen_at_ms,
+        detail=gap.detail,
+    )
+
+
+def _known(value: int) -> int | None:
+    return value if value >= 0 else None
+
+
+def _greatest(values: Iterable[int]) -> int | None:
+    return max((value for value in values if value >= 0), default=None)
