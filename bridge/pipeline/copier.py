@@ -19,11 +19,19 @@ from bridge.kafka.producing import SyncProducer, TransactionalProducer
 from bridge.kafka.raw_batches import Chunk, DataBatches
 from bridge.kafka.rebuilding import Limits
 from bridge.kafka.topic_admin import KafkaTopicAdmin
-from bridge.pipeline.gaps import ledger_entry
+from bridge.pipeline.gaps import agreement, ledger_entry
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.opening import AnotherWay, Moved, PolicySaysFail, open_partitions, said_of
+from bridge.pipeline.opening import (
+    AnotherWay,
+    CopiesGone,
+    Moved,
+    PolicySaysFail,
+    Seen,
+    open_partitions,
+    said_of,
+)
 from bridge.pipeline.refusals import Refusals
-from bridge.pipeline.transaction import Part, Sent, queue_syncs, run_records, written
+from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, run_records, written
 from bridge.translation.copying import Gap
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
@@ -53,12 +61,14 @@ class Copier:
         syncs: SyncProducer | None,
         runs: Mapping[TopicPartition, PartitionRuns],
         refusals: Refusals,
-        agreed: dict[TopicPartition, int],
+        seen: Seen,
     ) -> None:
-        """`agreed` is emptied once what it says of logs that took another way is committed."""
+        """`seen` is emptied once what it says is committed."""
         self._work, self._spec = work, work.spec
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
-        self._refusals, self._agreed = refusals, agreed
+        self._refusals, self._seen = refusals, seen
+        self._lost: set[TopicPartition] = set()
+        """Partitions whose copies are known to be gone, until the next ones are committed."""
         self._runs = {each.source: runs.get(each.source) or PartitionRuns([]) for each in work.partitions}
         self._copied = {each.source: each for each in work.partitions}
         self._writer = OffsetSyncWriter(self._spec.offset_lag_max)
@@ -106,7 +116,7 @@ class Copier:
             self._target,
             self._work.partitions,
             self._runs,
-            self._agreed,
+            self._seen,
             from_latest=spec.from_latest,
             committed_only=spec.committed_only,
         )
@@ -120,7 +130,8 @@ class Copier:
                 self._part(place).gaps.extend(start.gaps)
         if self._open:
             await self._commit()
-        self._agreed.clear()
+        self._lost = set(self._seen.target_ends)
+        self._seen.clear()
         await self._read_limits()
         self._fetcher.set(
             {
@@ -173,7 +184,8 @@ class Copier:
                 said = f"not authorized to read topic {place.topic}: grant READ on it"
                 return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said, retriable=False)
             case TroubleKind.DIVERGED:
-                return AnotherWay(place, trouble.end_offset)
+                runs = self._runs[place].runs
+                return AnotherWay(place, agreement(runs, trouble.epoch, trouble.end_offset))
             case TroubleKind.OUT_OF_RANGE:
                 return AnotherWay(place, None)
             case _:
@@ -230,6 +242,7 @@ class Copier:
         runs: list[tuple[bytes, bytes | None]] = []
         syncs: list[OffsetSync] = []
         for done in await written(self._open.values()):
+            self._check_copies(done)
             runs += run_records(done, self._runs[done.part.copied.source])
             if spec.syncs_topic:
                 syncs += queue_syncs(done, self._writer)
@@ -248,6 +261,18 @@ class Copier:
         if syncs and self._syncs is not None:
             # They follow the commit and never precede it: a sync must not tell of a copy that is not there.
             self._syncs.send(spec.syncs_topic, [(each.key(), each.value()) for each in syncs])
+
+    def _check_copies(self, done: Written) -> None:
+        """Copies stand one behind the other. Batches are produced by topic name: nothing else would tell, before it is
+        committed, that the remote topic is another one now."""
+        place, last = done.part.copied.source, self._runs[done.part.copied.source].last
+        if not done.segments:
+            return
+        base = done.segments[0].downstream_start
+        same = last is not None and last.target_topic_id == done.part.copied.target_topic_id
+        if last is not None and same and base < last.downstream_end and place not in self._lost:
+            raise CopiesGone(place, base)
+        self._lost.discard(place)
 
     def _caught_up(self) -> bool:
         return self._spec.until_caught_up and all(

@@ -7,6 +7,7 @@ as the first record behind it, or, where the policy says `fail`, nothing is comm
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridge.translation.copying import Copied, Gap, GapKind
@@ -91,6 +92,17 @@ def rejoined(copied: Copied, found: Resume, agrees_to: int, now_ms: int) -> Resu
     if agrees_to >= found.offset:
         return found
     return Resume(agrees_to, (*found.gaps, cut_back(copied, found.offset, agrees_to, now_ms)))
+
+
+def agreement(runs: Sequence[OffsetRun], epoch: int, end: int) -> int:
+    """Up to where a log is what was copied whose leader epochs up to `epoch`, the last one that we may have in common,
+    end at `end` (-1 each for not known): what was copied of later epochs is of another way."""
+    agreed = max(end, 0)
+    for run in reversed(runs):
+        if run.leader_epoch <= epoch:
+            break
+        agreed = min(agreed, run.upstream_start)
+    return agreed
 
 
 def truncated(copied: Copied, position: int, log_start: int, now_ms: int) -> Gap:

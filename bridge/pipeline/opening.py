@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.bounds import bounds
@@ -33,8 +33,31 @@ class AnotherWay(Exception):
         self.source, self.agrees_to = source, agrees_to
 
 
+class CopiesGone(Exception):
+    """The target has put a batch at `base`, where copies stood: its log was cut back, or is that of another topic."""
+
+    def __init__(self, source: TopicPartition, base: int) -> None:
+        super().__init__(
+            f"the copy of {source.topic}-{source.partition} has lost what stood from offset {base} on"
+        )
+        self.source, self.base = source, base
+
+
 class PolicySaysFail(Exception):
     """Something that the configuration says not to go on behind; the text names the place, and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a slice has found out about logs while it copied, and no run tells yet. By source partition: up to where a
+    log that took another way is still what was copied, and where a remote log had come to an end."""
+
+    agreed: dict[TopicPartition, int] = field(default_factory=dict)
+    target_ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        self.agreed.clear()
+        self.target_ends.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +73,12 @@ async def open_partitions(
     target: Link,
     partitions: Sequence[Copied],
     runs: Mapping[TopicPartition, PartitionRuns],
-    agreed: Mapping[TopicPartition, int],
+    seen: Seen,
     *,
     from_latest: bool,
     committed_only: bool,
 ) -> Opened:
-    """`agreed`: for logs that took another way, up to where they are still what was copied. Raises KafkaFailure, and
-    Moved where a topic has another id than its Copied says."""
+    """Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     await _same_topics(source, {each.source.topic: each.source_topic_id for each in partitions}, partitions)
     await _same_topics(target, {each.target_topic: each.target_topic_id for each in partitions}, partitions)
     remote = {each.source: TopicPartition(each.target_topic, each.source.partition) for each in partitions}
@@ -67,15 +89,16 @@ async def open_partitions(
     starts = {}
     for each in partitions:
         place = each.source
+        copies = there[remote[place]]
         found = resume(
             each,
             runs[place].last if place in runs else None,
             here[place],
-            there[remote[place]],
+            replace(copies, end=min(copies.end, seen.target_ends.get(place, copies.end))),
             from_latest=from_latest,
             now_ms=now_ms,
         )
-        starts[place] = rejoined(each, found, agreed.get(place, found.offset), now_ms)
+        starts[place] = rejoined(each, found, seen.agreed.get(place, found.offset), now_ms)
     return Opened(starts, {place: each.end for place, each in here.items()})
 
 

@@ -19,11 +19,11 @@ from bridge.kafka.state_topics import read_committed
 from bridge.kafka.tail import TopicTail
 from bridge.pipeline.copier import Copier
 from bridge.pipeline.layouts import CAUGHT_UP, LayoutRecord, Slice, SliceReport, layout_key, report_key
-from bridge.pipeline.opening import AnotherWay, Moved, PolicySaysFail
+from bridge.pipeline.opening import AnotherWay, CopiesGone, Moved, PolicySaysFail, Seen
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.state import newest_layout
 from bridge.translation.copying import Copied
-from bridge.translation.model import Side, TopicPartition
+from bridge.translation.model import Side
 from bridge.translation.partition_runs import read_runs
 
 LOOK = 0.1
@@ -99,7 +99,7 @@ class _Attempts:
         self._work, self._source, self._target, self._lease = work, source, target, lease
         self._said = SliceReport(work.layout, work.slot)
         self._refusals = Refusals()
-        self._agreed: dict[TopicPartition, int] = {}
+        self._seen = Seen()
 
     async def run(self, *, again: bool) -> str:
         pause = _FIRST_PAUSE
@@ -112,8 +112,11 @@ class _Attempts:
                 report = SliceReport(self._work.layout, self._work.slot, moved=moved.partitions)
             except AnotherWay as cut:
                 if cut.agrees_to is not None:
-                    self._agreed[cut.source] = cut.agrees_to
+                    self._seen.agreed[cut.source] = cut.agrees_to
                 report = SliceReport(self._work.layout, self._work.slot, error=str(cut))
+            except CopiesGone as gone:
+                self._seen.target_ends[gone.source] = gone.base
+                report = SliceReport(self._work.layout, self._work.slot, error=str(gone))
             except Refused as refused:
                 if self._goes_on(refused):
                     again = True
@@ -183,7 +186,7 @@ class _Attempts:
                 syncs,
                 read_runs(records),
                 self._refusals,
-                self._agreed,
+                self._seen,
             )
             await copier.run(self._lease.over, self._settled)
 

@@ -71,12 +71,15 @@ def test_batches_of_one_record_and_of_ten_megabytes(flow: CopyFlow) -> None:
     """In one slot, so that the large ones have to find room beside the small ones."""
     large, small = flow.topic(configs=LARGE, remote=LARGE), flow.topic(3)
     ten = [Record(bytes([number]) * 10_000_000) for number in range(3)]
-    most = {"message_max_bytes": 12_000_000}
-    produce(flow.source.bootstrap, large, ten, **most)
+    produce(flow.source.bootstrap, large, ten, message_max_bytes=12_000_000)
     ones = [Record(b"%d" % number, timestamp=NOW, partition=number % 3) for number in range(600)]
     produce(flow.source.bootstrap, small, ones, batch_num_messages=1)
     produce(
-        flow.source.bootstrap, large, [Record(b"x" * 1_000_000) for _ in range(10)], compression="lz4", **most
+        flow.source.bootstrap,
+        large,
+        [Record(b"x" * 1_000_000) for _ in range(10)],
+        compression="lz4",
+        message_max_bytes=12_000_000,
     )
     caught_up(flow, slots=1)
 

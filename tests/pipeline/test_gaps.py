@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.pipeline.gaps import Resume, ledger_entry, read_ledger, resume
+from bridge.pipeline.gaps import Resume, agreement, ledger_entry, read_ledger, resume
 from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.runs import OffsetRun
@@ -151,3 +151,17 @@ def test_the_ledger_reads_back() -> None:
 def test_what_is_no_entry_that_we_know_is_none(value: bytes | None) -> None:
     key, _ = ledger_entry(Gap(TopicPartition("orders", 2), GapKind.TRUNCATED, "", 0, 1, NOW))
     assert read_ledger(key, value) is None
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end", "agreed"),
+    [(3, 150, 150), (4, 250, 200), (2, 90, 90), (2, 150, 100), (-1, -1, 0), (7, 290, 290)],
+)
+def test_up_to_where_a_log_of_another_way_is_what_was_copied(epoch: int, end: int, agreed: int) -> None:
+    """Copied: 0 to 100 of epoch 2, to 200 of epoch 3, to 300 of epoch 5. A log may be longer than that by now, and all
+    of it older epochs: its end alone tells nothing."""
+    runs = [
+        run(100)._replace(upstream_start=start, upstream_count=100, position=start + 100, leader_epoch=of)
+        for start, of in ((0, 2), (100, 3), (200, 5))
+    ]
+    assert agreement(runs, epoch, end) == agreed

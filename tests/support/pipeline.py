@@ -19,6 +19,8 @@ from bridge.pipeline.supervisor import Supervisor
 from bridge.translation.copying import Copied, Gap, PipelineSpec, PipelineState, PipelineStatus
 from bridge.translation.model import LogRecord, Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns, read_runs
+from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.stretch import LogBounds
 from tests.support.names import unique
 from tests.support.records import Record, read
 from tests.support.topics import admin, bounds, create_topic
@@ -156,6 +158,27 @@ class CopyFlow:
                         other.offset,
                         held,
                     )
+
+    def assert_answers_safe(self) -> None:
+        """Whatever has happened to the logs: no offset of the source is answered with a place behind the first copy
+        that a group with this offset has not read. Values of a partition are distinct."""
+        known, ids = self.runs(), {each.source: each for each in self.wanted()}
+        for place, copied in ids.items():
+            runs = KnownRuns(known[place].runs)
+            copies = {each.value: each.offset for each in self.copies(*place)}
+            here = [(each.offset, copies.get(each.value)) for each in self.original(*place)]
+            ends = [
+                LogBounds(*bounds(cluster.bootstrap, topic)[place.partition])
+                for cluster, topic in ((self.target, copied.target_topic), (self.source, place.topic))
+            ]
+            for offset in range(ends[1].end):
+                said = runs.translate(
+                    offset, copied.target_topic_id, ends[0], copied.source_topic_id, ends[1]
+                )
+                unread = [there for at, there in here if at >= offset and there is not None]
+                if said is not None and unread:
+                    assert said.offset is not None
+                    assert said.offset <= min(unread), (place, offset, said, unread[0])
 
     def runs(self) -> dict[TopicPartition, PartitionRuns]:
         return read_runs(self.state(self.spec.runs_topic))
