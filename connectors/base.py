@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import ConfigError
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
@@ -101,8 +101,13 @@ class CopyReport:
     whole: bool = False
 
 
+SourcePartition = Mapping[str, str | int]
+SourceOffset = Mapping[str, Any]
+"""Of Connect's offset storage."""
+
+
 class Publisher(Protocol):
-    """Where an instance puts what it found. Cheap and never blocking."""
+    """Where an instance puts what it found: cheap and never blocking. And what only Connect can tell it."""
 
     def records(self, records: Sequence[EmittedRecord]) -> None:
         """To be written through Connect. Of one topic and key only the newest waits; each is handed out again until
@@ -112,6 +117,10 @@ class Publisher(Protocol):
 
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
         """Reports that changed since the last call; None removes a group."""
+
+    async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
+        """What Connect keeps for each of these source partitions under the connector's name, None for nothing. It takes
+        as long as a task of the connector takes to answer: give it a limit in time."""
 
     def progress(self, report: CopyReport) -> None: ...
 

@@ -70,6 +70,7 @@ __all__ = [
     "StartTask",
     "StopConnector",
     "StopTask",
+    "StoredOffset",
     "TaskStatus",
     "ValidateRequest",
     "ValidateResponse",
@@ -209,14 +210,24 @@ class Accepted(Message):
     protocol: int
 
 
+class StoredOffset(Message):
+    """What Connect's offset storage keeps for a source partition of the connector; null where it keeps nothing."""
+
+    source_partition: dict[str, Any]
+    source_offset: dict[str, Any] | None
+
+
 class PollRequest(Message):
     """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most. `batch`: that of the last
-    answer which this session has read, absent before the first; one that got lost is handed out again whole."""
+    answer which this session has read, absent before the first; one that got lost is handed out again whole.
+    `offsets`: what the last answers have asked for (`offsets_of`); absent from a shim that can't tell, which then is
+    not asked."""
 
     session: Session
     wait_ms: int = Field(default=1000, ge=0, le=1000)
     max_records: int = Field(default=500, ge=1, le=10_000)
     batch: int | None = None
+    offsets: list[StoredOffset] | None = Field(default=None, max_length=10_000)
 
 
 class Header(Message):
@@ -239,12 +250,14 @@ class Record(Message):
 
 class PollResponse(Message):
     """`failure` is set only for a permanent error that a human must mend: the shim fails the task with these words.
-    `batch`: to be repeated in the next poll."""
+    `batch`: to be repeated in the next poll. `offsets_of`: source partitions whose stored offsets the shim is to tell
+    in one of its next polls; they are asked for until they are answered."""
 
     records: list[Record] = []
     failure: str | None = None
     held_ms: float = 0.0
     batch: int | None = None
+    offsets_of: list[dict[str, str | int]] = []
 
 
 class AckRequest(Message):

@@ -25,6 +25,8 @@ from bridge.service.frames import (
 )
 from bridge.service.parcels import Parcel, unpack_parcels
 from bridge.service.snapshots import Snapshots
+from bridge.service.stored import Row, pack_stored, unpack_asked
+from connectors.base import SourcePartition
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +60,16 @@ class Engine(Protocol):
 
     def apply(self, desired: Sequence[Desired]) -> None: ...
 
+    def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
+        """Source offsets that an instance has asked for."""
+
     async def close(self, grace: float) -> None: ...
 
 
 class RoundsEngine:
     """The rounds in a process of their own. `failed` is called with a connector's name when a failure is new,
-    `emitted` with name, generation and the records that are to be written."""
+    `emitted` with name, generation and the records that are to be written, `asked` with the source partitions whose
+    offsets an instance asks for."""
 
     def __init__(
         self,
@@ -71,6 +77,7 @@ class RoundsEngine:
         snapshots: Snapshots,
         failed: Callable[[str], None],
         emitted: Callable[[str, int, list[Parcel]], None],
+        asked: Callable[[str, int, list[SourcePartition]], None],
         log_level: str = "info",
         log_format: str = "text",
     ) -> None:
@@ -78,6 +85,7 @@ class RoundsEngine:
         self._snapshots = snapshots
         self._failed = failed
         self._emitted = emitted
+        self._asked = asked
         self._desired: Sequence[Desired] = ()
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
@@ -102,6 +110,9 @@ class RoundsEngine:
     def apply(self, desired: Sequence[Desired]) -> None:
         self._desired = tuple(desired)
         self._send(frame(Frame.DESIRED, pack_desired(self._desired)))
+
+    def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
+        self._send(frame(Frame.STORED, pack_stored(name, generation, rows)))
 
     async def close(self, grace: float) -> None:
         """Asks the process to end, and ends it when `grace` seconds have passed."""
@@ -197,6 +208,8 @@ class RoundsEngine:
             elif kind is Frame.PROGRESS:
                 self._snapshots.progress(*unpack_progress(payload))
                 await asyncio.sleep(0)
+            elif kind is Frame.ASKED:
+                self._asked(*unpack_asked(payload))
             elif kind is Frame.INSTANCE:
                 self._snapshots.note(unpack_note(payload))
 

@@ -9,6 +9,8 @@
     GROUPS  (up)    header length u32 | JSON header | the reports, compressed, one after the other
     RECORDS (up)    records for Connect to write (parcels.py)
     PROGRESS (up)   JSON: sums of a pipeline, partitions that changed, gaps
+    ASKED   (up)    JSON: source partitions whose offsets Connect is asked for (stored.py)
+    STORED  (down)  JSON: what it has answered
 
 A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field
 names: a report of one partition takes about 150 bytes instead of 330, and stays like that until somebody
@@ -58,6 +60,8 @@ class Frame(IntEnum):
     GROUPS = 6
     RECORDS = 7
     PROGRESS = 8
+    ASKED = 9
+    STORED = 10
 
 
 class PackedGroup(NamedTuple):

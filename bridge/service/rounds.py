@@ -74,7 +74,7 @@ async def serve_rounds(factory: str) -> None:
     reader, writer = await _pipes()
     uplink = Uplink(writer)
     host = Host(load_factory(factory)(), uplink)
-    orders = asyncio.create_task(_follow_orders(reader, host), name="orders")
+    orders = asyncio.create_task(_follow_orders(reader, host, uplink), name="orders")
     sender = asyncio.create_task(uplink.send(), name="uplink")
     beat = asyncio.create_task(uplink.beat(), name="beat")
     stopped = asyncio.create_task(stop.wait(), name="stop")
@@ -90,13 +90,15 @@ async def serve_rounds(factory: str) -> None:
             await asyncio.wait_for(uplink.flush(), 1.0)
 
 
-async def _follow_orders(reader: asyncio.StreamReader, host: Host) -> None:
+async def _follow_orders(reader: asyncio.StreamReader, host: Host, uplink: Uplink) -> None:
     while True:
         read = await read_frame(reader)
         if read is None or read[0] is Frame.STOP:
             return
         if read[0] is Frame.DESIRED:
             host.apply(read[1])
+        elif read[0] is Frame.STORED:
+            uplink.asking.stored(read[1])
 
 
 async def _pipes() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

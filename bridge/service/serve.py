@@ -27,6 +27,7 @@ from bridge.service.logs import set_up_logs
 from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
 from bridge.service.snapshots import Snapshots
+from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import TaskTable
 from bridge.service.wiring import ROUNDS_FACTORY, check_context, mirror_questions
 from bridge.settings import Settings
@@ -45,18 +46,25 @@ class CannotListen(Exception):
 
 def build_service(settings: Settings, checks: CheckContext, factory: str = ROUNDS_FACTORY) -> Service:
     snapshots, holds, table = Snapshots(), Holds(), TaskTable(lambda: time.monotonic() * 1000)
-    deliveries = Deliveries(table, holds, snapshots)
+    deliveries, stored = Deliveries(table, holds, snapshots), OpenQuestions(holds.wake)
     pool = BoundedPool(settings.pool_size, settings.pool_queue)
     return Service(
         table=table,
         snapshots=snapshots,
         engine=RoundsEngine(
-            factory, snapshots, holds.wake, deliveries.emitted, settings.log_level, settings.log_format
+            factory,
+            snapshots,
+            holds.wake,
+            deliveries.emitted,
+            stored.asked,
+            settings.log_level,
+            settings.log_format,
         ),
         checker=Checker(checks, pool),
         pool=pool,
         holds=holds,
         deliveries=deliveries,
+        stored=stored,
         questions=mirror_questions,
         grace=settings.shutdown_grace_seconds * (1 - HTTP_SHARE) - 0.5,
     )

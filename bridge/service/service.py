@@ -29,6 +29,7 @@ from bridge.service.holds import Holds
 from bridge.service.outbox import Batch
 from bridge.service.pool import BoundedPool
 from bridge.service.snapshots import Snapshots
+from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import Connector, TaskTable, comparable
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Service:
     pool: BoundedPool
     holds: Holds
     deliveries: Deliveries
+    stored: OpenQuestions
     questions: Callable[[], MirrorQuestions]
     grace: float = 10.0
     began: float = field(default_factory=time.monotonic)
@@ -88,6 +90,7 @@ class Service:
             if lapsed.task is None:
                 self.snapshots.forget(lapsed.name)
                 self.deliveries.forget(lapsed.name)
+                self.stored.forget(lapsed.name)
                 log.info("connector was idle for a day and is forgotten", extra={"connector": lapsed.name})
             else:
                 log.info(
@@ -145,13 +148,16 @@ class Service:
 
     async def poll(self, name: str, index: int, body: PollRequest) -> Polled:
         batch = self._take(name, index, body)
+        self._told_offsets(name, body)
         held = 0.0
-        if not batch.texts and self._failure(name) is None:
+        if not batch.texts and self._failure(name) is None and not self._asks(name, body):
             began = time.perf_counter()
             await self.holds.wait(name, body.wait_ms)
             held = round((time.perf_counter() - began) * 1000, 3)
             batch = self._take(name, index, body)
-        said = PollResponse(failure=self._failure(name), held_ms=held, batch=batch.number)
+        said = PollResponse(
+            failure=self._failure(name), held_ms=held, batch=batch.number, offsets_of=self._asks(name, body)
+        )
         return Polled(_with_records(said, batch.texts), held)
 
     async def ack(self, name: str, index: int, session: str, acked: list[dict[str, Any]]) -> Accepted:
@@ -172,6 +178,15 @@ class Service:
     def _take(self, name: str, index: int, body: PollRequest) -> Batch:
         known = self._renew_lease(name, index, body.session)
         return self.deliveries.take(known, index, body.session, body.batch, body.max_records)
+
+    def _told_offsets(self, name: str, body: PollRequest) -> None:
+        told = self.stored.answered(name, body.offsets or ())
+        if told is not None:
+            self.engine.stored(name, *told)
+
+    def _asks(self, name: str, body: PollRequest) -> list[dict[str, str | int]]:
+        """Source partitions that the shim is to tell the offsets of, if it is one that can."""
+        return [] if body.offsets is None else [dict(each) for each in self.stored.next(name)]
 
     def _renew_lease(self, name: str, index: int, session: str) -> Connector:
         before = self.table.version

@@ -26,7 +26,8 @@ from bridge.service.frames import (
 )
 from bridge.service.parcels import LINE, PORTION, Parcel, pack, pack_parcels
 from bridge.service.progress import joined, portions
-from connectors.base import CopyReport, EmittedRecord, Summary
+from bridge.service.stored import Asking, pack_asked
+from connectors.base import CopyReport, EmittedRecord, SourceOffset, SourcePartition, Summary
 
 BEAT_SECONDS = 1.0
 
@@ -39,7 +40,9 @@ class Uplink:
         self._records: dict[tuple[str, int], dict[bytes, Parcel]] = {}
         self._progress: dict[tuple[str, int], CopyReport] = {}
         self._summaries: dict[tuple[str, int], Summary] = {}
+        self._asked: dict[tuple[str, int], Sequence[SourcePartition]] = {}
         self._said = asyncio.Event()
+        self.asking = Asking(self._ask)
 
     def note(self, note: InstanceNote) -> None:
         self._notes.append(note)
@@ -65,6 +68,10 @@ class Uplink:
 
     def summary(self, name: str, generation: int, summary: Summary) -> None:
         self._summaries[name, generation] = summary
+        self._said.set()
+
+    def _ask(self, name: str, generation: int, partitions: Sequence[SourcePartition]) -> None:
+        self._asked[name, generation] = partitions
         self._said.set()
 
     async def send(self) -> None:
@@ -100,6 +107,9 @@ class Uplink:
             for piece in portions(report):
                 self._writer.write(frame(Frame.PROGRESS, pack_progress(name, generation, piece)))
                 await self._writer.drain()
+        asked, self._asked = self._asked, {}
+        for (name, generation), partitions in asked.items():
+            self._writer.write(frame(Frame.ASKED, pack_asked(name, generation, partitions)))
         for (name, generation), summary in summaries.items():
             self._writer.write(frame(Frame.SUMMARY, pack_summary(name, generation, summary)))
         await self._writer.drain()
@@ -126,6 +136,9 @@ class PipePublisher:
 
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
         self._uplink.groups(self._name, self._generation, changed)
+
+    async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
+        return await self._uplink.asking.ask(self._name, self._generation, partitions)
 
     def progress(self, report: CopyReport) -> None:
         self._uplink.progress(self._name, self._generation, report)

@@ -23,6 +23,7 @@ from connectors.source.discovery import Discovery, Found
 from connectors.source.options import SourceOptions
 from connectors.source.progress import Reporter
 from connectors.source.syncing import AclSync, ConfigSync
+from connectors.source.take_over import TakeOver
 from connectors.source.trouble import Troubles
 
 log = logging.getLogger(__name__)
@@ -121,11 +122,12 @@ class SourceInstance:
         discovery = Discovery(
             options, self._sides, [*internal, *([(syncs, spec.syncs_topic)] if spec.syncs_topic else [])]
         )
+        take_over = TakeOver(options.source_alias, self._publisher.stored_offsets)
         self._found, self._told = Found(), None
         self._loaded.clear()
 
         async def look() -> Sequence[KafkaFailure]:
-            self._want(await discovery.round())
+            self._want(await take_over.begun(await discovery.round()))
             return self._found.failures
 
         refresh = options.refresh_interval if options.refresh_enabled else None

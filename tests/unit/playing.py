@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from bridge.protocol.messages import GroupReport
-from connectors.base import Assignment, CopyReport, EmittedRecord, Instance, Summary
+from connectors.base import (
+    Assignment,
+    CopyReport,
+    EmittedRecord,
+    Instance,
+    SourceOffset,
+    SourcePartition,
+    Summary,
+)
 
 ALONE = Assignment(1, frozenset({0}))
 
@@ -43,6 +51,10 @@ class Published:
         self.changes: list[dict[str, GroupReport | None]] = []
         self.reports: dict[str, GroupReport] = {}
         self.copying: list[CopyReport] = []
+        self.stored: dict[tuple[str | int, ...], int] = {}
+        """What Connect keeps: offset by source partition, its values in the order of their keys."""
+        self.answering = asyncio.Event()
+        self.answering.set()
         self.more = asyncio.Event()
 
     def records(self, records: Sequence[EmittedRecord]) -> None:
@@ -63,6 +75,11 @@ class Published:
     def progress(self, report: CopyReport) -> None:
         self.copying.append(report)
         self.more.set()
+
+    async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
+        await self.answering.wait()
+        keys = [tuple(value for _, value in sorted(each.items())) for each in partitions]
+        return [{"offset": self.stored[key]} if key in self.stored else None for key in keys]
 
 
 class Watching:

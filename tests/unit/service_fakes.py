@@ -20,9 +20,10 @@ from bridge.service.holds import Holds
 from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
 from bridge.service.snapshots import Snapshots
+from bridge.service.stored import OpenQuestions, Row
 from bridge.service.tasks import TaskTable
 from bridge.translation.model import Committed, Side, TopicPartition
-from connectors.base import Assignment, EmittedRecord, Instance, Publisher, Summary
+from connectors.base import Assignment, EmittedRecord, Instance, Publisher, SourcePartition, Summary
 from connectors.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
 from connectors.ports import Clusters, Pipeline, Pipelines
 
@@ -81,9 +82,14 @@ def emitted(group: str, stamp: int, value: str = "") -> EmittedRecord:
     )
 
 
+def places(count: int) -> list[SourcePartition]:
+    """Source partitions as stock's MirrorSourceConnector has them."""
+    return [{"cluster": "A", "partition": number, "topic": "orders"} for number in range(count)]
+
+
 class FakeInstance:
     """`mode`: ok, fail (a permanent failure), crash (run raises), busy (burns CPU), hang (stops the loop). `records`:
-    how many are published in the first round."""
+    how many are published in the first round. `asks`: of how many partitions Connect is asked for offsets before it."""
 
     def __init__(self, name: str, props: Mapping[str, str | None], publisher: Publisher) -> None:
         self._name = name
@@ -99,6 +105,7 @@ class FakeInstance:
         groups = int(self._props.get("how.many") or 3)
         partitions = int(self._props.get("partitions") or 2)
         rounds = 0
+        asked = await self._publisher.stored_offsets(places(int(self._props.get("asks") or 0)))
         while True:
             if mode == "crash":
                 raise RuntimeError("as configured")
@@ -129,7 +136,7 @@ class FakeInstance:
                     last_success_ms=int(time.time() * 1000),
                     last_round_seconds=0.01,
                     clusters_seen=frozenset({"source", "target"}),
-                    errors=(f"pid {os.getpid()} active {sorted(self._active)}",),
+                    errors=(f"pid {os.getpid()} active {sorted(self._active)}", *map(str, asked)),
                     failure="the credentials are wrong" if mode == "fail" else None,
                 )
             )
@@ -157,6 +164,7 @@ class FakeKind:
                 key("how.many", Type.INT, "3"),
                 key("partitions", Type.INT, "2"),
                 key("records", Type.INT, "0"),
+                key("asks", Type.INT, "0"),
                 key("marker", Type.STRING, None),
                 key("bridge.task.lease.ms", Type.LONG, "30000"),
                 key("target.password", Type.PASSWORD, None),
@@ -224,12 +232,16 @@ class FakeEngine:
         self.state = EngineState.RUNNING
         self.restarts = 0
         self.told: list[tuple[Desired, ...]] = []
+        self.offsets: list[tuple[str, int, list[Row]]] = []
 
     async def start(self) -> None:
         return None
 
     def apply(self, desired: Sequence[Desired]) -> None:
         self.told.append(tuple(desired))
+
+    def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
+        self.offsets.append((name, generation, list(rows)))
 
     async def close(self, grace: float) -> None:
         self.state = EngineState.STOPPED
@@ -292,5 +304,6 @@ def fake_service(
         pool=pool,
         holds=holds,
         deliveries=Deliveries(table, holds, snapshots, lambda: int(wall())),
+        stored=OpenQuestions(holds.wake),
         questions=FakeQuestions,
     )

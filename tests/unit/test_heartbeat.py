@@ -13,7 +13,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.protocol.messages import GroupReport
 from bridge.translation.mm2_records import Heartbeat
 from connectors import failures
-from connectors.base import Assignment, CheckedOnOpen, EmittedRecord, Summary
+from connectors.base import Assignment, CheckedOnOpen, EmittedRecord, SourceOffset, Summary
 from connectors.heartbeat import task as task_module
 from connectors.heartbeat.options import HeartbeatOptions
 from connectors.heartbeat.task import HeartbeatInstance
@@ -42,6 +42,9 @@ class Published:
 
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
         raise AssertionError("heartbeats are of no group")
+
+    async def stored_offsets(self, partitions: object) -> Sequence[SourceOffset | None]:
+        raise AssertionError("nothing to be taken over")
 
     async def until(self, done: Callable[[Summary], bool]) -> Summary:
         while not done(self.summaries[-1]):

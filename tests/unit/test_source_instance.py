@@ -23,7 +23,7 @@ from bridge.translation.copying import (
 from bridge.translation.model import TopicPartition
 from bridge.translation.topics import Operation, PatternType, Permission, TopicAcl
 from connectors.base import Assignment, CheckedOnOpen, Summary
-from connectors.source import discovery, task, trouble
+from connectors.source import discovery, take_over, task, trouble
 from connectors.source.options import SourceOptions
 from connectors.source.task import SourceInstance
 from tests.unit.fake_clusters import FakeCluster, FakeClusters, Log
@@ -124,6 +124,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trouble, "_SOON_AT_MOST", 0.02)
     monkeypatch.setattr(discovery, "_LOOKS", 0.005)
     monkeypatch.setattr(task, "_WATCH", 0.005)
+    monkeypatch.setattr(take_over, "_PATIENCE", 0.01)
 
 
 def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> None:
@@ -140,6 +141,44 @@ def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> 
         assert (first.source_topic_id, first.target_topic_id) == ("id-of-orders", "id-of-A.orders")
         assert stand.pipeline.spec == stand.options.spec("mirror", PROPS)
         await stand.until(lambda said: said.last_success_ms is not None)
+
+    stand.play(script)
+
+
+def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
+    stand = Stand()
+    stand.often()
+    stand.published.stored = {("A", 0, "orders"): 41, ("A", 0, "later"): -1, ("B", 1, "orders"): 7}
+    stand.published.answering.clear()
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        said = await stand.until(lambda said: bool(said.errors))
+        assert "2 partition(s) are not copied yet: no Connect worker has told" in said.errors[0]
+        assert said.failure is None
+        assert not stand.pipelines.started
+        stand.published.answering.set()
+        await stand.until(lambda said: not said.errors)
+        assert [each.start for each in stand.pipeline.wanted[-1]] == [42, None]
+        # What comes later waits for an answer of its own, and holds nothing else up.
+        stand.published.answering.clear()
+        stand.source.topic("later", Log())
+        await stand.until(lambda said: bool(said.errors))
+        assert [each.start for each in stand.pipeline.wanted[-1]] == [42, None]
+        stand.published.answering.set()
+        await stand.until(lambda said: not said.errors)
+        assert [(each.source.topic, each.start) for each in stand.pipeline.wanted[-1]] == [
+            ("later", None),
+            ("orders", 42),
+            ("orders", None),
+        ]
+        # Another start of the task asks again: an operator may have altered the offsets meanwhile.
+        stand.published.stored["A", 1, "orders"] = 9
+        instance.assign(NOBODY)
+        await asyncio.wait_for(stand.pipeline.stopping.wait(), 1)
+        instance.assign(ALONE)
+        await stand.until(lambda _: len(stand.pipelines.started) == 2 and bool(stand.pipeline.wanted))
+        assert [each.start for each in stand.pipeline.wanted[-1]] == [None, 42, 10]
 
     stand.play(script)
 

@@ -49,14 +49,15 @@ class BridgeClient implements AutoCloseable {
         return call("PUT", path(task), body, settings.requestTimeoutMs);
     }
 
-    /** {@code batch} is that of the last answer that was read, null before the first. */
-    Call poll(TaskAddress task, long waitMs, int maxRecords, Long batch) {
+    /** {@code batch} is that of the last answer that was read, null before the first; {@code offsets} are told. */
+    Call poll(TaskAddress task, long waitMs, int maxRecords, Long batch, List<Map<String, Object>> offsets) {
         Map<String, Object> body = body("session", task.session);
         body.put("wait_ms", waitMs);
         body.put("max_records", maxRecords);
         if (batch != null) {
             body.put("batch", batch);
         }
+        body.put("offsets", offsets);
         return call("POST", path(task) + "/poll", body, waitMs + settings.requestTimeoutMs);
     }
 

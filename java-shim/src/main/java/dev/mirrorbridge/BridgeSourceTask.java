@@ -31,7 +31,7 @@ public class BridgeSourceTask extends SourceTask {
             Integer.parseInt(config.remove(COUNT)), TaskAddress.newSession());
         Settings settings = BridgeSourceConnector.settings(config, Definition.load(kind));
         session = new TaskSession(kind, address, config, settings, client(settings), pacer(),
-            new Backoff(new Random()), acks);
+            new Backoff(new Random()), acks, new StoredOffsets(() -> context.offsetStorageReader()));
     }
 
     /** Null rather than an empty list, after a second at most. */

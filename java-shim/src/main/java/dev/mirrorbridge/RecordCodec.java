@@ -66,7 +66,7 @@ final class RecordCodec {
      * partition, in the map's own order, and stock MirrorMaker's maps are hash maps. For the same reason
      * {@code partition} is an Integer; all other numbers are Longs.
      */
-    private static Map<String, Object> position(Object given, boolean partitionIsInteger) {
+    static Map<String, Object> position(Object given, boolean partitionIsInteger) {
         Map<String, Object> position = new HashMap<>();
         for (Map.Entry<?, ?> entry : ((Map<?, ?>) given).entrySet()) {
             String key = (String) entry.getKey();

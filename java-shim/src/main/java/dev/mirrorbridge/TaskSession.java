@@ -35,6 +35,7 @@ final class TaskSession {
     private final Pacer pacer;
     private final Backoff backoff;
     private final AckQueue acks;
+    private final StoredOffsets stored;
     private final Link link;
     /** When the next call may be made. */
     private long notBefore;
@@ -54,7 +55,7 @@ final class TaskSession {
     private volatile Call ack;
 
     TaskSession(String kind, TaskAddress address, Map<String, String> config, Settings settings, BridgeClient client,
-        Pacer pacer, Backoff backoff, AckQueue acks) {
+        Pacer pacer, Backoff backoff, AckQueue acks, StoredOffsets stored) {
         this.kind = kind;
         this.address = address;
         this.config = config;
@@ -63,6 +64,7 @@ final class TaskSession {
         this.pacer = pacer;
         this.backoff = backoff;
         this.acks = acks;
+        this.stored = stored;
         this.link = new Link(LOG, "Task " + address + " at " + settings);
         this.notBefore = pacer.nowMs();
     }
@@ -138,7 +140,7 @@ final class TaskSession {
         if (call == null) {
             sentAt = pacer.nowMs();
             known = true;
-            call = registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch)
+            call = registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.take())
                 : client.startTask(address, kind, config);
             if (stopped) {
                 call.cancel();
@@ -184,6 +186,7 @@ final class TaskSession {
         List<SourceRecord> records;
         try {
             records = RecordCodec.records(answer.body);
+            stored.read((List<?>) answer.body.get("offsets_of"));
             batch = (Long) answer.body.get("batch");
         } catch (RuntimeException notOfTheContract) {
             return lost(Answer.away("an answer that is not of the contract's form"));
