@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS = 15.0
 """A driver that was told to stop commits and ends; after this it is killed, and what was not committed not copied."""
+_DRIVER = "bridge.pipeline.driver"
 _FIRST_BACKOFF, _MOST_BACKOFF = 1.0, 60.0
 _STEADY_SECONDS = 300.0
 
@@ -32,8 +33,9 @@ class DriverPipelines:
 
 
 class DriverPipeline:
-    def __init__(self, spec: PipelineSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: PipelineSpec, module: str = _DRIVER) -> None:
+        """`module`: what is run, and speaks as the driver does."""
+        self._spec, self._module = spec, module
         self._wanted: Sequence[Copied] | None = None
         self._status = PipelineStatus()
         self._restarts = 0
@@ -93,7 +95,7 @@ class DriverPipeline:
                 sys.executable,
                 "-P",
                 "-m",
-                "bridge.pipeline.driver",
+                self._module,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 # Python workers of Spark look for our modules where we found them.

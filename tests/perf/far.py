@@ -1,0 +1,51 @@
+"""A cluster that is far away for whoever comes by its FAR listener, and near for us."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bridge.local import Cluster, GivenCluster, eventually
+from bridge.local.broker import Broker
+from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
+from bridge.local.ports import ReservedPort, listening
+from bridge.local.processes import ManagedProcess
+
+
+class FarBroker(Broker):
+    """Advertises `proxied` on a listener of its own, `behind`; its other listeners and its own business stay near."""
+
+    def __init__(self, name: str, directory: Path, behind: ReservedPort, proxied: ReservedPort) -> None:
+        super().__init__(name, kafka_jars(DEFAULT_KAFKA), directory)
+        self._behind, self._proxied = behind, proxied
+
+    def _properties(self) -> dict[str, str]:
+        found = super()._properties()
+        return {
+            **found,
+            "listeners": f"{found['listeners']},FAR://{self._behind.address}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},FAR://{self._proxied.address}",
+            "listener.security.protocol.map": f"{found['listener.security.protocol.map']},FAR:PLAINTEXT",
+        }
+
+
+@contextmanager
+def far_cluster(directory: Path, milliseconds: float) -> Iterator[tuple[FarBroker, Cluster]]:
+    """The broker as it is near, and the cluster as it is that long away, each way."""
+    behind, proxied = ReservedPort(), ReservedPort()
+    broker = FarBroker("far", directory, behind, proxied)
+    program = str(Path(__file__).with_name("proxy.py"))
+    command = [sys.executable, "-P", program, str(proxied.number), behind.address, str(milliseconds)]
+    proxy = ManagedProcess("proxy", command, directory / "proxy.log")
+    try:
+        broker.start()
+        proxy.start()
+        eventually(lambda: listening(proxied.number), 30, what="the proxy listens", watched=[proxy])
+        yield broker, GivenCluster("far", proxied.address)
+    finally:
+        proxy.stop()
+        broker.close()
+        behind.release()
+        proxied.release()

@@ -1,0 +1,198 @@
+"""The mirrors that benchmarks of the copy compare: ours, on Spark and without, and stock MirrorSourceConnector."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from unittest import mock
+
+from bridge.local import Cluster, ConnectWorker, GivenCluster, LocalStack
+from bridge.local.broker import Broker
+from bridge.pipeline.launch import DriverPipeline
+from bridge.translation.copying import Copied, PipelineState
+from bridge.translation.model import TopicPartition
+from tests.perf.loads import Load
+from tests.perf.watched_copy import Copy, Watch, median
+from tests.support import connector, create_topic, delete_topic, stock_config, unique, wait_mirrored
+from tests.support.pipeline import CopyFlow, topic_id
+
+SLOTS = 2
+"""Slices of ours, and tasks of stock."""
+RUNS = 3
+WITHIN = 1800.0
+_ROOT = Path(__file__).parents[2]
+_DRIVER, _WITHOUT_SPARK = "bridge.pipeline.driver", "tests.perf.without_spark"
+
+
+@contextmanager
+def importable_tests() -> Iterator[None]:
+    """For processes that are started in the block."""
+    with mock.patch.object(sys, "path", [str(_ROOT), *sys.path]):
+        yield
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Two clusters. `near_…` are addresses for whoever measures, should mirrors have a longer way."""
+
+    source: Cluster
+    target: Cluster
+    near_source: str
+    near_target: str
+    brokers: Sequence[int]
+    """Process ids."""
+
+    @classmethod
+    def of(cls, source: Cluster, target: Cluster) -> Scene:
+        return cls(source, target, source.bootstrap, target.bootstrap, broker_pids(source, target))
+
+
+def broker_pids(*clusters: Cluster) -> list[int]:
+    """Of brokers that are processes of ours."""
+    return [each.process.pid for each in clusters if isinstance(each, Broker)]
+
+
+def exactly_once_worker(stack: LocalStack) -> ConnectWorker:
+    """A worker whose source connectors are exactly once."""
+    return stack.worker("stock-once", shim=False, properties={"exactly.once.source.support": "enabled"})
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+
+class Ours:
+    """Our copy of topics, with state topics of its own, as the connector has it by default: offset syncs too."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.flow = CopyFlow(
+            scene.source,
+            scene.target,
+            {"syncs_topic": unique("syncs")},
+            {"spark.master": f"local[{SLOTS}]"},
+        )
+        self._wanted: list[Copied] = []
+
+    def add(self, topic: str, partitions: int) -> str:
+        """Wants the topic; answers its copy, new and empty."""
+        remote = create_topic(self.scene.near_target, self.flow.remote(topic), partitions)
+        here, there = topic_id(self.scene.near_source, topic), topic_id(self.scene.near_target, remote)
+        self._wanted += [
+            Copied(TopicPartition(topic, number), here, remote, there) for number in range(partitions)
+        ]
+        return remote
+
+    @property
+    def wanted(self) -> Sequence[Copied]:
+        return tuple(self._wanted)
+
+    @asynccontextmanager
+    async def running(self, *, once: bool = False, module: str = _DRIVER) -> AsyncIterator[DriverPipeline]:
+        """The driver, for the time of the block; `once`: until it has caught up."""
+        with importable_tests():
+            pipeline = DriverPipeline(replace(self.flow.spec, until_caught_up=once), module)
+            pipeline.want(self.wanted)
+            try:
+                yield pipeline
+            finally:
+                await pipeline.stop()
+
+    def forget(self) -> None:
+        """Deletes copies and state."""
+        remotes = {each.target_topic for each in self._wanted}
+        for topic in (*remotes, *self.flow.state_topics):
+            delete_topic(self.scene.near_target, topic)
+        delete_topic(self.scene.near_source, self.flow.spec.syncs_topic)
+
+    def runs_bytes(self) -> int:
+        """Of keys and values of all runs that were written."""
+        runs = self.flow.state(self.flow.spec.runs_topic)
+        return sum(len(each.key or b"") + len(each.value or b"") for each in runs)
+
+
+async def until(holds: Callable[[], bool], pipeline: DriverPipeline, within: float = WITHIN) -> None:
+    end = time.monotonic() + within
+    while not holds():
+        assert pipeline.status.state is not PipelineState.FAILED, pipeline.status.failure
+        assert time.monotonic() < end, f"not in time: {pipeline.status.state} {pipeline.status.errors}"
+        await asyncio.sleep(0.02)
+
+
+def roots(pipeline: DriverPipeline) -> list[int]:
+    return [pipeline.pid] if pipeline.pid is not None else []
+
+
+def ours(scene: Scene, topic: str, load: Load, *, spark: bool = True, tick: float = 0.05) -> Copy:
+    """Copies what the topic holds, exactly once, on Spark or by the same slices in plain processes."""
+    mine = Ours(scene)
+    remote = mine.add(topic, load.partitions)
+
+    async def copy() -> tuple[Copy, int]:
+        async with mine.running(once=True, module=_DRIVER if spark else _WITHOUT_SPARK) as pipeline:
+            with Watch(
+                scene.near_target, remote, load.partitions, lambda: roots(pipeline), scene.brokers, tick
+            ) as watch:
+                await until(lambda: pipeline.status.state is PipelineState.CAUGHT_UP, pipeline)
+            status = pipeline.status
+            assert status.restarts == 0, status.errors
+            assert sum(each.position for each in status.progress.values()) == load.total
+            return watch.copied(load.total), sum(each.bytes for each in status.progress.values())
+
+    copied, size = asyncio.run(copy())
+    result = copied._replace(more={"runs_bytes_per_byte": round(mine.runs_bytes() / max(1, size), 6)})
+    mine.forget()
+    return result
+
+
+# -- stock -------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def stock_running(
+    scene: Scene, worker: ConnectWorker, topics: str, alias: str, **settings: object
+) -> Iterator[str]:
+    """Stock's connector copies `topics` as `<alias>.<topic>`, for the time of the block."""
+    config = stock_config(
+        "Source", GivenCluster(alias, scene.source.bootstrap), scene.target, topics=topics, tasks_max=SLOTS
+    )
+    changed = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    with connector(worker, {**config, **changed}) as name:
+        yield name
+
+
+def stock(
+    scene: Scene, worker: ConnectWorker, topic: str, load: Load, *, once: bool, tick: float = 0.05
+) -> Copy:
+    """Copies what the topic holds, in a worker that is at least once, or exactly (`once`)."""
+    alias = unique("stock")
+    remote = create_topic(scene.near_target, f"{alias}.{topic}", load.partitions)
+    pids = [worker.process.pid]
+    with (
+        stock_running(scene, worker, topic, alias),
+        Watch(scene.near_target, remote, load.partitions, lambda: pids, scene.brokers, tick) as watch,
+    ):
+        watch.wait_grown(load.total, WITHIN)
+        if once:  # markers of transactions are among the offsets
+            near = (GivenCluster(alias, scene.near_source), GivenCluster("", scene.near_target))
+            wait_mirrored(*near, [topic], worker)
+    copied = watch.copied(load.total)
+    assert once or watch.offsets == load.total, "stock has copied some records twice"
+    delete_topic(scene.near_target, remote)
+    return copied
+
+
+# -- side by side ------------------------------------------------------------------------------------------------------
+
+
+def in_turns(sides: Mapping[str, Callable[[], Copy]]) -> dict[str, Copy]:
+    """Each side as often, one after the other, and the median of each."""
+    taken: dict[str, list[Copy]] = {name: [] for name in sides}
+    for _ in range(RUNS):
+        for name, copy in sides.items():
+            taken[name].append(copy())
+    return {name: median(copies) for name, copies in taken.items()}

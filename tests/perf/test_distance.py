@@ -1,0 +1,71 @@
+"""`distance`: rows of `replicate` when one of the clusters is a round trip of 50 ms away: the source, as it should be
+(a mirror belongs beside its target), or the target. The way is long, not narrow. `ratio` is the worse of the two with
+batches of 16 KB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bridge.local import Cluster, ConnectWorker
+from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
+from tests.perf.far import far_cluster
+from tests.perf.loads import SCALE, Load, filled
+from tests.perf.mirrors import Scene, broker_pids, in_turns, ours, stock
+from tests.perf.results import write
+from tests.perf.watched_copy import Copy
+from tests.support import delete_topic
+
+ONE_WAY_MS = 25.0
+LOADS = (Load(int(2_000_000 * SCALE), 120, "16 KB"), Load(int(500_000 * SCALE), 120, "4"))
+
+
+@pytest.mark.timeout(7200)
+def test_distance(source: Cluster, target: Cluster, stock_worker: ConnectWorker, tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = []
+    compared: list[tuple[float, float]] = []
+    with far_cluster(tmp_path, ONE_WAY_MS) as (near, far):
+        # Stock writes to the cluster of its worker.
+        jars = kafka_jars(DEFAULT_KAFKA)
+        far_worker = ConnectWorker("stock-far", jars, tmp_path, bootstrap=far.bootstrap)
+        from_afar = Scene(far, target, near.bootstrap, target.bootstrap, broker_pids(near, target))
+        to_afar = Scene(source, far, source.bootstrap, near.bootstrap, broker_pids(source, near))
+        try:
+            far_worker.start()
+            for where, scene, worker in (
+                ("source", from_afar, stock_worker),
+                ("target", to_afar, far_worker),
+            ):
+                _warm(scene, worker)
+                for load in LOADS:
+                    found = _compare(scene, worker, load)
+                    rates = {name: copy.rate for name, copy in found.items()}
+                    if load is LOADS[0]:
+                        compared.append((rates["ours"], rates["stock"]))
+                    for name, copy in found.items():
+                        rows.append({"side": name, "far": where, **load.row(), **copy.row()})
+                        print(rows[-1], flush=True)
+        finally:
+            far_worker.close()
+    mine, other = min(compared, key=lambda pair: pair[0] / pair[1])
+    write("distance", ours=mine, other=other, unit="records/s", better="more", rows=rows)
+
+
+def _warm(scene: Scene, worker: ConnectWorker) -> None:
+    load = Load(int(1_000_000 * SCALE), 120)
+    topic = filled(scene.near_source, load)
+    stock(scene, worker, topic, load, once=False)
+    delete_topic(scene.near_source, topic)
+
+
+def _compare(scene: Scene, worker: ConnectWorker, load: Load) -> dict[str, Copy]:
+    topic = filled(scene.near_source, load)
+    found = in_turns(
+        {
+            "ours": lambda: ours(scene, topic, load),
+            "stock": lambda: stock(scene, worker, topic, load, once=False),
+        }
+    )
+    delete_topic(scene.near_source, topic)
+    return found

@@ -1,0 +1,117 @@
+"""`replicate`: how fast a backlog is copied, and what that costs: ours, exactly once on Spark, beside stock
+MirrorSourceConnector in a warm worker, at least once and exactly once.
+
+Records of 120 bytes and of 1 KB in 10 partitions, in batches as a source has them: of 1 and 4 records, 16 KB and 1 MB,
+compressed or not. All copy the same topic in turns; what counts is the median of each. Beside them what nobody can be
+faster than (ready-made batches produced alone, without a fetch), and our slices without Spark.
+`MIRROR_BRIDGE_BENCH_SCALE=0.1` takes a tenth of the records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from bridge.local import Cluster, ConnectWorker, LocalStack
+from tests.perf.loads import SCALE, Load, filled, produce_alone
+from tests.perf.mirrors import SLOTS, Scene, exactly_once_worker, importable_tests, in_turns, ours, stock
+from tests.perf.results import write
+from tests.perf.watched_copy import Copy, Watch
+from tests.support import create_topic, delete_topic, unique
+
+SIZES = {120: 4_000_000, 1000: 400_000}
+"""Bytes of a record, and how many."""
+SMALL = 0.25
+"""Part of the records that batches of a few of them take: filling the source would take longer than all copies."""
+AT_LIMIT = 4
+"""Times the records that are produced alone: over too soon otherwise."""
+LIMITS = ("16 KB", "1 MB")
+"""Sizes of batches on the target."""
+
+
+def loads() -> list[Load]:
+    """The row that counts comes first, so that its worker is not warmer than those of the others by then."""
+    found = []
+    for size, records in SIZES.items():
+        for batch in ("16 KB", "1 MB", "4", "1"):
+            part = SCALE * (SMALL if batch in ("1", "4") else 1.0)
+            for codec in ("none", "lz4", "zstd"):
+                found.append(Load(int(records * part), size, batch, codec))
+    return found
+
+
+def alone(bootstrap: str, topic: str, load: Load) -> None:
+    """For a process."""
+    asyncio.run(produce_alone(bootstrap, topic, load))
+
+
+def limit(scene: Scene, load: Load) -> Copy:
+    """As many processes as there are slots, each with a topic of its own in place of partitions of its own."""
+    context = multiprocessing.get_context("spawn")
+    part = replace(load, records=AT_LIMIT * load.records // SLOTS, partitions=load.partitions // SLOTS)
+    topics = [create_topic(scene.near_target, unique("alone"), part.partitions) for _ in range(SLOTS)]
+    producers = [context.Process(target=alone, args=(scene.near_target, topic, part)) for topic in topics]
+    with Watch(
+        scene.near_target,
+        topics[0],
+        part.partitions,
+        lambda: [each.pid for each in producers if each.pid],
+        scene.brokers,
+    ) as watch:
+        with importable_tests():
+            for each in producers:
+                each.start()
+        for each in producers:
+            each.join()
+    assert all(each.exitcode == 0 for each in producers)
+    one = watch.copied(part.total)
+    for topic in topics:
+        delete_topic(scene.near_target, topic)
+    return Copy(one.rate * SLOTS, one.mirror_cpu / SLOTS, one.broker_cpu / SLOTS)
+
+
+@pytest.mark.timeout(7200)
+def test_replicate(stack: LocalStack, source: Cluster, target: Cluster, stock_worker: ConnectWorker) -> None:
+    scene, once_worker = Scene.of(source, target), exactly_once_worker(stack)
+    warm = Load(int(1_000_000 * SCALE), 120)
+    topic = filled(source.bootstrap, warm)
+    for worker in (stock_worker, once_worker):
+        stock(scene, worker, topic, warm, once=worker is once_worker)
+    delete_topic(source.bootstrap, topic)
+    rows: list[dict[str, object]] = []
+    headline: dict[str, Copy] = {}
+    for load in loads():
+        plain = load.codec == "none"
+        topic = filled(source.bootstrap, load)
+        sides: dict[str, Callable[[], Copy]] = {
+            "ours": lambda topic=topic, load=load: ours(scene, topic, load),
+            "stock": lambda topic=topic, load=load: stock(scene, stock_worker, topic, load, once=False),
+        }
+        if plain:
+            sides["stock exactly once"] = lambda topic=topic, load=load: stock(
+                scene, once_worker, topic, load, once=True
+            )
+            if load.batch in LIMITS:
+                sides["ours without Spark"] = lambda topic=topic, load=load: ours(
+                    scene, topic, load, spark=False
+                )
+                sides["limit"] = lambda load=load: limit(scene, load)
+        found = in_turns(sides)
+        headline = headline or found
+        delete_topic(source.bootstrap, topic)
+        for name, copy in found.items():
+            over = {"over_stock": round(copy.rate / found["stock"].rate, 2)} if name == "ours" else {}
+            rows.append({"side": name, **load.row(), **copy.row(), **over})
+            print(rows[-1], flush=True)
+    write(
+        "replicate",
+        ours=headline["ours"].rate,
+        other=headline["stock"].rate,
+        unit="records/s (120 B, 16 KB batches)",
+        better="more",
+        rows=rows,
+    )

@@ -1,0 +1,127 @@
+"""A copy as it grows: from its first record to its last, and what processes have cost meanwhile."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from bridge.local import eventually
+from tests.perf.processes import Meter
+
+
+class Copy(NamedTuple):
+    """Rates in records per second, times in processor seconds per million records."""
+
+    rate: float
+    mirror_cpu: float
+    broker_cpu: float
+    more: Mapping[str, object] = {}
+
+    def row(self) -> dict[str, object]:
+        return {
+            "rate": round(self.rate),
+            "mirror_cpu": round(self.mirror_cpu, 2),
+            "broker_cpu": round(self.broker_cpu, 2),
+            **self.more,
+        }
+
+
+def median(runs: Sequence[Copy]) -> Copy:
+    """Of each figure by itself."""
+    return Copy(
+        *(statistics.median(each[at] for each in runs) for at in range(3)),
+        {**runs[-1].more, "rates": [round(each.rate) for each in runs]},
+    )
+
+
+class _Sample(NamedTuple):
+    at: float
+    offsets: int
+    mirror: float
+    brokers: float
+
+
+class Watch:
+    """Asks for the ends of a topic's partitions, as read_committed readers see them, every `tick` seconds.
+
+    Starting up does not count: figures are of the records between the first look that found some and the look that
+    found the last ones.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        mirror: Callable[[], Iterable[int]],
+        brokers: Sequence[int],
+        tick: float = 0.05,
+    ) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._ask = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+        self._meters = Meter(mirror), Meter(lambda: brokers)
+        self._tick = tick
+        self._samples: list[_Sample] = []
+        self._over = threading.Event()
+        self._failed: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join(60)
+        if self._failed and error is None:
+            raise self._failed[0]
+
+    def _run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self._look()
+                self._over.wait(self._tick)
+            self._look()
+        except BaseException as error:
+            self._failed.append(error)
+
+    def _look(self) -> None:
+        found = self._admin.list_offsets(self._ask, isolation_level=IsolationLevel.READ_COMMITTED)
+        offsets = sum(future.result(30).offset for future in found.values())
+        mirror, brokers = (meter.seconds() for meter in self._meters)
+        self._samples.append(_Sample(time.monotonic(), offsets, mirror, brokers))
+
+    @property
+    def offsets(self) -> int:
+        """Of all partitions together, transaction markers among them, when last asked."""
+        return self._samples[-1].offsets if self._samples else 0
+
+    def wait_grown(self, least: int, within: float) -> float:
+        """Until so many offsets are there; answers when they were seen."""
+        eventually(lambda: bool(self._failed) or self.offsets >= least, within, what=f"{least} offsets")
+        return next(each.at for each in self._samples if each.offsets >= least)
+
+    def copied(self, records: int) -> Copy:
+        """Once the block has ended: `records` are all in the copy by now."""
+        at = next(number for number, each in enumerate(self._samples) if each.offsets)
+        final = self._samples[-1].offsets
+        assert final >= records, f"{final} offsets on the target for {records} records"
+        if self._samples[at].offsets == final:
+            at -= 1  # all at one look: since the one before
+        first, last = self._samples[at], next(each for each in self._samples if each.offsets == final)
+        # Transaction markers are among the offsets, as evenly as the records are.
+        counted = records * (1 - first.offsets / final)
+        return Copy(
+            counted / (last.at - first.at),
+            (last.mirror - first.mirror) * 1e6 / counted,
+            (last.brokers - first.brokers) * 1e6 / counted,
+        )
