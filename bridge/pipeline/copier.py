@@ -16,7 +16,7 @@ from bridge.kafka.fetched import FetchTrouble, TroubleKind
 from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom
 from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer
-from bridge.kafka.raw_batches import Chunk, DataBatches
+from bridge.kafka.raw_batches import Chunk, CorruptBatch, DataBatches
 from bridge.kafka.rebuilding import Limits
 from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.pipeline.gaps import agreement, ledger_entry
@@ -159,9 +159,7 @@ class Copier:
         if part.trouble is not None:
             raise self._of(place, part.trouble)
         position = self._positions[place]
-        found = DataBatches.committed(
-            part.records, position, part.aborted if self._spec.committed_only else None
-        )
+        found = self._batches(part, position)
         backlog = part.last_stable > found.next_offset or len(found.batches) > 1
         most = self._largest.get(self._copied[place].target_topic, _LARGEST)
         limits = Limits(most, self._spec.batch_size, coalesce=backlog)
@@ -176,6 +174,16 @@ class Copier:
         if found.next_offset != position:
             self._positions[place] = self._part(place).position = found.next_offset
         self._fetcher.done(place, found.next_offset, found.leader_epoch)
+
+    def _batches(self, part: FetchedPart, position: int) -> DataBatches:
+        """Raises KafkaFailure for bytes that are not those that were written: a second fetch may bring better ones."""
+        try:
+            return DataBatches.committed(
+                part.records, position, part.aborted if self._spec.committed_only else None
+            )
+        except CorruptBatch as corrupt:
+            said = f"{part.place.topic}-{part.place.partition}: {corrupt}"
+            raise KafkaFailure(KafkaFault.OTHER, said) from None
 
     def _of(self, place: TopicPartition, trouble: FetchTrouble) -> Exception:
         """What a partition's trouble means for the slice."""
