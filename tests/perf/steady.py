@@ -1,0 +1,125 @@
+"""A steady stream of records, and a reader that sees how old each is when it arrives."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.support import unique
+
+_TICK = 0.01
+"""Seconds between two handfuls of records."""
+_PAD = b"x" * 80
+
+
+class Arrival(NamedTuple):
+    """Times in seconds since the epoch."""
+
+    at: float
+    written: float
+
+    @property
+    def age(self) -> float:
+        return self.at - self.written
+
+
+class _Threaded:
+    """A loop in a thread, for the time of the block; what it raises, the end of the block raises."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._failed: list[BaseException] = []
+        self._thread = threading.Thread(target=self._guarded, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join(60)
+        if self._failed and error is None:
+            raise self._failed[0]
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self._failed.append(error)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class Stream(_Threaded):
+    """`rate` records per second, evenly over the partitions; each says when it was written."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, rate: int) -> None:
+        super().__init__()
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+        self._topic, self._partitions, self._rate = topic, partitions, rate
+        self.written = 0
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        while not self._over.wait(_TICK):
+            due = int((time.monotonic() - began) * self._rate)
+            for number in range(self.written, due):
+                self._producer.produce(
+                    self._topic, b"%d " % time.time_ns() + _PAD, b"%d" % number, number % self._partitions
+                )
+            self.written = due
+            self._producer.poll(0)
+        assert self._producer.flush(30) == 0
+
+
+class Reader(_Threaded):
+    """Reads a copy from now on as read_committed consumers do."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": unique("reader"),
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 100,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self.arrivals: list[Arrival] = []
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            for message in self._consumer.consume(1000, 0.01):
+                assert message.error() is None, message.error()
+                value = message.value()
+                assert isinstance(value, bytes)
+                self.arrivals.append(Arrival(time.time(), int(value.split(b" ", 1)[0]) / 1e9))
+        self._consumer.close()
+
+
+def longest_gap(arrivals: list[Arrival], begin: float, end: float) -> float:
+    """Seconds in which nothing arrived, at most: what the time begins and ends with counts too."""
+    times = [begin, *(each.at for each in arrivals if begin <= each.at <= end), end]
+    return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+
+def every(seconds: float, times: int, do: Callable[[], None]) -> list[float]:
+    """Does it so often; answers when, in seconds since the epoch, and returns that long after the last."""
+    done = []
+    for _ in range(times):
+        done.append(time.time())
+        do()
+        time.sleep(max(0.0, done[-1] + seconds - time.time()))
+    return done

@@ -1,0 +1,124 @@
+"""`latency`: how old records are when read_committed readers of the copy get them, at a steady 2,000 records per
+second, while a topic comes every 20 s and is copied too: new layouts of ours, new task configurations of stock.
+
+The gap is how long nothing arrives while the mirror changes over. `ratio` is stock's median age at exactly once over
+ours. `MIRROR_BRIDGE_BENCH_SCALE=0.1` takes a tenth of the three minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from bridge.local import Cluster, ConnectWorker, LocalStack, eventually
+from tests.perf.ground import quantile
+from tests.perf.loads import PARTITIONS, SCALE
+from tests.perf.mirrors import Ours, Scene, exactly_once_worker, stock_running
+from tests.perf.results import write
+from tests.perf.steady import Arrival, Reader, Stream, every, longest_gap
+from tests.support import create_topic, delete_topic, unique
+
+RATE = 2000
+CHANGE_EVERY = 20.0
+CHANGES = max(1, round(9 * SCALE))
+WARM = 20.0
+"""Seconds of the stream before it counts."""
+
+
+def figures(name: str, arrivals: Sequence[Arrival], changes: Sequence[float]) -> dict[str, object]:
+    """Ages and gaps in ms."""
+    begin, end = changes[0], changes[-1] + CHANGE_EVERY
+    counted = [each for each in arrivals if begin <= each.at <= end]
+    assert len(counted) > RATE * (end - begin) * 0.9, f"{name}: {len(counted)} records in {end - begin:.0f} s"
+    ages = [each.age * 1000 for each in counted]
+    gaps = [longest_gap(counted, at, at + CHANGE_EVERY) * 1000 for at in changes]
+    found: dict[str, float] = {"p50": quantile(ages, 0.5), "p99": quantile(ages, 0.99), "max": max(ages)}
+    found |= {"gap_median": statistics.median(gaps), "gap_max": max(gaps)}
+    return {
+        "side": name,
+        "records": len(counted),
+        "changes": len(changes),
+        **{key: round(value, 1) for key, value in found.items()},
+    }
+
+
+def measure_ours(scene: Scene) -> dict[str, object]:
+    mine = Ours(scene)
+    topic = create_topic(scene.near_source, unique("latency"), PARTITIONS)
+    remote = mine.add(topic, PARTITIONS)
+    extra: list[str] = []
+
+    async def run() -> tuple[Reader, list[float]]:
+        async with mine.running() as pipeline:
+
+            def change() -> None:
+                extra.append(create_topic(scene.near_source, unique("latency-more")))
+                mine.add(extra[-1], 1)
+                loop.call_soon_threadsafe(pipeline.want, mine.wanted)
+
+            loop = asyncio.get_running_loop()
+            with (
+                Stream(scene.near_source, topic, PARTITIONS, RATE),
+                Reader(scene.near_target, remote, PARTITIONS) as reader,
+            ):
+                await asyncio.to_thread(_flowing, reader)
+                changes = await asyncio.to_thread(every, CHANGE_EVERY, CHANGES, change)
+            assert pipeline.status.restarts == 0, pipeline.status.errors
+            assert pipeline.status.layout > CHANGES
+            return reader, changes
+
+    reader, changes = asyncio.run(run())
+    mine.forget()
+    for each in (topic, *extra):
+        delete_topic(scene.near_source, each)
+    return figures("ours", reader.arrivals, changes)
+
+
+def measure_stock(scene: Scene, worker: ConnectWorker, name: str) -> dict[str, object]:
+    alias, mark = unique("stock"), unique("latency")
+    topics = [create_topic(scene.near_source, f"{mark}-0", PARTITIONS)]
+    remote = create_topic(scene.near_target, f"{alias}.{topics[0]}", PARTITIONS)
+
+    def change() -> None:
+        topics.append(create_topic(scene.near_source, f"{mark}-{len(topics)}"))
+
+    with (
+        stock_running(scene, worker, f"{mark}.*", alias, refresh_topics_interval_seconds=1),
+        Stream(scene.near_source, topics[0], PARTITIONS, RATE),
+        Reader(scene.near_target, remote, PARTITIONS) as reader,
+    ):
+        _flowing(reader)
+        changes = every(CHANGE_EVERY, CHANGES, change)
+    for each in topics:
+        delete_topic(scene.near_source, each)
+        delete_topic(scene.near_target, f"{alias}.{each}")
+    return figures(name, reader.arrivals, changes)
+
+
+def _flowing(reader: Reader) -> None:
+    """Until records come, and have come for a while."""
+    eventually(lambda: bool(reader.arrivals), 120, what="records arrive")
+    first = time.monotonic()
+    eventually(lambda: time.monotonic() > first + WARM, WARM + 5, what="the mirror is warm")
+
+
+@pytest.mark.timeout(3600)
+def test_latency(stack: LocalStack, source: Cluster, target: Cluster, stock_worker: ConnectWorker) -> None:
+    scene, once_worker = Scene.of(source, target), exactly_once_worker(stack)
+    rows = [
+        measure_ours(scene),
+        measure_stock(scene, stock_worker, "stock at least once"),
+        measure_stock(scene, once_worker, "stock exactly once"),
+    ]
+    write(
+        "latency",
+        ours=float(str(rows[0]["p50"])),
+        other=float(str(rows[2]["p50"])),
+        unit="ms of age, median",
+        better="less",
+        rows=rows,
+    )

@@ -1,0 +1,116 @@
+"""`scale`: the same bytes in 1, 10, 100 and 1,000 partitions: that cost grows with bytes, not with partitions. Then at
+1,000 partitions: what following costs while nothing comes, resident size, and seconds from a start of the mirror's
+processes until what has come meanwhile, a record for each partition, is copied. `ratio` is the rate at 1,000."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+
+from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.pipeline.launch import DriverPipeline
+from tests.perf.loads import SCALE, Load, filled
+from tests.perf.mirrors import WITHIN, Ours, Scene, in_turns, ours, roots, stock, stock_running, until
+from tests.perf.processes import Meter, resident, tree
+from tests.perf.results import write
+from tests.perf.watched_copy import Watch
+from tests.support import Record, create_topic, delete_topic, produce, unique
+
+PARTITIONS = (1, 10, 100, 1000)
+RECORDS = int(2_000_000 * SCALE)
+QUIET, IDLE = 5.0, max(5.0, 60.0 * SCALE)
+"""Seconds after the last record that do not count, and that do."""
+TICKS = {1000: 0.25}
+"""Seconds between looks at the target where asking costs something; 0.05 elsewhere."""
+
+
+@pytest.mark.timeout(7200)
+def test_scale(stack: LocalStack, source: Cluster, target: Cluster) -> None:
+    scene = Scene.of(source, target)
+    worker = stack.worker("stock-scale", shim=False)
+    rows: list[dict[str, object]] = []
+    compared = (0.0, 1.0)
+    for number in PARTITIONS:
+        load, tick = Load(RECORDS, 120, partitions=number), TICKS.get(number, 0.05)
+        topic = filled(source.bootstrap, load)
+        sides = {
+            "ours": lambda topic=topic, load=load, tick=tick: ours(scene, topic, load, tick=tick),
+            "stock": lambda topic=topic, load=load, tick=tick: stock(
+                scene, worker, topic, load, once=False, tick=tick
+            ),
+        }
+        found = in_turns(sides)
+        delete_topic(source.bootstrap, topic)
+        compared = found["ours"].rate, found["stock"].rate
+        for name, copy in found.items():
+            rows.append({"side": name, **load.row(), **copy.row()})
+            print(rows[-1], flush=True)
+    rows += [_follow_ours(scene), _follow_stock(scene, worker)]
+    write("scale", ours=compared[0], other=compared[1], unit="records/s", better="more", rows=rows)
+
+
+def _follow_ours(scene: Scene) -> dict[str, object]:
+    load = Load(max(RECORDS // 10, PARTITIONS[-1]), 120, partitions=PARTITIONS[-1])
+    topic, mine = filled(scene.near_source, load), Ours(scene)
+    mine.add(topic, load.partitions)
+
+    def at(pipeline: DriverPipeline, records: int) -> Callable[[], bool]:
+        return lambda: sum(each.position for each in pipeline.status.progress.values()) == records
+
+    async def follow() -> dict[str, object]:
+        async with mine.running() as pipeline:
+            await until(at(pipeline, load.total), pipeline)
+            found = await asyncio.to_thread(_idle, lambda: roots(pipeline))
+        await asyncio.to_thread(_one_each, scene, topic, load)
+        began = time.monotonic()
+        async with mine.running() as pipeline:
+            await until(at(pipeline, load.total + load.partitions), pipeline)
+            return {**found, "current_after_s": round(time.monotonic() - began, 1)}
+
+    found = asyncio.run(follow())
+    mine.forget()
+    delete_topic(scene.near_source, topic)
+    return {"side": "ours, following", "partitions": load.partitions, **found}
+
+
+def _follow_stock(scene: Scene, worker: ConnectWorker) -> dict[str, object]:
+    load, alias = Load(max(RECORDS // 10, PARTITIONS[-1]), 120, partitions=PARTITIONS[-1]), unique("stock")
+    topic = filled(scene.near_source, load)
+    remote = create_topic(scene.near_target, f"{alias}.{topic}", load.partitions)
+    with (
+        stock_running(scene, worker, topic, alias),
+        Watch(scene.near_target, remote, load.partitions, list, scene.brokers, 0.25) as watch,
+    ):
+        watch.wait_grown(load.total, WITHIN)
+        found = _idle(lambda: [worker.process.pid])
+        worker.stop()
+        _one_each(scene, topic, load)
+        began = time.monotonic()
+        worker.start()
+        current = watch.wait_grown(load.total + load.partitions, WITHIN) - began
+    delete_topic(scene.near_target, remote)
+    delete_topic(scene.near_source, topic)
+    return {
+        "side": "stock, following",
+        "partitions": load.partitions,
+        **found,
+        "current_after_s": round(current, 1),
+    }
+
+
+def _idle(roots: Callable[[], list[int]]) -> dict[str, object]:
+    """Percent of one processor, and MB."""
+    time.sleep(QUIET)
+    meter = Meter(roots)
+    time.sleep(IDLE)
+    used = meter.seconds()
+    pids = [pid for root in roots() for pid in tree(root)]
+    return {"idle_cpu_percent": round(100 * used / IDLE, 2), "rss_mb": resident(pids)}
+
+
+def _one_each(scene: Scene, topic: str, load: Load) -> None:
+    records = [Record(b"late", key=b"late", partition=number) for number in range(load.partitions)]
+    produce(scene.near_source, topic, records)
