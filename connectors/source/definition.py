@@ -100,7 +100,8 @@ _STOCKS = (
         Type.INT,
         "2",
         _LOW,
-        "Replication factor for newly created remote topics; -1: the brokers' default.",
+        "Replication factor for newly created remote topics, and with emit.offset-syncs.enabled=false for the "
+        "pipeline's own internal topics too; -1: the brokers' default.",
         _GROUP,
         validator=ReplicationFactor(),
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bridge.translation.copying import PipelineSpec
 from bridge.translation.filters import ConfigPropertyFilter, TopicFilter, should_replicate_topic
 from bridge.translation.naming import ReplicationPolicy
-from connectors.configdef import given
+from connectors.configdef import ValidatedConfig, given
 from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.plugins import sound
 from connectors.ports import ClientCheck
@@ -75,7 +75,7 @@ class SourceOptions:
             sync_acls_interval=float(config.number(keys.SYNC_ACLS_INTERVAL)),
             revoke_acls=config.flag(keys.REVOKE_ACLS),
             replication_factor=config.number(keys.REPLICATION_FACTOR),
-            internal_replication_factor=config.number(keys.SYNCS_REPLICATION_FACTOR),
+            internal_replication_factor=config.number(_internal_replication(config)),
             emit_syncs=config.flag(keys.EMIT_SYNCS),
             syncs_on_target=config.text(SYNCS_LOCATION) == "target",
             offset_lag_max=config.number(keys.OFFSET_LAG_MAX),
@@ -123,3 +123,8 @@ class SourceOptions:
             transaction_interval=self.transaction_interval,
             batch_size=self.batch_size,
         )
+
+
+def _internal_replication(config: ValidatedConfig) -> str:
+    """The key that counts for internal topics: without offset syncs stock allows none of the keys of their topic."""
+    return keys.SYNCS_REPLICATION_FACTOR if config.flag(keys.EMIT_SYNCS) else keys.REPLICATION_FACTOR

@@ -59,6 +59,12 @@ def test_defaults_are_stocks_but_for_committed_data_only() -> None:
     assert (found.transaction_interval, found.batch_size) == (0.1, 16384)
 
 
+def test_internal_topics_have_a_replication_factor_without_offset_syncs_too() -> None:
+    """No key of the offset-syncs topic may be given then."""
+    found = options(emit_offset__syncs_enabled="false", replication_factor="1")
+    assert found.internal_replication_factor == 1
+
+
 def test_every_key_takes_effect() -> None:
     found = options(
         refresh_topics_enabled="false",
