@@ -29,6 +29,16 @@ public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
         return committed ? ExactlyOnceSupport.SUPPORTED : ExactlyOnceSupport.UNSUPPORTED;
     }
 
+    /**
+     * False: where copying has come to stands in the offset runs, which these offsets do not change. Connect then says so
+     * in its answer: what a connector manages externally has to be altered there.
+     */
+    @Override
+    public boolean alterOffsets(Map<String, String> config, Map<Map<String, ?>, Map<String, ?>> offsets) {
+        super.alterOffsets(config, offsets);
+        return false;
+    }
+
     @Override
     protected void checkOffset(Map<String, ?> partition, Map<String, ?> offset) {
         SourceOffsets.requireText(partition, "cluster");
