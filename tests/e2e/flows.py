@@ -1,5 +1,5 @@
 """Flows as in MirrorConnectorsIntegrationBaseTest: stock's MirrorSourceConnector mirrors, and in the place of stock's
-checkpoint and heartbeat connectors there are ours.
+checkpoint and heartbeat connectors there are ours. In an OurFlow it is our source connector that mirrors.
 
 A topic has 10 partitions. Partition p of a copy begins with p + 1 records of somebody else, so that an offset carried
 over literally is wrong in every partition, and in each by another number.
@@ -7,18 +7,19 @@ over literally is wrong in every partition, and in each by another number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
-from bridge.client import translate_offsets
+from bridge.client import heartbeat_topics, replication_hops, translate_offsets, upstream_clusters
 from bridge.local import Cluster
 from bridge.translation.mm2_records import Checkpoint
 from bridge.translation.model import TopicPartition
-from tests.e2e.control import checkpoints, our_control
+from tests.e2e.control import beats, checkpoints, our_control
 from tests.e2e.ground import WAIT, Ground, standing
 from tests.support import (
     Record,
@@ -68,6 +69,16 @@ class Flow:
 
     def remote(self, topic: str) -> str:
         return topic if self.identity else self.ground.remote(topic)
+
+    def returning(self) -> Self:
+        """From backup to primary, with group sync left off."""
+        settings = {
+            key: value
+            for key, value in self.settings.items()
+            if not key.startswith(("target_cluster", "producer_override"))
+        }
+        ground = self.ground.reversed()
+        return replace(self, ground=ground, settings=settings, mark=f"{self.mark}-back")
 
     # -- connectors ----------------------------------------------------------------------------------------------------
 
@@ -148,6 +159,16 @@ class Flow:
 
         eventually(arrived, 60.0, what=f"{topic} is mirrored", watched=self.ground.watched)
 
+    def assert_heartbeats(self) -> None:
+        """They arrive here, those of the other direction are mirrored to here, and tell MirrorClient of the cluster."""
+        props = {"bootstrap.servers": self.target.bootstrap}
+        mirrored, watched = f"{self.source.name}.heartbeats", self.ground.watched
+        eventually(lambda: len(beats(self.ground)) > 0, WAIT, what="heartbeats", watched=watched)
+        eventually(lambda: mirrored in heartbeat_topics(props), WAIT, what=mirrored, watched=watched)
+        eventually(lambda: read_all(self.target, mirrored)[0], WAIT, what="the source's own", watched=watched)
+        assert self.source.name in upstream_clusters(props)
+        assert replication_hops(props, self.source.name) == 1
+
     # -- groups --------------------------------------------------------------------------------------------------------
 
     def commit(self, group: str, topic: str, processed: Mapping[int, int]) -> None:
@@ -212,6 +233,69 @@ class Flow:
             (topic, partition): here[partition][count - 1].offset + 1 if count else 0
             for partition, count in processed.items()
         }
+
+
+@dataclass(frozen=True)
+class OurFlow(Flow):
+    """Our source connector mirrors."""
+
+    @contextmanager
+    def mirror(self, **settings: object) -> Iterator[str]:
+        config = our_control(
+            "Source", self.ground, **self._settings({"spark_master": "local[2]", **settings})
+        )
+        if config.get("emit.offset-syncs.enabled") == "false":
+            # As with stock, nothing may be said of the topic then.
+            config = {key: value for key, value in config.items() if not key.startswith("offset-syncs.")}
+        with connector(self.ground.worker, config, unique("source")) as name:
+            yield name
+
+    @contextmanager
+    def stock_checkpoints(self, **settings: object) -> Iterator[str]:
+        """Stock's checkpoint connector on our copy, for the time of the block."""
+        config = stock_config("Checkpoint", self.source, self.target, **self._settings(settings))
+        with connector(self.ground.worker, config, unique("stock")) as name:
+            yield name
+
+    @contextmanager
+    def group_offsets(self, groups: str) -> Iterator[str]:
+        """Our group-offset connector, for the time of the block."""
+        policy = {key: value for key, value in self.settings.items() if key.startswith("replication_policy")}
+        with self.ground.connector(groups, topics=f"{self.mark}.*", **policy) as name:
+            yield name
+
+    def unread(self, topic: str, at: Mapping[tuple[str, int], int]) -> dict[int, list[bytes | None]]:
+        """What a group that stands at these offsets of the topic's copy is still to read, by partition."""
+        copy = self.remote(topic)
+        return {
+            partition: [each.value for each in records if each.offset >= at[copy, partition]]
+            for partition, records in read_all(self.target, copy).items()
+            if (copy, partition) in at
+        }
+
+    def left(self, topic: str, processed: Mapping[int, int]) -> dict[int, list[bytes | None]]:
+        """What a group that has processed so many records of the topic has still to read."""
+        here = read_all(self.source, topic)
+        return {
+            partition: [r.value for r in here[partition][count:]] for partition, count in processed.items()
+        }
+
+    def wait_exact(
+        self,
+        topic: str,
+        processed: Mapping[int, int],
+        offsets: Callable[[], Mapping[tuple[str, int], int]],
+        what: str,
+    ) -> None:
+        """Until a group goes on with just the records that it has not processed. Offsets are not compared: between the
+        last record and the next there may be markers of our transactions, which nobody reads."""
+        expected = self.left(topic, processed)
+
+        def stands() -> None:
+            found = offsets()
+            assert self.unread(topic, found) == expected, f"{what}: {found}"
+
+        eventually(stands, WAIT, what=f"{what} is exact in {topic}", watched=self.ground.watched)
 
 
 def every(count: int) -> dict[int, int]:

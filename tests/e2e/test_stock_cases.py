@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bridge.client import heartbeat_topics, replication_hops, upstream_clusters
 from bridge.local import Broker, LocalStack, Security
 from bridge.local.security import make_tls
-from tests.e2e.control import aliased, beats, checkpoints_topic, syncs_topic
+from tests.e2e.control import aliased, checkpoints_topic, syncs_topic
 from tests.e2e.flows import IDENTITY, PARTITIONS, RECORDS, Flow, every, read_all
 from tests.e2e.ground import WAIT, Ground, standing
 from tests.support import (
@@ -98,10 +96,10 @@ def test_replication(flow: Flow, both_ways: bool) -> None:
     position, monotonic checkpoints, new topics. Both ways in Base, as stock."""
     ways = [flow]
     with ExitStack() as running:
-        for way in (flow, _back(flow)):
+        for way in (flow, flow.returning()):
             running.enter_context(way.running("Heartbeat", emit_heartbeats_interval_seconds=1))
         if both_ways:
-            ways.append(_back(flow))
+            ways.append(flow.returning())
             running.enter_context(ways[1].mirror())
             running.enter_context(ways[1].running("Checkpoint"))
         groups = [way.name("consumer-group-testReplication") for way in ways]
@@ -113,7 +111,7 @@ def test_replication(flow: Flow, both_ways: bool) -> None:
         for way, topic, group in zip(ways, topics, groups, strict=True):
             way.wait_translated(group, way.exact(topic, RISING))
             _assert_first_unprocessed(way, topic, group)
-            _assert_heartbeats(way)
+            way.assert_heartbeats()
         # "create more matching topics": a record in the first partition only.
         for way, group in zip(ways, groups, strict=True):
             more = way.topic("test-topic-2", shifted=False)
@@ -129,32 +127,6 @@ def _wait_copied(flow: Flow, topic: str) -> None:
     """Until the mirror has made the topic's copy."""
     copy = flow.remote(topic)
     eventually(lambda: copy in _topics(flow.target.bootstrap), WAIT, what=copy, watched=flow.ground.watched)
-
-
-def _back(flow: Flow) -> Flow:
-    """From backup to primary, with group sync left off."""
-    settings = {
-        key: value
-        for key, value in flow.settings.items()
-        if not key.startswith(("target_cluster", "producer_override"))
-    }
-    return replace(flow, ground=flow.ground.reversed(), settings=settings, mark=f"{flow.mark}-back")
-
-
-def _assert_heartbeats(way: Flow) -> None:
-    """They arrive here, those of the other direction are mirrored to here, and tell MirrorClient of the cluster."""
-    props = {"bootstrap.servers": way.target.bootstrap}
-    mirrored = f"{way.source.name}.heartbeats"
-    eventually(lambda: len(beats(way.ground)) > 0, WAIT, what="heartbeats", watched=way.ground.watched)
-    eventually(lambda: mirrored in heartbeat_topics(props), WAIT, what=mirrored, watched=way.ground.watched)
-    eventually(
-        lambda: read_all(way.target, mirrored)[0],
-        WAIT,
-        what="heartbeats of the source",
-        watched=way.ground.watched,
-    )
-    assert way.source.name in upstream_clusters(props)
-    assert replication_hops(props, way.source.name) == 1
 
 
 # -- group sync ------------------------------------------------------------------------------------------------------
