@@ -47,6 +47,8 @@ class Summary:
     """`source` and `target`, each once it has answered; or from the beginning, where the connector needs none of it."""
     errors: Sequence[str] = ()
     """Errors that last: present in the last two rounds or more."""
+    gaps: Sequence[str] = ()
+    """Records that could not be copied, as an operator is told of them for a day."""
     failure: str | None = None
     """A permanent error (credentials, a rejected configuration, a policy that says fail): fails the task."""
 

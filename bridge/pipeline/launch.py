@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import IO
 
 from bridge.pipeline.frames import LONGEST, pack_spec, pack_stop, pack_want, read_line, unpack_status
 from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
@@ -28,14 +29,18 @@ _STEADY_SECONDS = 300.0
 class DriverPipelines:
     """The Pipelines port. For use in one event loop."""
 
+    def __init__(self, log_to: IO[bytes] | None = None) -> None:
+        """`log_to`: where drivers write their logs; standard error if not given."""
+        self._log_to = log_to
+
     def start(self, spec: PipelineSpec) -> DriverPipeline:
-        return DriverPipeline(spec)
+        return DriverPipeline(spec, log_to=self._log_to)
 
 
 class DriverPipeline:
-    def __init__(self, spec: PipelineSpec, module: str = _DRIVER) -> None:
+    def __init__(self, spec: PipelineSpec, module: str = _DRIVER, log_to: IO[bytes] | None = None) -> None:
         """`module`: what is run, and speaks as the driver does."""
-        self._spec, self._module = spec, module
+        self._spec, self._module, self._log_to = spec, module, log_to
         self._wanted: Sequence[Copied] | None = None
         self._status = PipelineStatus()
         self._restarts = 0
@@ -98,6 +103,9 @@ class DriverPipeline:
                 self._module,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
+                stderr=self._log_to,
+                # Ctrl-C is for whoever says when the driver ends: it would kill Spark before the last commit.
+                start_new_session=True,
                 # Python workers of Spark look for our modules where we found them.
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
                 limit=LONGEST,

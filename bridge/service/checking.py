@@ -3,9 +3,10 @@ come back."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from bridge.errors import ConfigRejected, ErrorCode, NotFound
+from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotFound
 from bridge.protocol.messages import PluginInfo, ValidateResponse
 from bridge.service.context import CheckContext
 from bridge.service.desired import Config
@@ -66,10 +67,7 @@ class Checker:
         kind = self.kind(name)
         errors = (await self._judged(kind, config)).errors
         if errors:
-            secrets = _secrets(kind, config)
-            raise ConfigRejected(
-                [replace(error, message=_without(secrets, error.message)) for error in errors]
-            )
+            raise rejected(kind, config, errors)
 
     async def _judged(self, kind: Kind, config: Config) -> ValidatedConfig:
         def judge() -> ValidatedConfig:
@@ -79,6 +77,12 @@ class Checker:
                 return ValidatedConfig(()).with_errors(rejected.errors)
 
         return await self._pool.run(judge)
+
+
+def rejected(kind: Kind, config: Config, errors: Sequence[ConfigError]) -> ConfigRejected:
+    """With all errors of the configuration, and none of its secrets."""
+    secrets = _secrets(kind, config)
+    return ConfigRejected([replace(error, message=_without(secrets, error.message)) for error in errors])
 
 
 def _secrets(kind: Kind, config: Config) -> list[str]:

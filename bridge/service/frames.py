@@ -140,14 +140,14 @@ def unpack_desired(payload: bytes) -> tuple[Desired, ...]:
 
 
 def pack_summary(name: str, generation: int, summary: Summary) -> bytes:
-    said = asdict(summary) | {"clusters_seen": sorted(summary.clusters_seen), "errors": list(summary.errors)}
+    said = asdict(summary) | {"clusters_seen": sorted(summary.clusters_seen)}
     return json.dumps([name, generation, said]).encode()
 
 
 def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
     name, generation, said = json.loads(payload)
     said["clusters_seen"] = frozenset(said["clusters_seen"])
-    said["errors"] = tuple(said["errors"])
+    said["errors"], said["gaps"] = tuple(said["errors"]), tuple(said["gaps"])
     return name, generation, Summary(**said)
 
 

@@ -25,7 +25,7 @@ def connector_status(
     known: Connector, snapshot: ConnectorSnapshot, traffic: Traffic, age_ms: Callable[[Task], int]
 ) -> ConnectorStatus:
     said = snapshot.summary
-    errors = list(said.errors)
+    errors = [*said.errors, *said.gaps]
     if snapshot.note is not None and snapshot.note.error is not None:
         errors.append(
             f"instance broke {snapshot.note.restarts} time(s), is made anew in "

@@ -229,7 +229,8 @@ class SourceInstance:
             last_success_ms=self._last_success_ms,
             rounds=self._rounds,
             clusters_seen=_SEEN if self._loaded.is_set() else frozenset(),
-            errors=[*errors, *gaps],
+            errors=errors,
+            gaps=gaps,
             failure=next((said for said in failures if said is not None), None),
         )
 

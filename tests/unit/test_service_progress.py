@@ -15,7 +15,7 @@ from bridge.service.frames import Frame, pack_progress, read_frame, unpack_progr
 from bridge.service.progress import CopySnapshot, joined, portions
 from bridge.service.uplink import PipePublisher, Uplink
 from bridge.translation.model import TopicPartition
-from connectors.base import CopyReport, CopyRow
+from connectors.base import CopyReport, CopyRow, Summary
 from tests.unit.service_fakes import fake_service
 from tests.unit.test_service_http import TASK, Stand, error, run
 
@@ -191,7 +191,12 @@ def test_gaps_are_listed_newest_first_and_counted_whole() -> None:
         found = Gaps.model_validate_json((await at.client.get("/v1/connectors/c/gaps?limit=3")).content)
         assert (found.total, found.kinds) == (150, {"truncated": 150})
         assert [each.upstream_from for each in found.gaps] == [149, 148, 147]
+        generation = at.service.table.connector("c").generation
+        at.service.snapshots.summary(
+            "c", generation, Summary(rounds=1, errors=("away",), gaps=("gap in t-0",))
+        )
         status = (await at.client.get("/health")).json()["connectors"][0]
+        assert status["errors"] == ["away", "gap in t-0"]
         assert status["copying"]["gaps"] == {"truncated": 150}
 
     run(test)

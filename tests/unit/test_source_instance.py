@@ -394,14 +394,14 @@ def test_what_the_pipeline_says_is_said() -> None:
         await stand.begin(instance)
         stand.pipeline.status = PipelineStatus(PipelineState.RETRYING, errors=["the driver ended"], gaps=gaps)
         said = await stand.until(lambda said: bool(said.errors))
-        assert (said.errors[0], said.failure, len(said.errors)) == ("the driver ended", None, 12)
-        assert said.errors[-2] == "gap in orders-1 (truncated): upstream offsets [11, 15): retention"
-        assert said.errors[-1] == "2 older gap(s), see the gap ledger"
+        assert (said.errors, said.failure, len(said.gaps)) == (["the driver ended"], None, 11)
+        assert said.gaps[-2] == "gap in orders-1 (truncated): upstream offsets [11, 15): retention"
+        assert said.gaps[-1] == "2 older gap(s), see the gap ledger"
         stand.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:2])
         well = said.last_success_ms or 0
-        said = await stand.until(lambda said: (said.last_success_ms or 0) > well and len(said.errors) == 1)
+        await stand.until(lambda said: (said.last_success_ms or 0) > well and len(said.gaps) == 1)
         stand.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:1])
-        await stand.until(lambda said: not said.errors)
+        await stand.until(lambda said: not said.gaps)
         stand.pipeline.status = PipelineStatus(PipelineState.FAILED, failure="orders-1: policy says fail")
         assert (await stand.until(lambda said: said.failure is not None)).failure == (
             "orders-1: policy says fail"
