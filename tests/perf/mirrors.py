@@ -173,8 +173,8 @@ def stock(
     remote = create_topic(scene.near_target, f"{alias}.{topic}", load.partitions)
     pids = [worker.process.pid]
     with (
-        stock_running(scene, worker, topic, alias),
         Watch(scene.near_target, remote, load.partitions, lambda: pids, scene.brokers, tick) as watch,
+        stock_running(scene, worker, topic, alias),
     ):
         watch.wait_grown(load.total, WITHIN)
         if once:  # markers of transactions are among the offsets

@@ -81,8 +81,8 @@ def _follow_stock(scene: Scene, worker: ConnectWorker) -> dict[str, object]:
     topic = filled(scene.near_source, load)
     remote = create_topic(scene.near_target, f"{alias}.{topic}", load.partitions)
     with (
-        stock_running(scene, worker, topic, alias),
         Watch(scene.near_target, remote, load.partitions, list, scene.brokers, 0.25) as watch,
+        stock_running(scene, worker, topic, alias),
     ):
         watch.wait_grown(load.total, WITHIN)
         found = _idle(lambda: [worker.process.pid])

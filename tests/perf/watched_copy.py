@@ -52,7 +52,7 @@ class Watch:
     """Asks for the ends of a topic's partitions, as read_committed readers see them, every `tick` seconds.
 
     Starting up does not count: figures are of the records between the first look that found some and the look that
-    found the last ones.
+    found the last ones. Begin it before the mirror begins: the first look has to find nothing.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
+        self._look()
         self._thread.start()
         return self
 
@@ -87,9 +88,8 @@ class Watch:
 
     def _run(self) -> None:
         try:
-            while not self._over.is_set():
+            while not self._over.wait(self._tick):
                 self._look()
-                self._over.wait(self._tick)
             self._look()
         except BaseException as error:
             self._failed.append(error)
@@ -103,7 +103,7 @@ class Watch:
     @property
     def offsets(self) -> int:
         """Of all partitions together, transaction markers among them, when last asked."""
-        return self._samples[-1].offsets if self._samples else 0
+        return self._samples[-1].offsets
 
     def wait_grown(self, least: int, within: float) -> float:
         """Until so many offsets are there; answers when they were seen."""
