@@ -53,9 +53,11 @@ def caught_up(flow: CopyFlow, *, slots: int = 2) -> None:
 
 
 @contextmanager
-def open_transaction(bootstrap: str, topic: str, records: Sequence[Record]) -> Iterator[Producer]:
-    """Records that are in the log, and neither committed nor aborted."""
-    with producer(bootstrap, transactional_id=unique("tx")) as sink:
+def open_transaction(
+    bootstrap: str, topic: str, records: Sequence[Record], *, by: str | None = None
+) -> Iterator[Producer]:
+    """Records that are in the log, and neither committed nor aborted. `by`: the transactional id."""
+    with producer(bootstrap, transactional_id=by or unique("tx")) as sink:
         sink.init_transactions(FLUSH_SECONDS)
         sink.begin_transaction()
         for each in records:

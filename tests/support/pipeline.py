@@ -113,9 +113,11 @@ class CopyFlow:
             return running.ended()
 
     @contextmanager
-    def pipeline(self, *, slots: int = 2, **changes: object) -> Iterator[InProcess]:
+    def pipeline(
+        self, *, slots: int = 2, jobs: ThreadJobs | None = None, **changes: object
+    ) -> Iterator[InProcess]:
         """The pipeline without Spark and in this process, for the time of the block."""
-        running = InProcess(replace(self.spec, **changes), slots)  # type: ignore[arg-type]
+        running = InProcess(replace(self.spec, **changes), jobs or ThreadJobs(slots))  # type: ignore[arg-type]
         running.want(self.wanted())
         try:
             yield running
@@ -215,6 +217,7 @@ class ThreadJobs:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._pool = ThreadPoolExecutor(64)
+        self._copying: dict[asyncio.Task[str], asyncio.AbstractEventLoop] = {}
 
     def start(self, slices: Sequence[Slice]) -> Future[list[str]]:
         return self._pool.submit(self._run, list(slices))
@@ -223,25 +226,36 @@ class ThreadJobs:
         return [each.result() for each in [self._pool.submit(self._one, work) for work in slices]]
 
     def _one(self, work: Slice) -> str:
-        return asyncio.run(copy_slice(work))
+        return asyncio.run(self.attempt(work))
+
+    async def attempt(self, work: Slice, *, again: bool = False) -> str:
+        """The slice, for as long as it is not cancelled."""
+        task = asyncio.create_task(copy_slice(work, again=again))
+        self._copying[task] = asyncio.get_running_loop()
+        try:
+            await asyncio.wait({task})
+            return "killed" if task.cancelled() else task.result()
+        finally:
+            del self._copying[task]
 
     def cancel(self) -> None:
-        raise AssertionError("slices did not end in time")
+        for task, loop in list(self._copying.items()):
+            loop.call_soon_threadsafe(task.cancel)
 
 
 class InProcess:
     """A supervisor in a thread."""
 
-    def __init__(self, spec: PipelineSpec, slots: int) -> None:
+    def __init__(self, spec: PipelineSpec, jobs: ThreadJobs) -> None:
         self.supervisor = Supervisor(spec)
-        self._slots = slots
+        self._jobs = jobs
         self._errors: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, name=f"pipeline {spec.name}")
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            asyncio.run(self.supervisor.run(ThreadJobs(self._slots)))
+            asyncio.run(self.supervisor.run(self._jobs))
         except BaseException as error:
             self._errors.append(error)
 
@@ -273,9 +287,9 @@ class InProcess:
 
         eventually(there, WAIT, what=f"copied to {positions}")
 
-    def stop(self) -> None:
+    def stop(self) -> PipelineStatus:
         self.supervisor.stop()
-        self.ended()
+        return self.ended()
 
 
 def gaps_of(status: PipelineStatus) -> list[tuple[str, int, int]]:
