@@ -12,13 +12,14 @@ from bridge.local.broker import Broker
 from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
 from bridge.local.ports import ReservedPort, listening
 from bridge.local.processes import ManagedProcess
+from tests.perf.jvms import BROKER_HEAP, full_jvms
 
 
 class FarBroker(Broker):
     """Advertises `proxied` on a listener of its own, `behind`; its other listeners and its own business stay near."""
 
     def __init__(self, name: str, directory: Path, behind: ReservedPort, proxied: ReservedPort) -> None:
-        super().__init__(name, kafka_jars(DEFAULT_KAFKA), directory)
+        super().__init__(name, kafka_jars(DEFAULT_KAFKA), directory, heap=BROKER_HEAP)
         self._behind, self._proxied = behind, proxied
 
     def _properties(self) -> dict[str, str]:
@@ -40,7 +41,8 @@ def far_cluster(directory: Path, milliseconds: float) -> Iterator[tuple[FarBroke
     command = [sys.executable, "-P", program, str(proxied.number), behind.address, str(milliseconds)]
     proxy = ManagedProcess("proxy", command, directory / "proxy.log")
     try:
-        broker.start()
+        with full_jvms():
+            broker.start()
         proxy.start()
         eventually(lambda: listening(proxied.number), 30, what="the proxy listens", watched=[proxy])
         yield broker, GivenCluster("far", proxied.address)

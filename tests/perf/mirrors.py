@@ -48,18 +48,14 @@ class Scene:
     """Process ids."""
 
     @classmethod
-    def of(cls, source: Cluster, target: Cluster) -> Scene:
+    def of(cls, stack: LocalStack) -> Scene:
+        source, target = stack.source, stack.target
         return cls(source, target, source.bootstrap, target.bootstrap, broker_pids(source, target))
 
 
 def broker_pids(*clusters: Cluster) -> list[int]:
     """Of brokers that are processes of ours."""
     return [each.process.pid for each in clusters if isinstance(each, Broker)]
-
-
-def exactly_once_worker(stack: LocalStack) -> ConnectWorker:
-    """A worker whose source connectors are exactly once."""
-    return stack.worker("stock-once", shim=False, properties={"exactly.once.source.support": "enabled"})
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------

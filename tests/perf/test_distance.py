@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.local import Cluster, ConnectWorker
+from bridge.local import ConnectWorker, LocalStack
 from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
 from tests.perf.far import far_cluster
+from tests.perf.jvms import FULL, WORKER_HEAP
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.mirrors import Scene, broker_pids, in_turns, ours, stock
 from tests.perf.results import write
@@ -22,19 +23,22 @@ LOADS = (Load(int(2_000_000 * SCALE), 120, "16 KB"), Load(int(500_000 * SCALE), 
 
 
 @pytest.mark.timeout(7200)
-def test_distance(source: Cluster, target: Cluster, stock_worker: ConnectWorker, tmp_path: Path) -> None:
+def test_distance(copy_stack: LocalStack, least_once: ConnectWorker, tmp_path: Path) -> None:
+    source, target = copy_stack.source, copy_stack.target
     rows: list[dict[str, object]] = []
     compared: list[tuple[float, float]] = []
     with far_cluster(tmp_path, ONE_WAY_MS) as (near, far):
         # Stock writes to the cluster of its worker.
         jars = kafka_jars(DEFAULT_KAFKA)
-        far_worker = ConnectWorker("stock-far", jars, tmp_path, bootstrap=far.bootstrap)
+        far_worker = ConnectWorker(
+            "far", jars, tmp_path, bootstrap=far.bootstrap, heap=WORKER_HEAP, environment=FULL
+        )
         from_afar = Scene(far, target, near.bootstrap, target.bootstrap, broker_pids(near, target))
         to_afar = Scene(source, far, source.bootstrap, near.bootstrap, broker_pids(source, near))
         try:
             far_worker.start()
             for where, scene, worker in (
-                ("source", from_afar, stock_worker),
+                ("source", from_afar, least_once),
                 ("target", to_afar, far_worker),
             ):
                 _warm(scene, worker)

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.local import Cluster, ConnectWorker, LocalStack, eventually
+from bridge.local import ConnectWorker, LocalStack, eventually
 from tests.perf.ground import quantile
 from tests.perf.loads import PARTITIONS, SCALE
-from tests.perf.mirrors import Ours, Scene, exactly_once_worker, stock_running
+from tests.perf.mirrors import Ours, Scene, stock_running
 from tests.perf.results import write
 from tests.perf.steady import Arrival, Reader, Stream, every, longest_gap
 from tests.support import create_topic, delete_topic, unique
@@ -107,12 +107,12 @@ def _flowing(reader: Reader) -> None:
 
 
 @pytest.mark.timeout(3600)
-def test_latency(stack: LocalStack, source: Cluster, target: Cluster, stock_worker: ConnectWorker) -> None:
-    scene, once_worker = Scene.of(source, target), exactly_once_worker(stack)
+def test_latency(copy_stack: LocalStack, least_once: ConnectWorker, exactly_once: ConnectWorker) -> None:
+    scene = Scene.of(copy_stack)
     rows = [
         measure_ours(scene),
-        measure_stock(scene, stock_worker, "stock at least once"),
-        measure_stock(scene, once_worker, "stock exactly once"),
+        measure_stock(scene, least_once, "stock at least once"),
+        measure_stock(scene, exactly_once, "stock exactly once"),
     ]
     write(
         "latency",

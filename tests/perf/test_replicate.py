@@ -16,9 +16,9 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.local import ConnectWorker, LocalStack
 from tests.perf.loads import SCALE, Load, filled, produce_alone
-from tests.perf.mirrors import SLOTS, Scene, exactly_once_worker, importable_tests, in_turns, ours, stock
+from tests.perf.mirrors import SLOTS, Scene, importable_tests, in_turns, ours, stock
 from tests.perf.results import write
 from tests.perf.watched_copy import Copy, Watch
 from tests.support import create_topic, delete_topic, unique
@@ -75,25 +75,25 @@ def limit(scene: Scene, load: Load) -> Copy:
 
 
 @pytest.mark.timeout(7200)
-def test_replicate(stack: LocalStack, source: Cluster, target: Cluster, stock_worker: ConnectWorker) -> None:
-    scene, once_worker = Scene.of(source, target), exactly_once_worker(stack)
+def test_replicate(copy_stack: LocalStack, least_once: ConnectWorker, exactly_once: ConnectWorker) -> None:
+    scene = Scene.of(copy_stack)
     warm = Load(int(1_000_000 * SCALE), 120)
-    topic = filled(source.bootstrap, warm)
-    for worker in (stock_worker, once_worker):
-        stock(scene, worker, topic, warm, once=worker is once_worker)
-    delete_topic(source.bootstrap, topic)
+    topic = filled(scene.near_source, warm)
+    for worker in (least_once, exactly_once):
+        stock(scene, worker, topic, warm, once=worker is exactly_once)
+    delete_topic(scene.near_source, topic)
     rows: list[dict[str, object]] = []
     headline: dict[str, Copy] = {}
     for load in loads():
         plain = load.codec == "none"
-        topic = filled(source.bootstrap, load)
+        topic = filled(scene.near_source, load)
         sides: dict[str, Callable[[], Copy]] = {
             "ours": lambda topic=topic, load=load: ours(scene, topic, load),
-            "stock": lambda topic=topic, load=load: stock(scene, stock_worker, topic, load, once=False),
+            "stock": lambda topic=topic, load=load: stock(scene, least_once, topic, load, once=False),
         }
         if plain:
             sides["stock exactly once"] = lambda topic=topic, load=load: stock(
-                scene, once_worker, topic, load, once=True
+                scene, exactly_once, topic, load, once=True
             )
             if load.batch in LIMITS:
                 sides["ours without Spark"] = lambda topic=topic, load=load: ours(
@@ -102,7 +102,7 @@ def test_replicate(stack: LocalStack, source: Cluster, target: Cluster, stock_wo
                 sides["limit"] = lambda load=load: limit(scene, load)
         found = in_turns(sides)
         headline = headline or found
-        delete_topic(source.bootstrap, topic)
+        delete_topic(scene.near_source, topic)
         for name, copy in found.items():
             over = {"over_stock": round(copy.rate / found["stock"].rate, 2)} if name == "ours" else {}
             rows.append({"side": name, **load.row(), **copy.row(), **over})

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.local import ConnectWorker, LocalStack
 from bridge.pipeline.launch import DriverPipeline
+from tests.perf.jvms import copying_worker
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.mirrors import WITHIN, Ours, Scene, in_turns, ours, roots, stock, stock_running, until
 from tests.perf.processes import Meter, resident, tree
@@ -28,14 +29,13 @@ TICKS = {1000: 0.25}
 
 
 @pytest.mark.timeout(7200)
-def test_scale(stack: LocalStack, source: Cluster, target: Cluster) -> None:
-    scene = Scene.of(source, target)
-    worker = stack.worker("stock-scale", shim=False)
+def test_scale(copy_stack: LocalStack) -> None:
+    scene, worker = Scene.of(copy_stack), copying_worker(copy_stack, "scale")
     rows: list[dict[str, object]] = []
     compared = (0.0, 1.0)
     for number in PARTITIONS:
         load, tick = Load(RECORDS, 120, partitions=number), TICKS.get(number, 0.05)
-        topic = filled(source.bootstrap, load)
+        topic = filled(scene.near_source, load)
         sides = {
             "ours": lambda topic=topic, load=load, tick=tick: ours(scene, topic, load, tick=tick),
             "stock": lambda topic=topic, load=load, tick=tick: stock(
@@ -43,7 +43,7 @@ def test_scale(stack: LocalStack, source: Cluster, target: Cluster) -> None:
             ),
         }
         found = in_turns(sides)
-        delete_topic(source.bootstrap, topic)
+        delete_topic(scene.near_source, topic)
         compared = found["ours"].rate, found["stock"].rate
         for name, copy in found.items():
             rows.append({"side": name, **load.row(), **copy.row()})
