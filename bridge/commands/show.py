@@ -42,13 +42,21 @@ def show_offsets(offsets: Mapping[str, Mapping[TopicPartition, Committed]], outp
     ]
     if output is Output.JSON:
         show_json(rows)
-        return
+    else:
+        columns = ("group", "topic", "partition", "offset", "metadata")
+        show_table(rows, columns, right=("partition", "offset"))
+
+
+def show_table(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], right: Sequence[str] = ()
+) -> None:
+    """`right`: columns of numbers. None is a dash."""
     table = Table(box=SIMPLE_HEAD)
-    for name in ("group", "topic", "partition", "offset", "metadata"):
-        right = name in ("partition", "offset")
-        table.add_column(name.upper(), justify="right" if right else "left", no_wrap=True)
+    for name in columns:
+        table.add_column(name.upper(), justify="right" if name in right else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(printable(str(value))) for value in row.values()))
+        values = (row[name] for name in columns)
+        table.add_row(*(Text("-" if value is None else printable(str(value))) for value in values))
     console = Console(highlight=False)
     # Names are cut nowhere: a terminal that is too narrow breaks the lines itself.
     console.width = max(

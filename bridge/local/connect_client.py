@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -21,8 +21,10 @@ _RETRY_SECONDS = 30.0
 class ConnectClient:
     """One worker's REST API. A call that meets a rebalance (409) is repeated, as operators would by hand."""
 
-    def __init__(self, url: str, watched: Iterable[Watched] = ()) -> None:
+    def __init__(self, url: str, watched: Iterable[Watched] = (), patience: float = _RETRY_SECONDS) -> None:
+        """`patience`: seconds for which a call is repeated."""
         self.url = url
+        self._patience = patience
         self._watched = tuple(watched)
         self._http = httpx.Client(base_url=url, timeout=90.0)
 
@@ -42,7 +44,7 @@ class ConnectClient:
             return False if response.status_code == _REBALANCING and _is_rebalance(response) else response
 
         answer = eventually(
-            attempt, _RETRY_SECONDS, what=f"{method} {path} is answered by Connect", watched=self._watched
+            attempt, self._patience, what=f"{method} {path} is answered by Connect", watched=self._watched
         )
         assert isinstance(answer, httpx.Response)
         if answer.is_error:
@@ -86,6 +88,13 @@ class ConnectClient:
 
     def offsets(self, name: str) -> list[Json]:
         return list(self.get(f"{_of(name)}/offsets")["offsets"])
+
+    def alter_offsets(
+        self, name: str, offsets: Sequence[tuple[Mapping[str, Json], Mapping[str, Json] | None]]
+    ) -> None:
+        """Of a stopped connector, by source partition (KIP-875); None takes one away."""
+        rows = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
+        self.call("PATCH", f"{_of(name)}/offsets", body={"offsets": rows})
 
     def pause(self, name: str) -> None:
         self.call("PUT", f"{_of(name)}/pause")

@@ -38,7 +38,7 @@ class TakeOver:
         unknown = [each.source for each in found.copied if each.source not in self._starts]
         try:
             async with asyncio.timeout(_PATIENCE):
-                offsets = await self._ask([_asked(self._alias, place) for place in unknown])
+                offsets = await self._ask([stocks_partition(self._alias, place) for place in unknown])
                 self._starts |= {
                     place: _start(offset) for place, offset in zip(unknown, offsets, strict=True)
                 }
@@ -55,7 +55,8 @@ class TakeOver:
         return replace(found, copied=known, failures=failures)
 
 
-def _asked(alias: str, place: TopicPartition) -> SourcePartition:
+def stocks_partition(alias: str, place: TopicPartition) -> SourcePartition:
+    """As stock's MirrorSourceConnector names it in Connect."""
     return {"cluster": alias, "partition": place.partition, "topic": place.topic}
 
 

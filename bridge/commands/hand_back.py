@@ -1,0 +1,154 @@
+"""`mirror-bridge hand-back`: stock's MirrorSourceConnector goes on where ours has stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from bridge.commands.connector_config import load_connector
+from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note, reported
+from bridge.commands.properties import PropertiesProblem
+from bridge.commands.show import Output, OutputOption, show_json, show_table
+from bridge.translation.handing_back import Row
+
+OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConnector", "BridgeMirrorSource")
+"""Names that Connect knows the class by."""
+_PATIENCE = 5.0
+"""Seconds for a worker that is away, or in a rebalance."""
+_REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
+"""To a value that only a config provider of the worker can tell."""
+
+
+class Connect(Protocol):
+    """What of Connect's REST API is needed."""
+
+    def status(self, name: str) -> Any: ...
+
+    def config(self, name: str) -> dict[str, str]: ...
+
+    def alter_offsets(
+        self, name: str, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+    ) -> None: ...
+
+
+def hand_back(
+    name: Annotated[str, typer.Argument(help="Of the connector; it has to be stopped.")],
+    connect_url: Annotated[str, typer.Option(help="REST API of a Connect worker, http://host:8083.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="The connector's whole configuration, .properties or .json, where the one in Connect refers to "
+            "secrets by ${…}, or clusters have other addresses from here."
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Though copying was not stopped in order: its service is gone for good."
+        ),
+    ] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Give a mirror back to stock's MirrorSourceConnector, which then loses nothing and copies nothing twice.
+
+    Writes the positions of a stopped BridgeMirrorSourceConnector as stock's source offsets (KIP-875). Then PUT stock's
+    class under the same name and resume it.
+    """
+    from bridge.local.connect_client import ConnectClient
+    from bridge.local.errors import LocalStackError
+    from bridge.pipeline.hand_back import HandBackRefused
+
+    if not re.match(r"https?://[^/]", connect_url):
+        end(f"--connect-url {connect_url!r} is not of the form http://host:port", BAD_SETTINGS)
+    # The library logs each failed attempt; what comes of it is said once, at the end.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    connect = ConnectClient(connect_url.rstrip("/"), patience=_PATIENCE)
+    try:
+        with reported():
+            _check_stopped(connect, name)
+            rows = _hand_back(connect, name, _config(connect, name, config), force=force)
+    except (HandBackRefused, PropertiesProblem) as refused:
+        end(str(refused), CANNOT_START)
+    except LocalStackError as error:
+        end(f"Connect at {connect_url}: {str(error).splitlines()[0]}", CANNOT_START)
+    finally:
+        connect.close()
+    _show(name, rows, output)
+
+
+def _check_stopped(connect: Connect, name: str) -> None:
+    status = connect.status(name)
+    state, tasks = status["connector"]["state"], len(status["tasks"])
+    if state != "STOPPED" or tasks:
+        end(
+            f"connector {name} is {state} and has {tasks} task(s): PUT /connectors/{name}/stop, and wait until it is "
+            "STOPPED with none",
+            CANNOT_START,
+        )
+
+
+def _config(connect: Connect, name: str, path: Path | None) -> Mapping[str, str]:
+    there = connect.config(name)
+    if there.get("connector.class") not in OURS:
+        end(
+            f"connector {name} is a {there.get('connector.class')}: hand back before its class is changed from "
+            f"{OURS[1]}. What stock has copied since would be copied twice otherwise",
+            CANNOT_START,
+        )
+    props = there if path is None else load_connector(path)
+    for key, value in sorted(props.items()):
+        if _REFERENCE.search(value):
+            end(
+                f"{key} refers to a config provider of the worker, which can't be asked from here: give the whole "
+                "configuration with --config",
+                BAD_SETTINGS,
+            )
+    return {**props, "name": name}
+
+
+def _hand_back(connect: Connect, name: str, props: Mapping[str, str], *, force: bool) -> list[Row]:
+    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.pipeline.hand_back import hand_back as hand_over
+    from connectors.source.options import SourceOptions
+    from connectors.source.take_over import stocks_partition
+
+    options = SourceOptions.from_props(props, StaticClientCheck())
+
+    def write(rows: Sequence[Row]) -> None:
+        connect.alter_offsets(
+            name,
+            [
+                (
+                    stocks_partition(options.source_alias, row.source),
+                    None if row.offset is None else {"offset": row.offset},
+                )
+                for row in rows
+            ],
+        )
+
+    return asyncio.run(hand_over(options.spec(name, props), options.replicates, write, force=force))
+
+
+def _show(name: str, rows: Sequence[Row], output: Output) -> None:
+    said = [
+        {
+            "topic": row.source.topic,
+            "partition": row.source.partition,
+            "position": row.position,
+            "offset": row.offset,
+            "outcome": row.outcome.value,
+        }
+        for row in rows
+    ]
+    if output is Output.JSON:
+        show_json(said)
+    else:
+        columns = ("topic", "partition", "position", "offset", "outcome")
+        show_table(said, columns, right=("partition", "position", "offset"))
+    note(f"{sum(row.written for row in rows)} of {len(rows)} source offsets of {name} written")

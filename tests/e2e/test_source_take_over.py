@@ -1,0 +1,184 @@
+"""Take-over of the records' mirror: ours goes on where stock stopped, by the same name, and stock where ours handed
+back, while a producer goes on. Every record is on the target once, and in order."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from typer.testing import CliRunner
+
+from bridge.cli import app
+from bridge.translation.model import LogRecord, TopicPartition
+from bridge.translation.partition_runs import PartitionRuns, read_runs
+from bridge.translation.runs import OffsetRun
+from tests.e2e.control import our_control
+from tests.e2e.ground import WAIT, Ground
+from tests.support import admin, bounds, create_topic, eventually, numbered, read, stock_config, unique
+from tests.support.records import producer
+
+PARTITIONS = 3
+COPIED = 60.0
+"""Seconds in which a driver has started and copied what is there, on a busy machine too."""
+PAUSE = 0.1
+"""Seconds between two records of each partition."""
+
+
+@contextmanager
+def producing(bootstrap: str, topic: str) -> Iterator[None]:
+    """A record to each partition now and then, for the time of the block."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        number = 0
+        with producer(bootstrap) as sink:
+            while not over.wait(PAUSE):
+                for partition in range(PARTITIONS):
+                    (record,) = numbered(1, start=number, timestamp=1_700_000_000_000 + number)
+                    sink.produce(topic, record.value, record.key, partition, timestamp=record.timestamp or 0)
+                sink.poll(0)
+                number += 1
+
+    thread = threading.Thread(target=go_on, name=f"producer of {topic}")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+class Mirror:
+    """One connector by its name, stock's or ours in turn, of one topic."""
+
+    def __init__(self, mine: Ground) -> None:
+        self._mine, self._rest = mine, mine.worker.rest
+        self.name, self.topic = unique("taken-source"), unique("taken")
+        create_topic(mine.source.bootstrap, self.topic, PARTITIONS)
+        settings = {"topics": self.topic, "refresh_topics_interval_seconds": 1}
+        self._stock = stock_config("Source", mine.source, mine.target, **settings)
+        self._ours = {**our_control("Source", mine, **settings), "spark.master": "local[2]"}
+
+    def stock(self) -> None:
+        self._put(self._stock)
+
+    def ours(self) -> None:
+        self._put(self._ours)
+
+    def stop(self) -> None:
+        self._rest.stop(self.name)
+        self._rest.wait_state(self.name, "STOPPED", tasks=0)
+
+    def delete(self) -> None:
+        if self.name in self._rest.connectors():
+            self._rest.delete(self.name)
+
+    def copies_on(self) -> None:
+        """Until all is on the target that is on the source now."""
+        ends = {at: end for at, (_, end) in bounds(self._mine.source.bootstrap, self.topic).items()}
+
+        def there() -> None:
+            assert all(len(self.copies(at)) >= end for at, end in ends.items())
+
+        eventually(there, COPIED, what=f"{self.topic} is copied to {ends}", watched=self._mine.watched)
+
+    def copies(self, partition: int) -> list[Any]:
+        remote = self._mine.remote(self.topic)
+        if remote not in admin(self._mine.target.bootstrap).list_topics(timeout=10).topics:
+            return []
+        found = read(self._mine.target.bootstrap, remote, partition, committed_only=True)
+        return [each.content for each in found]
+
+    def originals(self, partition: int) -> list[Any]:
+        return [each.content for each in read(self._mine.source.bootstrap, self.topic, partition)]
+
+    def hand_back(self) -> tuple[int, list[dict[str, Any]], str]:
+        """The command's exit status, its rows, and what it says beside."""
+        url = self._mine.worker.rest.url
+        done = CliRunner().invoke(app, ["hand-back", self.name, "--connect-url", url, "-o", "json"])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, json.loads(done.stdout or "[]"), done.stderr
+
+    def handed_back(self) -> list[dict[str, Any]]:
+        """The rows, once the service has stopped copying."""
+
+        def done() -> list[dict[str, Any]]:
+            code, rows, said = self.hand_back()
+            assert code == 0, said
+            return rows
+
+        return eventually(done, WAIT, what=f"{self.name} is handed back", watched=self._mine.watched)
+
+    def stored(self) -> dict[int, int]:
+        """What Connect keeps, by partition."""
+        found = self._rest.offsets(self.name)
+        assert all(
+            (each["partition"]["cluster"], each["partition"]["topic"]) == (self._mine.source.name, self.topic)
+            for each in found
+        )
+        return {each["partition"]["partition"]: each["offset"]["offset"] for each in found}
+
+    def runs(self, partition: int) -> list[OffsetRun]:
+        runs_topic = f"mm2-offset-runs.{self._mine.source.name}.internal"
+        records = [
+            LogRecord(each.offset, 0, each.key, each.value)
+            for each in read(self._mine.target.bootstrap, runs_topic, committed_only=True)
+        ]
+        place = TopicPartition(self.topic, partition)
+        return list(read_runs(records).get(place, PartitionRuns()).runs)
+
+    def _put(self, config: dict[str, str]) -> None:
+        self._rest.put(self.name, config)
+        self._rest.resume(self.name)
+        self._rest.wait_running(self.name)
+
+
+def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_again(mine: Ground) -> None:
+    mirror = Mirror(mine)
+    try:
+        with producing(mine.source.bootstrap, mirror.topic):
+            mirror.stock()
+            mirror.copies_on()
+            code, _, said = mirror.hand_back()
+            assert (code, "is RUNNING and has 1 task(s)" in said) == (1, True), said
+            mirror.stop()
+            by_stock = mirror.stored()
+            assert len(by_stock) == PARTITIONS
+            code, _, said = mirror.hand_back()
+            assert (code, "hand back before its class is changed" in said) == (1, True), said
+
+            mirror.ours()
+            mirror.copies_on()
+            mirror.stop()
+            assert mirror.stored() == by_stock, "ours keeps its positions elsewhere"
+            rows = mirror.handed_back()
+            handed = {row["partition"]: row["position"] for row in rows}
+            for partition, last in by_stock.items():
+                first = mirror.runs(partition)[0]
+                # What stock has copied is not known to us: no hole.
+                assert first.covered_from >= last + 1
+                assert first.covered_from == first.upstream_start
+                assert handed[partition] > last + 1
+            assert mirror.stored() == {partition: at - 1 for partition, at in handed.items()}
+            code, rows, said = mirror.hand_back()
+            assert (code, {row["outcome"] for row in rows}) == (0, {"handed back before"}), said
+
+            mirror.stock()
+            mirror.copies_on()
+            mirror.stop()
+            again = mirror.stored()
+            assert all(again[partition] >= at for partition, at in handed.items())
+
+            mirror.ours()
+            mirror.copies_on()
+        mirror.copies_on()
+        for partition in range(PARTITIONS):
+            assert mirror.copies(partition) == mirror.originals(partition)
+            since = [run for run in mirror.runs(partition) if run.upstream_start >= handed[partition]]
+            assert since[0].covered_from == again[partition] + 1
+            assert not any(run.handed_back for run in mirror.runs(partition))
+    finally:
+        mirror.delete()
