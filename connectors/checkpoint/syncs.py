@@ -13,7 +13,7 @@ class FollowedSyncs:
     """Read to the end before each round, so that no answer rests on half a log. `mended`: see OffsetSyncStore."""
 
     def __init__(self, side: Side, tail: Tail, timeout_ms: int, *, mended: bool) -> None:
-        self._mended = mended
+        self.side, self._mended = side, mended
         self._store = self._new(must_read_to_end=False)
         self._begun = False
         self._log = Followed(side, tail, OffsetSync.decode, self._apply, self._restart, timeout_ms)

@@ -69,10 +69,8 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
 
     def _due(self, began: float) -> float:
         options = self._options
-        if not self._failures:
-            # Of a round that failed all that was due is due still.
-            self._emit_at = _next(self._emit_at, options.emit_interval, began)
-            self._sync_at = _next(self._sync_at, options.sync_interval, began)
+        self._emit_at = _next(self._emit_at, options.emit_interval, began)
+        self._sync_at = _next(self._sync_at, options.sync_interval, began)
         return min(self._emit_at, self._sync_at) if options.sync_enabled else self._emit_at
 
     # -- what --------------------------------------------------------------------------------------------------------
@@ -88,9 +86,10 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         if self._checkpoints.missing:
             # Deleted. Whatever Connect gets now would make it anew, by the broker's defaults.
             self._topic_made = False
-        if self._opposite is not None:
+        alone = self._rounds.source_away is not None
+        if self._opposite is not None and not alone:
             await self._opposite.follow()
-        if options.evidence is not Evidences.TIMESTAMPS:
+        if options.evidence is not Evidences.TIMESTAMPS and not (alone and self._syncs.side is Side.SOURCE):
             await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
 
     async def _portion(self, groups: Sequence[str]) -> Outcome:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from bridge.errors import KafkaFailure
 from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
 from bridge.translation.model import GroupListing, Reason, Side
@@ -56,11 +57,13 @@ class GroupsInstance(Generic[Options]):
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
         self._interval = interval
         self._source, self._target = sides
-        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse, runs=runs)
+        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse)
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
         self._groups: dict[str, GroupListing] = {}
         self._refreshed: float | None = None
+        self._alone_at = 0.0
+        """When a round without the source may be next (monotonic seconds)."""
         self._reported: dict[str, tuple[int | None, bytes]] = {}
         """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
         self._summary = Summary()
@@ -110,9 +113,9 @@ class GroupsInstance(Generic[Options]):
 
     async def _pause(self, began: float) -> None:
         """Until the next round is due, or the assignment changes."""
-        due = self._due(began)
-        if self._failures:
-            due = min(due, began + self._failures.pause)
+        # After a failure not by what was due: it is due still, and there would be no pause at all.
+        soon = began + min(self._interval, self._failures.pause)
+        due = soon if self._failures else self._due(began)
         try:
             left = max(0.0, due - time.monotonic())
             await asyncio.wait_for(self._changed.wait(), left if self._assignment.active else None)
@@ -124,16 +127,40 @@ class GroupsInstance(Generic[Options]):
         try:
             await self._prepare()
             await self._refresh()
-            mine = self._mine()
-            for at in range(0, len(mine), _PORTION):
-                self._publish(await self._portion(mine[at : at + _PORTION]), tally)
+            await self._portions(self._mine(), tally)
         except ClusterAway as away:
             self._failed(away)
+            if away.side is Side.SOURCE:
+                await self._go_on_alone(away.failure, began)
+            self._rounds.end(whole=False)
             return
-        finally:
-            self._rounds.end()
+        except BaseException:
+            self._rounds.end(whole=False)
+            raise
+        self._rounds.end()
         self._failures.clear()
         self._finish(tally, began)
+
+    async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
+        for at in range(0, len(groups), _PORTION):
+            self._publish(await self._portion(groups[at : at + _PORTION]), tally)
+
+    async def _go_on_alone(self, failure: KafkaFailure, began: float) -> None:
+        """A round without the source, which does not answer: the mirror may have got further since the last one, and
+        runs tell how far. Once an interval, however often the source is tried."""
+        if began < self._alone_at or not self._rounds.go_on_alone:
+            return
+        self._alone_at = began + self._interval
+        self._rounds.source_away = failure
+        tally = Tally()
+        try:
+            await self._prepare()
+            await self._portions(self._mine(), tally)
+        except ClusterAway as away:
+            log.debug("nor without the source; %s cluster: %s", away.side.value, away.failure)
+            return
+        self._summary = tally.added_to(self._summary)
+        self._publisher.summary(self._summary)
 
     # -- groups ---------------------------------------------------------------------------------------------------
 
@@ -169,14 +196,19 @@ class GroupsInstance(Generic[Options]):
     # -- reports --------------------------------------------------------------------------------------------------
 
     def _publish(self, outcome: Outcome, tally: Tally) -> None:
-        """The reports of a portion that differ from the last ones."""
+        """The reports of a portion that differ from the last ones. Without the source that is the reason of all that
+        have no other; where nothing is known without it the last verdicts stand."""
         now_ms = int(time.time() * 1000)
         changed: dict[str, GroupReport | None] = {}
+        away = self._rounds.source_away
+        reason = None if away is None else reason_of(Side.SOURCE, away)
         for name, plan in outcome.plans.items():
+            if reason is not None and all(row.verdict.reason is reason for row in plan.rows):
+                continue
             tally.count(plan)
-            mark = fingerprint(plan)
+            mark = hash((fingerprint(plan), reason))
             if self._reported.get(name, (None,))[0] != mark:
-                changed[name] = found = self._report(plan, now_ms)
+                changed[name] = found = self._report(plan, now_ms, reason)
                 self._reported[name] = (mark, pack(found))
         for name, reason in outcome.troubles.items():
             tally.seen.add(name)
@@ -209,10 +241,11 @@ class GroupsInstance(Generic[Options]):
     def _task(self, name: str) -> int:
         return task_of(name, self._assignment.task_count)
 
-    def _report(self, plan: GroupPlan, now_ms: int | None) -> GroupReport:
+    def _report(self, plan: GroupPlan, now_ms: int | None, reason: Reason | None = None) -> GroupReport:
+        """`reason`: shown where the plan has none."""
         options = self._options
         state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
-        return report(
+        found = report(
             plan,
             connector=self._name,
             source=options.source_alias,
@@ -221,6 +254,7 @@ class GroupsInstance(Generic[Options]):
             state=state,
             synced_at_ms=now_ms,
         )
+        return found.model_copy(update={"reason": reason.value}) if reason and not found.reason else found
 
     def _not_seen(self, name: str, reason: Reason) -> GroupReport:
         """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5)."""

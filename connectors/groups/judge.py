@@ -20,12 +20,13 @@ from bridge.translation.model import (
     Verdict,
 )
 from bridge.translation.naming import counterpart
+from bridge.translation.run_evidence import stronger
 from bridge.translation.stretch import LogBounds
 from connectors.groups.checks import GroupOptions
 from connectors.groups.translate import Job, translate_all
 from connectors.groups.trouble import ask, reason_of
 from connectors.groups.verdicts import Identity, Verdicts
-from connectors.groups.ways import Question, Runs, Way
+from connectors.groups.ways import ByRuns, Question, Way
 from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
@@ -55,12 +56,12 @@ class Judge:
         way: Way,
         *,
         reverse: bool = False,
-        runs: Runs | None = None,
     ) -> None:
-        """`reverse`: copies of the target's own topics are translated back to those (failback). `runs` stand where a
-        partition of the source can't be asked."""
+        """`reverse`: copies of the target's own topics are translated back to those (failback). A way by runs leads on
+        where the source can't be asked."""
         self._options, self._source, self._target, self._way = options, source, target, way
-        self._reverse, self._runs = reverse, runs
+        self._reverse = reverse
+        self._by_runs = way if isinstance(way, ByRuns) else None
         self._verdicts = Verdicts()
         self._pairs: dict[TopicPartition, Pair | None] = {}
         self._seen: dict[Pair, set[int]] = {}
@@ -68,9 +69,15 @@ class Judge:
         self.target_ends: dict[TopicPartition, int] = {}
         """Of this round."""
 
-    def end(self) -> None:
-        """Ends a round: lets go of what it read, and of what it remembered of offsets that no group is at any more."""
-        self._verdicts.keep(self._seen)
+    @property
+    def goes_on_alone(self) -> bool:
+        """Whether something can be said while the source is away."""
+        return self._by_runs is not None and self._by_runs.known
+
+    def end(self, *, whole: bool = True) -> None:
+        """Ends a round: lets go of what it read, and of what it remembered of offsets that no group is at any more.
+        `whole`: it did not break off."""
+        self._verdicts.keep(self._seen, whole=whole)
         self._seen, self.target_ends = {}, {}
         self._source.forget_windows()
         self._target.forget_windows()
@@ -93,11 +100,7 @@ class Judge:
     async def judged(self, committed: Groups) -> dict[Place, Verdict]:
         """A verdict for every offset that some group is committed at; partitions without a counterpart are left out.
         Raises ClusterAway."""
-        offsets: dict[Pair, set[int]] = {}
-        for positions in committed.values():
-            for place, position in positions.items():
-                if pair := self.pair(place):
-                    offsets.setdefault(pair, set()).add(position.offset)
+        offsets = self._offsets(committed)
         found: dict[Place, Verdict] = {}
         jobs: dict[Place, Job] = {}
         looked = await self._look(list(offsets), found, offsets)
@@ -128,6 +131,40 @@ class Judge:
         for pair, some in offsets.items():
             self._seen.setdefault(pair, set()).update(some)
         return found
+
+    async def judged_alone(self, committed: Groups, failure: KafkaFailure) -> dict[Place, Verdict]:
+        """The same while the source as a whole does not answer, as `failure` says: by runs, and by what was exact and
+        still is; else pending. Raises ClusterAway for the target."""
+        offsets, wait = self._offsets(committed), self._options.admin_timeout_ms
+        reason, said = reason_of(Side.SOURCE, failure), str(failure)
+        found = {
+            (pair, offset): Verdict.pending(reason, said=said)
+            for pair, some in offsets.items()
+            for offset in some
+        }
+        asked = self._target.topics(sorted({pair[1].topic for pair in offsets}))
+        topics = await ask(Side.TARGET, asked, wait)
+        ids: dict[Pair, str] = {}
+        for pair in offsets:
+            info = topics[pair[1].topic]
+            if isinstance(info, TopicInfo) and pair[1].partition < info.partitions:
+                ids[pair] = info.topic_id
+        bounds = await ask(
+            Side.TARGET, self._target.bounds([pair[1] for pair in ids], committed_only=True), wait
+        )
+        for pair, target_id in ids.items():
+            there = bounds[pair[1]]
+            if isinstance(there, Bounds):
+                found.update(self._alone(pair, offsets[pair], target_id, there))
+        return found
+
+    def _offsets(self, committed: Groups) -> dict[Pair, set[int]]:
+        offsets: dict[Pair, set[int]] = {}
+        for positions in committed.values():
+            for place, position in positions.items():
+                if pair := self.pair(place):
+                    offsets.setdefault(pair, set()).add(position.offset)
+        return offsets
 
     async def _look(
         self, pairs: Sequence[Pair], found: dict[Place, Verdict], offsets: Mapping[Pair, set[int]]
@@ -170,7 +207,7 @@ class Judge:
             if isinstance(here, KafkaFailure):
                 reject(pair, reason_of(Side.SOURCE, here), str(here))
                 if not isinstance(beyond, KafkaFailure):
-                    found.update(self._by_runs(pair, offsets[pair], target.topic_id, beyond))
+                    found.update(self._alone(pair, offsets[pair], target.topic_id, beyond))
             elif isinstance(beyond, KafkaFailure):
                 reject(pair, reason_of(Side.TARGET, beyond), str(beyond))
             else:
@@ -178,13 +215,19 @@ class Judge:
                 looked[pair] = _Looked(identity, (here, beyond), target.log_append_time)
         return looked
 
-    def _by_runs(
-        self, pair: Pair, offsets: set[int], target_topic_id: str, target: Bounds
-    ) -> dict[Place, Verdict]:
-        """What runs say of a partition whose source does not answer."""
-        if self._runs is None:
+    def _alone(self, pair: Pair, offsets: set[int], target_id: str, there: Bounds) -> dict[Place, Verdict]:
+        """What is known of a partition whose source does not answer."""
+        if self._by_runs is None:
             return {}
-        self.target_ends[pair[1]] = target.end
-        known, bounds = self._runs.of(pair[0]), LogBounds(target.start, target.end)
-        told = {offset: known.translate(offset, target_topic_id, bounds) for offset in offsets}
-        return {(pair, offset): verdict for offset, verdict in told.items() if verdict is not None}
+        self.target_ends[pair[1]] = there.end
+        bounds = LogBounds(there.start, there.end)
+        told: dict[Place, Verdict] = {}
+        for offset in offsets:
+            by_run = self._by_runs.without_source(pair[0], offset, target_id, bounds)
+            kept = self._verdicts.recall_apart(*pair, target_id, offset, there)
+            if by_run is not None and by_run.offset is not None and kept is not None:
+                by_run = stronger(by_run, kept)
+            verdict = by_run or kept
+            if verdict is not None:
+                told[pair, offset] = verdict
+        return told

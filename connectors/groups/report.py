@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.translation.model import Judgement, Reason
@@ -116,18 +116,26 @@ class Tally:
         self.checkpoints += outcome.checkpoints
 
     def summary(self, before: Summary, seconds: float) -> Summary:
-        return Summary(
+        return replace(
+            self.added_to(before),
+            failure=None,
+            last_success_ms=int(time.time() * 1000),
+            last_round_seconds=seconds,
+            rounds=before.rounds + 1,
+            clusters_seen=frozenset({"source", "target"}),
+            errors=sorted(self.errors)[:20],
+        )
+
+    def added_to(self, before: Summary) -> Summary:
+        """The sums of a round, which may have been one without the source: that is no success, and heals nothing."""
+        return replace(
+            before,
             groups=len(self.seen),
             exact=self.judgements[Judgement.EXACT],
             bounded=self.judgements[Judgement.BOUNDED],
             pending=self.judgements[Judgement.PENDING],
             reasons=dict(self.reasons),
-            last_success_ms=int(time.time() * 1000),
-            last_round_seconds=seconds,
-            rounds=before.rounds + 1,
             lookups=before.lookups + self.lookups,
             writes=before.writes + self.writes,
             checkpoints=before.checkpoints + self.checkpoints,
-            clusters_seen=frozenset({"source", "target"}),
-            errors=sorted(self.errors)[:20],
         )

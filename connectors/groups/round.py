@@ -14,9 +14,10 @@ from bridge.translation.model import Committed, GroupListing, GroupState, Reason
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated
 from connectors.groups.checks import GroupOptions
 from connectors.groups.commits import Commits
-from connectors.groups.judge import Judge
+from connectors.groups.judge import Groups, Judge
+from connectors.groups.last_commits import LastCommits
 from connectors.groups.trouble import ask, reason_of
-from connectors.groups.ways import Runs, Way
+from connectors.groups.ways import Way
 from connectors.ports import Cluster
 
 
@@ -43,20 +44,28 @@ class Rounds:
         way: Way,
         *,
         reverse: bool = False,
-        runs: Runs | None = None,
     ) -> None:
         self._options, self._source, self._target = options, source, target
-        self._judge = Judge(options, source, target, way, reverse=reverse, runs=runs)
+        self._judge = Judge(options, source, target, way, reverse=reverse)
         self._commits = Commits(options, target)
+        self._last = LastCommits()
         self._states: Mapping[str, GroupListing] | None = None
+        self.source_away: KafkaFailure | None = None
+        """Set for a round without the source, which did not answer: groups then are where they were seen last."""
 
-    def end(self) -> None:
-        """Ends a round: lets go of what it read."""
-        self._judge.end()
-        self._states = None
+    @property
+    def go_on_alone(self) -> bool:
+        """Whether a round without the source can say anything."""
+        return self._judge.goes_on_alone
+
+    def end(self, *, whole: bool = True) -> None:
+        """Ends a round: lets go of what it read. `whole`: it did not break off."""
+        self._judge.end(whole=whole)
+        self._states, self.source_away = None, None
 
     def forget_group(self, group: str) -> None:
         self._commits.forget(group)
+        self._last.forget(group)
 
     async def run(self, groups: Sequence[str]) -> Outcome:
         """A portion of a round: some of the groups. Raises ClusterAway."""
@@ -69,8 +78,13 @@ class Rounds:
         """What the groups have committed, with a verdict on each; groups without any of it are left out, as stock
         does. Raises ClusterAway."""
         lookups = self._judge.lookups
-        committed = await self._committed(groups, outcome)
-        verdicts = await self._judge.judged(committed)
+        committed: Groups
+        if self.source_away is not None:
+            committed = self._last.of(groups)
+            verdicts = await self._judge.judged_alone(committed, self.source_away)
+        else:
+            committed = await self._committed(groups, outcome)
+            verdicts = await self._judge.judged(committed)
         outcome.lookups += self._judge.lookups - lookups
         return {
             group: [
@@ -114,7 +128,9 @@ class Rounds:
             if isinstance(offsets, KafkaFailure):
                 self._trouble(outcome, group, Side.SOURCE, offsets)
                 continue
-            kept = {place: position for place, position in offsets.items() if self._judge.pair(place)}
+            kept = {pair[0]: at for place, at in offsets.items() if (pair := self._judge.pair(place))}
+            if self._judge.goes_on_alone:
+                self._last.keep(group, kept)
             if kept:
                 found[group] = kept
         return found

@@ -27,6 +27,11 @@ class FollowedRuns:
     def bad_records(self) -> int:
         return self._log.bad_records
 
+    @property
+    def known(self) -> bool:
+        """Whether there are any."""
+        return bool(self._table.partitions)
+
     async def follow(self) -> None:
         """Raises ClusterAway."""
         await self._log.follow()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Bounds, Judgement, TopicPartition, Verdict
+from bridge.translation.model import Bounds, Evidence, Judgement, TopicPartition, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,22 @@ class Verdicts:
     ) -> Verdict | None:
         """The exact verdict on `offset`, if it still holds. `bounds`: of source and target now."""
         found = self._pair(source, target, identity).verdicts.get(offset)
-        if found is None:
-            return None
-        verdict, end = found
         source_now, target_now = bounds
-        assert verdict.offset is not None
-        if not source_now.start <= offset <= source_now.end:
+        return _holds(found, target_now) if source_now.start <= offset <= source_now.end else None
+
+    def recall_apart(
+        self, source: TopicPartition, target: TopicPartition, target_id: str, offset: int, there: Bounds
+    ) -> Verdict | None:
+        """The same while the source can't be asked, unless it rests on runs, which answer for themselves. `there`: the
+        target's bounds now."""
+        pair = self._pairs.get((source, target))
+        if pair is None or (pair.identity.target_id, pair.identity.target_epoch) != (
+            target_id,
+            there.leader_epoch,
+        ):
             return None
-        if not target_now.start <= verdict.offset <= target_now.end:
-            return None
-        if "next_copy" not in verdict.detail and end != target_now.end:
-            return None  # it was exact because nothing had come yet; something has
-        return verdict
+        found = _holds(pair.verdicts.get(offset), there)
+        return None if found is None or found.evidence is Evidence.RUN else found
 
     def remember(
         self,
@@ -76,10 +80,15 @@ class Verdicts:
         if verdict.judgement is Judgement.EXACT:
             pair.verdicts[offset] = (verdict, target_end)
 
-    def keep(self, seen: Mapping[tuple[TopicPartition, TopicPartition], set[int]]) -> None:
-        """Forgets the pairs that are not in `seen`, and the verdicts on offsets that no group is committed at."""
-        self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in seen}
-        for pair, kept in self._pairs.items():
+    def keep(
+        self, seen: Mapping[tuple[TopicPartition, TopicPartition], set[int]], *, whole: bool = True
+    ) -> None:
+        """Forgets the verdicts on offsets that no group is committed at, and, unless the round broke off (`whole`), the
+        pairs that are not in `seen`."""
+        if whole:
+            self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in seen}
+        for pair in seen.keys() & self._pairs.keys():
+            kept = self._pairs[pair]
             if len(kept.verdicts) > len(seen[pair]):
                 kept.verdicts = {
                     offset: found for offset, found in kept.verdicts.items() if offset in seen[pair]
@@ -90,3 +99,16 @@ class Verdicts:
         if pair is None or pair.identity != identity:
             pair = self._pairs[source, target] = _Pair(identity)
         return pair
+
+
+def _holds(found: tuple[Verdict, int] | None, target: Bounds) -> Verdict | None:
+    """A verdict that was exact with the target's end then, if it is so with its bounds now."""
+    if found is None:
+        return None
+    verdict, end = found
+    assert verdict.offset is not None
+    if not target.start <= verdict.offset <= target.end:
+        return None
+    if "next_copy" not in verdict.detail and end != target.end:
+        return None  # it was exact because nothing had come yet; something has
+    return verdict

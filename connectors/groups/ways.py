@@ -30,6 +30,9 @@ class Runs(Protocol):
 
     def of(self, place: TopicPartition, /) -> KnownRuns: ...
 
+    @property
+    def known(self) -> bool: ...
+
 
 class Question(NamedTuple):
     """An offset of `place`, and the ends of its log and of its counterpart's. `late`: the target overwrites
@@ -153,6 +156,23 @@ class ByRuns:
         if other is None:
             other = yield from self._otherwise.steps(asked, memory)
         return stronger(found, other)
+
+    @property
+    def known(self) -> bool:
+        """Whether there are runs at all: then offsets can be translated without the source."""
+        return self._runs.known
+
+    def without_source(
+        self, place: TopicPartition, offset: int, target_id: str, target: LogBounds
+    ) -> Verdict | None:
+        """What runs alone say; None where they say nothing. Those that did not hold when the source was asked last are
+        not believed, nor are later ones of the same topics."""
+        known = self._runs.of(place)
+        found, last = known.translate(offset, target_id, target), known.last
+        if found is None or last is None:
+            return None
+        run, _, holds = self._seen.get(place, (last, None, True))
+        return found if holds or run.incarnation != last.incarnation else disagrees(found, last)
 
     def _ask(self, asked: Question) -> tuple[Verdict | None, OffsetRun | None]:
         known, identity = self._runs.of(asked.place), asked.identity

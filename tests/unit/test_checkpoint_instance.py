@@ -460,6 +460,22 @@ def test_a_cluster_that_goes_away_and_comes_back(side: str) -> None:
     stand.play(script)
 
 
+def test_between_tries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although all that was due is overdue."""
+    monkeypatch.setattr(failures, "_SOON", 0.05)
+    monkeypatch.setattr(failures, "_SOON_AT_MOST", 0.05)
+    source, target = at(5)
+    stand = CheckpointStand(source, target, emit_interval=0.2, sync_interval=0.01)
+    source.away = UNREACHABLE
+
+    async def script(_: CheckpointInstance) -> None:
+        began = asyncio.get_running_loop().time()
+        await stand.summaries(5)
+        assert asyncio.get_running_loop().time() - began > 4 * 0.049
+
+    stand.play(script)
+
+
 def test_what_was_due_in_a_round_that_failed_is_due_in_the_next() -> None:
     source, target = at(5)
     stand = CheckpointStand(source, target, emit_interval=600.0)
