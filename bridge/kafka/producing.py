@@ -62,6 +62,11 @@ class TransactionalProducer:
         """Of batches taken and not answered yet."""
         return self._sender.bytes_in_flight
 
+    @property
+    def round_trip(self) -> float:
+        """Seconds to the quickest leader and back; 0 before the first answer."""
+        return self._sender.round_trip
+
     async def start(self) -> None:
         """Fences older holders of the id and aborts what they have open."""
         await self._take_over(_START_SECONDS)

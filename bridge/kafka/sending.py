@@ -8,6 +8,7 @@ numbers, and leaves tasks behind when it is closed in trouble.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,9 @@ class BatchSender:
         self._changed = asyncio.Event()
         self.bytes_in_flight = 0
         self.failed: KafkaFailure | None = None
+        self.round_trip = 0.0
+        """Seconds that the quickest answer took, 0 before the first: what is queued and written behind others is
+        slower."""
 
     @property
     def entered(self) -> bool:
@@ -201,8 +205,11 @@ class BatchSender:
         data = {place: batch.data for place, batch in batches.items()}
         call = produce_requests.produce(self._transactional_id, data, int(self._within * 1000))
         error = failure(KafkaFault.TIMEOUT, doing, f"No answer within {self._within:g} s")
+        began = time.monotonic()
         try:
             produced = produce_requests.read_produced(await self._link.send(node, call, doing))
+            took = time.monotonic() - began
+            self.round_trip = min(self.round_trip or took, took)
             for place, batch in batches.items():
                 got = produced.get(place, _NOT_ANSWERED)
                 failed = _refusal(got, place)

@@ -30,6 +30,7 @@ from bridge.pipeline.opening import (
     open_partitions,
     said_of,
 )
+from bridge.pipeline.pace import batch_bytes, transaction_seconds
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, run_records, written
 from bridge.translation.copying import Gap
@@ -78,6 +79,8 @@ class Copier:
         self._open: dict[TopicPartition, Part] = {}
         self._began: float | None = None
         """When the first batch of the open transaction was sent; None while it has none."""
+        self._backlog = False
+        """Whether there is more than what the open transaction has taken."""
         self._moved_since: float | None = None
         self._unanswered: deque[asyncio.Future[int]] = deque()
         self._largest: dict[str, int] = {}
@@ -160,9 +163,11 @@ class Copier:
             raise self._of(place, part.trouble)
         position = self._positions[place]
         found = self._batches(part, position)
-        backlog = part.last_stable > found.next_offset or len(found.batches) > 1
+        more = part.last_stable > found.next_offset
+        self._backlog = self._backlog or more
         most = self._largest.get(self._copied[place].target_topic, _LARGEST)
-        limits = Limits(most, self._spec.batch_size, coalesce=backlog)
+        size = batch_bytes(self._spec.batch_size, self._producer.round_trip)
+        limits = Limits(most, size, coalesce=more or len(found.batches) > 1)
         covered = position
         for piece in self._refusals.chunks(place, found.batches, limits, position):
             if isinstance(piece, Gap):
@@ -230,12 +235,17 @@ class Copier:
         """Seconds to wait for records."""
         if self._began is None:
             return _IDLE
-        return max(0.0, self._began + self._spec.transaction_interval - time.monotonic())
+        return max(0.0, self._began + self._length() - time.monotonic())
+
+    def _length(self) -> float:
+        """Of the open transaction, in seconds."""
+        interval, round_trip = self._spec.transaction_interval, self._producer.round_trip
+        return transaction_seconds(interval, round_trip, backlog=self._backlog)
 
     def _due(self) -> bool:
         now = time.monotonic()
         if self._began is not None:
-            return now >= self._began + self._spec.transaction_interval
+            return now >= self._began + self._length()
         return self._moved_since is not None and now >= self._moved_since + _POSITIONS_AFTER
 
     async def _commit(self) -> None:
@@ -264,7 +274,7 @@ class Copier:
                 spec.syncs_topic, [(each.key(), each.value()) for each in syncs]
             )
         await self._producer.commit()
-        self._open, self._began, self._moved_since = {}, None, None
+        self._open, self._began, self._moved_since, self._backlog = {}, None, None, False
         self._unanswered.clear()
         if syncs and self._syncs is not None:
             # They follow the commit and never precede it: a sync must not tell of a copy that is not there.

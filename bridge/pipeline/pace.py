@@ -1,0 +1,27 @@
+"""How a slice keeps its pace when the target is far away: larger batches, and longer transactions. Pure.
+
+A broker takes five requests of a producer at a time, and a batch of each partition in one of them; a commit costs round
+trips in which nothing is sent. Near by, neither is felt.
+"""
+
+from __future__ import annotations
+
+UNKNOWN = 0.0
+"""A round trip that was not measured yet."""
+_NEAR = 0.005
+"""Seconds of a round trip up to which nothing has to change."""
+_LARGEST = 1_000_000
+"""Bytes of a batch: below what topics and brokers allow by default."""
+_ROUND_TRIPS = 8
+"""Of a transaction when there is a backlog."""
+
+
+def batch_bytes(batch_size: int, round_trip: float) -> int:
+    """Up to which size small batches of a backlog are put together: so large that as many bytes per second are under
+    way as near by. Sizes in bytes; `round_trip` in seconds to the target and back."""
+    return max(batch_size, min(_LARGEST, int(batch_size * round_trip / _NEAR)))
+
+
+def transaction_seconds(interval: float, round_trip: float, *, backlog: bool) -> float:
+    """From the first batch to the commit. Records of a backlog are late already, and commits would only delay them."""
+    return max(interval, _ROUND_TRIPS * round_trip) if backlog else interval

@@ -1,0 +1,28 @@
+"""How batches and transactions grow with the way to the target."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.pipeline.pace import UNKNOWN, batch_bytes, transaction_seconds
+
+
+@pytest.mark.parametrize(
+    ("round_trip", "size"),
+    [(UNKNOWN, 16384), (0.001, 16384), (0.005, 16384), (0.05, 163_840), (0.1, 327_680), (3.0, 1_000_000)],
+)
+def test_batches_grow_with_the_round_trip_and_never_get_smaller_than_configured(
+    round_trip: float, size: int
+) -> None:
+    assert batch_bytes(16384, round_trip) == size
+
+
+def test_a_batch_size_beyond_the_largest_stays() -> None:
+    assert batch_bytes(5_000_000, 0.1) == 5_000_000
+
+
+def test_transactions_get_longer_for_a_backlog_only() -> None:
+    assert transaction_seconds(0.1, 0.05, backlog=True) == pytest.approx(0.4)
+    assert transaction_seconds(0.1, 0.05, backlog=False) == 0.1
+    assert transaction_seconds(0.1, 0.001, backlog=True) == 0.1
+    assert transaction_seconds(0.1, UNKNOWN, backlog=True) == 0.1
