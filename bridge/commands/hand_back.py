@@ -11,7 +11,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from bridge.commands.connector_config import load_connector
+from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.properties import PropertiesProblem
 from bridge.commands.show import Output, OutputOption, show_json, show_table
@@ -21,8 +21,6 @@ OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConne
 """Names that Connect knows the class by."""
 _PATIENCE = 5.0
 """Seconds for a worker that is away, or in a rebalance."""
-_REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
-"""To a value that only a config provider of the worker can tell."""
 
 
 class Connect(Protocol):
@@ -73,7 +71,9 @@ def hand_back(
         with reported():
             _check_stopped(connect, name)
             rows = _hand_back(connect, name, _config(connect, name, config), force=force)
-    except (HandBackRefused, PropertiesProblem) as refused:
+    except PropertiesProblem as problem:
+        end(str(problem), BAD_SETTINGS)
+    except HandBackRefused as refused:
         end(str(refused), CANNOT_START)
     except LocalStackError as error:
         end(f"Connect at {connect_url}: {str(error).splitlines()[0]}", CANNOT_START)
@@ -102,13 +102,12 @@ def _config(connect: Connect, name: str, path: Path | None) -> Mapping[str, str]
             CANNOT_START,
         )
     props = there if path is None else load_connector(path)
-    for key, value in sorted(props.items()):
-        if _REFERENCE.search(value):
-            end(
-                f"{key} refers to a config provider of the worker, which can't be asked from here: give the whole "
-                "configuration with --config",
-                BAD_SETTINGS,
-            )
+    if left := unresolved(props):
+        end(
+            f"{', '.join(left)} refer to config providers of the worker, which can't be asked from here: give the "
+            "whole configuration with --config",
+            BAD_SETTINGS,
+        )
     return {**props, "name": name}
 
 

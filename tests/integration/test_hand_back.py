@@ -1,0 +1,134 @@
+"""Take-over and hand-back between two real brokers, without Connect: positions, runs, and who may still copy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from bridge.local import Cluster
+from bridge.pipeline.hand_back import HandBackRefused, hand_back
+from bridge.translation.copying import Copied, PipelineState
+from bridge.translation.handing_back import Outcome, Row
+from bridge.translation.model import TopicPartition
+from tests.support import create_topic, delete_topic, eventually, numbered, produce, read
+from tests.support.pipeline import WAIT, CopyFlow
+
+
+class Handing(CopyFlow):
+    """A flow whose partitions a stock mirror has copied up to `starts`; `stored` is what Connect keeps."""
+
+    starts: Mapping[TopicPartition, int] = {}
+
+    def wanted(self) -> list[Copied]:
+        return [replace(each, start=self.starts.get(each.source)) for each in super().wanted()]
+
+    def stock(self, topic: str, start: int, end: int) -> None:
+        """What stock does with offsets [start, end) of partition 0: at least once, by itself."""
+        produce(self.target.bootstrap, self.remote(topic), self.original(topic)[start:end])
+
+    def hand_back(self, *, force: bool = False, failing: bool = False) -> list[Row]:
+        told: list[Row] = []
+
+        def write(rows: Sequence[Row]) -> None:
+            told.extend(rows)
+            if failing:
+                raise ConnectionError("Connect is away")
+
+        rows = asyncio.run(hand_back(self.spec, self.topics.__contains__, write, force=force))
+        assert told == [row for row in rows if row.written]
+        return rows
+
+
+@pytest.fixture
+def flow(source: Cluster, target: Cluster) -> Handing:
+    return Handing(source, target)
+
+
+def place(topic: str) -> TopicPartition:
+    return TopicPartition(topic, 0)
+
+
+def test_over_from_stock_and_back_and_over_again(flow: Handing) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    flow.stock(topic, 0, 40)
+    flow.starts = {place(topic): 40}
+    assert flow.copy().gaps == ()
+    flow.assert_copied()
+    # What stock has copied lies before our first run, and is covered by nothing.
+    assert flow.runs()[place(topic)].runs[0].covered_from == 40
+
+    with pytest.raises(ConnectionError):
+        flow.hand_back(failing=True)
+    assert flow.hand_back() == [Row(place(topic), 100, 99, Outcome.HANDED_BACK)]
+    assert flow.hand_back() == [Row(place(topic), 100, None, Outcome.ALREADY)]
+
+    produce(flow.source.bootstrap, topic, numbered(50, start=100))
+    flow.stock(topic, 100, 130)
+    flow.starts = {place(topic): 130}
+    assert flow.copy().gaps == ()
+    flow.assert_copied()
+    known = flow.runs()[place(topic)]
+    assert [run.covered_from for run in known.runs if run.upstream_start >= 100] == [130]
+    assert not any(run.handed_back for run in known.runs)
+    # Stock's offsets stay in Connect; they are older than what ours has copied since.
+    produce(flow.source.bootstrap, topic, numbered(10, start=150))
+    flow.copy()
+    flow.assert_copied()
+
+
+def test_while_slices_copy_nothing_is_handed_back_but_by_force_which_ends_them(flow: Handing) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(20))
+    with flow.pipeline() as running:
+        running.wait_position({place(topic): 20})
+        with pytest.raises(HandBackRefused, match=r"layout 1 of mirror-.* has not been stopped.*--force"):
+            flow.hand_back()
+        assert flow.hand_back(force=True) == [Row(place(topic), 20, 19, Outcome.HANDED_BACK)]
+        produce(flow.source.bootstrap, topic, numbered(5, start=20))
+        eventually(
+            lambda: (
+                any("transactional id" in said for said in running.status.errors)
+                or running.status.state is not PipelineState.COPYING
+            ),
+            WAIT,
+            what="the driver sees that it was shut out",
+        )
+        assert len(flow.copies(topic)) == 20
+
+
+def test_topics_that_are_no_more_what_was_copied(flow: Handing) -> None:
+    gone, again, empty = flow.topic(), flow.topic(), flow.topic()
+    for topic in (gone, again):
+        produce(flow.source.bootstrap, topic, numbered(5))
+    flow.copy()
+    delete_topic(flow.source.bootstrap, gone)
+    delete_topic(flow.source.bootstrap, again)
+    create_topic(flow.source.bootstrap, again, 1)
+    rows = {row.source.topic: row for row in flow.hand_back()}
+    assert rows == {
+        gone: Row(place(gone), 5, None, Outcome.GONE),
+        again: Row(place(again), 5, None, Outcome.MADE_AGAIN),
+        empty: Row(place(empty), 0, None, Outcome.FROM_RESET),
+    }
+
+
+def test_positions_that_can_t_be_known(flow: Handing) -> None:
+    topic = flow.topic()
+    with pytest.raises(HandBackRefused, match="holds no position of a topic"):
+        flow.hand_back()
+    produce(flow.source.bootstrap, topic, numbered(5))
+    flow.copy()
+    (whole,) = read(flow.target.bootstrap, flow.spec.runs_topic, committed_only=True)[-1:]
+    later = replace(whole, key=b"\0\7" + (whole.key or b"")[2:], timestamp=None, partition=0)
+    produce(flow.target.bootstrap, flow.spec.runs_topic, [later])
+    with pytest.raises(HandBackRefused, match=r"1 record\(s\) of .* can't be read.*version 7"):
+        flow.hand_back()
+    nowhere = Handing(flow.source, flow.target)
+    for name in nowhere.state_topics:
+        delete_topic(flow.target.bootstrap, name)
+    with pytest.raises(HandBackRefused, match="has left no positions on the target: there is no topic"):
+        nowhere.hand_back()
