@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bridge import PROTOCOL, VERSION
-from bridge.commands import client, hand_back, read
+from bridge.commands import client, hand_back, progress, read, replicate
 from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end
 
 app = typer.Typer(
@@ -20,6 +20,8 @@ app = typer.Typer(
 )
 app.add_typer(client.app)
 app.add_typer(read.app)
+app.command()(replicate.replicate)
+app.command()(progress.progress)
 app.command()(hand_back.hand_back)
 
 

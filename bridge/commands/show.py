@@ -50,19 +50,24 @@ def show_offsets(offsets: Mapping[str, Mapping[TopicPartition, Committed]], outp
 def show_table(
     rows: Sequence[Mapping[str, object]], columns: Sequence[str], right: Sequence[str] = ()
 ) -> None:
-    """`right`: columns of numbers. None is a dash."""
-    table = Table(box=SIMPLE_HEAD)
-    for name in columns:
-        table.add_column(name.upper(), justify="right" if name in right else "left", no_wrap=True)
-    for row in rows:
-        values = (row[name] for name in columns)
-        table.add_row(*(Text("-" if value is None else printable(str(value))) for value in values))
+    made = table(rows, columns, right)
     console = Console(highlight=False)
     # Names are cut nowhere: a terminal that is too narrow breaks the lines itself.
     console.width = max(
-        console.width, Measurement.get(console, console.options.update(width=100_000), table).maximum
+        console.width, Measurement.get(console, console.options.update(width=100_000), made).maximum
     )
-    console.print(table)
+    console.print(made)
+
+
+def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], right: Sequence[str] = ()) -> Table:
+    """`right`: columns of numbers. None is a dash."""
+    made = Table(box=SIMPLE_HEAD)
+    for name in columns:
+        made.add_column(name.upper(), justify="right" if name in right else "left", no_wrap=True)
+    for row in rows:
+        values = (row[name] for name in columns)
+        made.add_row(*(Text("-" if value is None else printable(str(value))) for value in values))
+    return made
 
 
 def show_json(value: Mapping[str, object] | Sequence[object]) -> None:

@@ -1,0 +1,109 @@
+"""Figures of copying for people. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+
+from bridge.commands.show import printable, table
+from bridge.protocol.messages import CopyTotals
+from connectors.base import CopyRow
+
+UNKNOWN = "-"
+_COLUMNS = ("topic", "remote topic", "partitions", "lag", "records", "records/s", "bytes/s", "latency")
+_SIZES = ("B", "kB", "MB", "GB", "TB")
+
+
+class TopicFigures(NamedTuple):
+    """Over a topic's partitions; None for what is not known of any. `latency`: the greatest, in ms."""
+
+    topic: str
+    target_topic: str
+    partitions: int
+    lag: int | None
+    records: int
+    record_rate: float
+    byte_rate: float
+    latency: int | None
+
+
+def by_topic(rows: Iterable[CopyRow]) -> list[TopicFigures]:
+    """Those with most lag first."""
+    topics: defaultdict[str, list[CopyRow]] = defaultdict(list)
+    for row in rows:
+        topics[row.topic].append(row)
+    found = [_topic(topic, each) for topic, each in topics.items()]
+    return sorted(found, key=lambda each: (-(each.lag or 0), each.topic))
+
+
+def _topic(topic: str, rows: Sequence[CopyRow]) -> TopicFigures:
+    lags = [row.lag for row in rows if row.lag >= 0]
+    latencies = [row.replication_latency_ms for row in rows if row.replication_latency_ms >= 0]
+    return TopicFigures(
+        topic,
+        rows[0].target_topic,
+        len(rows),
+        sum(lags) if lags else None,
+        sum(row.records for row in rows),
+        sum(row.record_rate for row in rows),
+        sum(row.byte_rate for row in rows),
+        max(latencies, default=None),
+    )
+
+
+def count(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def size(value: float) -> str:
+    """In powers of 1,000."""
+    for unit in _SIZES[:-1]:
+        if value < 999.95:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} {_SIZES[-1]}"
+
+
+def duration(ms: int | None) -> str:
+    if ms is None:
+        return UNKNOWN
+    for most, per, unit in ((1000, 1, "ms"), (60_000, 1000, "s"), (3_600_000, 60_000, "min")):
+        if ms < most:
+            return f"{ms} ms" if per == 1 else f"{ms / per:.1f} {unit}"
+    return f"{ms / 3_600_000:.1f} h"
+
+
+def sums(totals: CopyTotals) -> str:
+    """All that matters in a line."""
+    said = [
+        f"{totals.source} -> {totals.target} {totals.state}",
+        f"{count(totals.partitions)} partition(s)",
+        f"lag {count(totals.lag)}",
+        f"{count(totals.record_rate)} records/s",
+        f"{size(totals.byte_rate)}/s",
+        f"{count(totals.records)} records, {size(totals.bytes)} in all",
+        f"latency {duration(totals.replication_latency_ms)}",
+    ]
+    if gaps := sum(totals.gaps.values()):
+        said.append(f"{count(gaps)} gap(s)")
+    return printable(", ".join(said))
+
+
+def topics_table(topics: Sequence[TopicFigures]) -> Table:
+    rows = [
+        {
+            "topic": each.topic,
+            "remote topic": each.target_topic,
+            "partitions": count(each.partitions),
+            "lag": count(each.lag),
+            "records": count(each.records),
+            "records/s": count(each.record_rate),
+            "bytes/s": size(each.byte_rate),
+            "latency": duration(each.latency),
+        }
+        for each in topics
+    ]
+    return table(rows, _COLUMNS, right=_COLUMNS[2:])

@@ -1,0 +1,206 @@
+"""`mirror-bridge replicate`: the source connector without Connect and without the service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+from rich.console import Console
+
+from bridge.commands.connector_config import load_connector, unresolved
+from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, INTERRUPTED, end, note, reported
+from bridge.commands.properties import PropertiesProblem
+from bridge.commands.views import Copying, Lines, LiveTable, View
+from bridge.translation.copying import PipelineSpec, PipelineState
+from connectors.base import Assignment
+from connectors.ports import Pipeline, Pipelines
+from connectors.source.connector import KIND
+
+log = logging.getLogger(__name__)
+
+_LOOK = 0.5
+"""Seconds between two looks at how it goes."""
+_CLASSES = (KIND.connector_class, "BridgeMirrorSourceConnector", "BridgeMirrorSource")
+
+
+class Once:
+    """Pipelines that copy what is there, and end."""
+
+    def __init__(self, pipelines: Pipelines) -> None:
+        self._pipelines = pipelines
+
+    def start(self, spec: PipelineSpec) -> Pipeline:
+        return self._pipelines.start(replace(spec, until_caught_up=True))
+
+
+def replicate(
+    config: Annotated[
+        Path,
+        typer.Option(
+            help="The connector's configuration: Java .properties, or the JSON that is PUT to Connect."
+        ),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the connector, where the file has none: state is kept under it."),
+    ] = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Copy what is there now, and end.")
+    ] = False,
+    log_file: Annotated[
+        Path | None,
+        typer.Option("--log", help="File for the log; without it standard error, and on a terminal nowhere."),
+    ] = None,
+) -> None:
+    """Copy topics from one cluster to another, exactly once, without Connect and without the service.
+
+    What is copied is committed when it ends: SIGINT and SIGTERM end it in good order. Never beside a connector of the
+    same name: the one that was started last takes over.
+
+    Exit status 0 when all is copied, or, without --until-caught-up, when it was told to end; 1 when something lasting
+    is in the way; 2 for a bad configuration; 130 when it was told to end before all was copied.
+    """
+    props = _checked(config, name)
+    with _log_to(log_file) as output:
+        view = LiveTable(Console(highlight=False)) if sys.stdout.isatty() else Lines()
+        with reported():
+            code = asyncio.run(_replicate(props, until_caught_up, view, output))
+    raise typer.Exit(code)
+
+
+def _checked(path: Path, name: str | None) -> dict[str, str]:
+    """The configuration, with a name and without an error."""
+    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.service.checking import rejected
+
+    try:
+        config = load_connector(path)
+    except PropertiesProblem as problem:
+        end(str(problem), BAD_SETTINGS)
+    if name is not None:
+        config["name"] = name
+    if not config.get("name"):
+        end(f"{path} has no name for the connector: give --name", BAD_SETTINGS)
+    if (given := config.get("connector.class", _CLASSES[0])) not in _CLASSES:
+        end(f"{path}: connector.class is {given}; it must be {_CLASSES[0]}, or absent", BAD_SETTINGS)
+    if left := unresolved(config):
+        end(
+            f"{path}: {', '.join(left)} refer to config providers, which are Connect's: write it out",
+            BAD_SETTINGS,
+        )
+    with reported():
+        errors = KIND.validate(config, StaticClientCheck()).errors
+        if errors:
+            raise rejected(KIND, config, errors)
+    if config.get("enabled", "").strip().lower() == "false":
+        end(f"{path}: enabled is false, so there is nothing to do", BAD_SETTINGS)
+    return config
+
+
+@contextlib.contextmanager
+def _log_to(path: Path | None) -> Iterator[IO[bytes] | None]:
+    """Where the log goes; given on, because drivers write there too: None for standard error."""
+    if path is None and not sys.stdout.isatty():
+        with _logging(logging.StreamHandler(sys.stderr)):
+            yield None
+        return
+    try:
+        file = (path or Path(os.devnull)).open("ab")
+    except OSError as error:
+        end(f"can't write {path}: {error.strerror}", BAD_SETTINGS)
+    with file, _logging(logging.FileHandler(file.name)):
+        yield file
+
+
+@contextlib.contextmanager
+def _logging(handler: logging.Handler) -> Iterator[None]:
+    root = logging.getLogger()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
+
+
+async def _replicate(props: dict[str, str], once: bool, view: View, log_to: IO[bytes] | None) -> int:
+    """Until told to end, until something permanent is in the way, or, `once`, until all is copied; the exit status."""
+    from bridge.kafka.clusters import KafkaClusters
+    from bridge.pipeline.launch import DriverPipelines
+
+    pipelines: Pipelines = DriverPipelines(log_to)
+    copying, clusters = Copying(), KafkaClusters()
+    stop = _told_to_end()
+    try:
+        instance = KIND.create(
+            props["name"], props, clusters, Once(pipelines) if once else pipelines, copying
+        )
+        instance.assign(Assignment(1, frozenset({0})))
+        running = asyncio.create_task(instance.run(), name="rounds")
+        try:
+            while not (over := _over(copying, once)) and not stop.is_set() and not running.done():
+                view.show(copying)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), _LOOK)
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+            await instance.close()
+            view.close(copying)
+    finally:
+        await clusters.close()
+    return _status(copying, once, over, running)
+
+
+def _told_to_end() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM; the second one ends the process at once."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+    def told() -> None:
+        stop.set()
+        for which in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(which)
+
+    for which in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(which, told)
+    return stop
+
+
+def _over(copying: Copying, once: bool) -> bool:
+    said, totals = copying.said, copying.totals
+    if said.failure is not None:
+        return True
+    if not once or totals is None:
+        return False
+    nothing = said.rounds > 0 and totals.partitions == 0 and not said.errors
+    return nothing or totals.state == PipelineState.CAUGHT_UP
+
+
+def _status(copying: Copying, once: bool, over: bool, running: asyncio.Task[None]) -> int:
+    if not running.cancelled() and (error := running.exception()) is not None:
+        log.error("an unexpected error", exc_info=error)
+        note(f"it ends on an unexpected error, see the log: {error}")
+        return CANNOT_START
+    if copying.said.failure is not None:
+        note(copying.said.failure)
+        return CANNOT_START
+    if not once:
+        return 0
+    if not over:
+        return INTERRUPTED
+    left = (copying.totals.partitions if copying.totals is not None else 0) - len(copying.rows)
+    missing = [*copying.said.errors, *([f"{left} partition(s) were not looked at"] if left > 0 else [])]
+    for line in missing:
+        note(f"not all is copied: {line}")
+    return CANNOT_START if missing else 0

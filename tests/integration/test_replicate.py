@@ -1,0 +1,128 @@
+"""`mirror-bridge replicate` on real clusters and real Spark, as an operator runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from bridge.local import Cluster, eventually
+from tests.integration.test_copying import varied
+from tests.support import bounds, create_topic, produce, unique
+from tests.support.pipeline import CopyFlow
+
+WAIT = 90.0
+COMMAND = (sys.executable, "-m", "bridge", "replicate")
+
+
+def config(flow: CopyFlow, topics: str, **more: str) -> Mapping[str, str]:
+    return {
+        "connector.class": "BridgeMirrorSourceConnector",
+        "source.cluster.alias": flow.alias,
+        "target.cluster.alias": "target",
+        "source.cluster.bootstrap.servers": flow.source.bootstrap,
+        "target.cluster.bootstrap.servers": flow.target.bootstrap,
+        "topics": topics,
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "heartbeats.replication.enabled": "false",
+        "spark.master": "local[2]",
+        **more,
+    }
+
+
+class Terminal:
+    """What a process writes to a terminal."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = pty.openpty()
+        self._seen = b""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                more = os.read(self._ours, 65536)
+            except OSError:
+                return
+            if not more:
+                return
+            self._seen += more
+
+    @property
+    def text(self) -> str:
+        return self._seen.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        os.close(self.theirs)
+
+
+@contextmanager
+def replicating(file: Path, terminal: Terminal) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [*COMMAND, "--config", str(file), "--log", str(file.with_suffix(".log"))],
+        stdout=terminal.theirs,
+        stderr=terminal.theirs,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "200", "LINES": "40"},
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        terminal.close()
+
+
+def copied(flow: CopyFlow, topic: str) -> bool:
+    return all(
+        len(flow.copies(topic, partition)) == end - start
+        for partition, (start, end) in bounds(flow.source.bootstrap, topic).items()
+    )
+
+
+def test_what_is_there_is_copied_once_and_what_comes_until_it_is_told_to_end(
+    source: Cluster, target: Cluster, tmp_path: Path
+) -> None:
+    flow, mark = CopyFlow(source, target), unique("orders")
+    topic = create_topic(source.bootstrap, f"{mark}-1", 2)
+    flow.topics.append(topic)
+    produce(source.bootstrap, topic, varied(200))
+    file = tmp_path / "connector.json"
+    file.write_text(json.dumps({"name": mark, "config": config(flow, f"{mark}.*")}))
+    done = subprocess.run(
+        [*COMMAND, "--config", str(file), "--until-caught-up"], capture_output=True, text=True, timeout=WAIT
+    )
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert re.search(
+        rf"{flow.alias} -> target caught_up, 2 partition\(s\), lag 0, .* 200 records, .* in all", last
+    ), done.stdout
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+    # The same connector goes on from there, and is shown on a terminal; Ctrl-C ends it in good order.
+    produce(source.bootstrap, topic, varied(100, 200))
+    properties = tmp_path / "connector.properties"
+    properties.write_text(
+        "".join(f"{key}={value}\n" for key, value in config(flow, f"{mark}.*", name=mark).items())
+    )
+    terminal = Terminal()
+    with replicating(properties, terminal) as process:
+        eventually(lambda: copied(flow, topic), WAIT, what=f"{topic} is copied")
+        eventually(lambda: "100 records" in terminal.text, WAIT, what="it is shown")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT) == 0, terminal.text
+    assert "RECORDS/S" in terminal.text
+    assert flow.remote(topic) in terminal.text
+    assert "Traceback" not in terminal.text
+    flow.assert_copied()
+    flow.assert_runs_true()
