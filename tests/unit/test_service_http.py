@@ -95,7 +95,7 @@ def test_a_task_lives_from_start_to_stop() -> None:
         assert (await at.put("/v1/connectors/c/tasks/0", TASK)).json()["task"] == 0
         polled = (await at.poll()).json()
         assert polled.pop("held_ms") < 50
-        assert polled == {"records": [], "failure": None, "batch": 0}
+        assert polled == {"records": [], "failure": None, "batch": 0, "offsets_of": []}
         ack = await at.client.post(
             "/v1/connectors/c/tasks/0/ack", json={"session": session(1), "acked": [{}]}
         )
@@ -192,7 +192,7 @@ def test_validate_answers_in_connects_words_with_every_error_and_no_secret() -> 
         assert (await at.client.get("/v1/connectors")).json() == {"connectors": []}
         error(await at.put("/v1/plugins/nope/validate", {"config": {}}), 404, "unknown_plugin")
         plugins = (await at.client.get("/v1/plugins")).json()["plugins"]
-        assert [(plugin["kind"], len(plugin["config"])) for plugin in plugins] == [("fake", 7)]
+        assert [(plugin["kind"], len(plugin["config"])) for plugin in plugins] == [("fake", 8)]
 
     run(test)
 
