@@ -28,7 +28,7 @@ LEASE = 3600.0
 DRAIN = 5.0
 """Seconds that slices have to commit and end before their workers are killed."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
-_LOOK = 0.1
+_LOOK = 0.02
 _PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
 
 
