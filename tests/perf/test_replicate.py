@@ -74,7 +74,7 @@ def limit(scene: Scene, load: Load) -> Copy:
     return Copy(one.rate * SLOTS, one.mirror_cpu / SLOTS, one.broker_cpu / SLOTS)
 
 
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(14400)
 def test_replicate(copy_stack: LocalStack, least_once: ConnectWorker, exactly_once: ConnectWorker) -> None:
     scene = Scene.of(copy_stack)
     warm = Load(int(1_000_000 * SCALE), 120)
