@@ -49,9 +49,10 @@ class DriverPipeline:
         self._task = asyncio.create_task(self._supervise(), name=f"pipeline of {spec.name}")
 
     def want(self, partitions: Sequence[Copied]) -> None:
-        if partitions != self._wanted:
-            self._wanted = tuple(partitions)
-            self._tell(pack_want(self._wanted))
+        wanted = tuple(partitions)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._tell(pack_want(wanted))
 
     @property
     def status(self) -> PipelineStatus:
