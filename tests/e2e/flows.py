@@ -38,6 +38,8 @@ from tests.support.records import as_record
 PARTITIONS = 10
 RECORDS = 10
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+MIRRORED = 120.0
+"""Seconds in which a driver of ours has started and copied what is there, on a busy machine too."""
 _TRANSACTIONS = 4
 
 
@@ -157,7 +159,7 @@ class Flow:
             found = {partition: there[partition][-1].value for partition in last}
             assert found == last
 
-        eventually(arrived, 60.0, what=f"{topic} is mirrored", watched=self.ground.watched)
+        eventually(arrived, MIRRORED, what=f"{topic} is mirrored", watched=self.ground.watched)
 
     def assert_heartbeats(self) -> None:
         """They arrive here, those of the other direction are mirrored to here, and tell MirrorClient of the cluster."""

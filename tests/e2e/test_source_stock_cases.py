@@ -13,8 +13,9 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from bridge.local import ConnectFailed
 from tests.e2e.control import aliased, syncs_topic
-from tests.e2e.flows import IDENTITY, PARTITIONS, RECORDS, OurFlow, every, read_all
+from tests.e2e.flows import IDENTITY, MIRRORED, PARTITIONS, RECORDS, OurFlow, every, read_all
 from tests.e2e.ground import WAIT, Ground, standing
 from tests.support import admin, create_topic, eventually, read, resume, set_topic_config
 
@@ -24,8 +25,6 @@ LAG = 10
 """offset.lag.max in stock's tests."""
 EXCLUDED = r"delete\.retention\..*,message\.timestamp\.type"
 """config.properties.exclude in stock's tests, and what ours insists on."""
-STARTED = 60.0
-"""Seconds in which a driver has started and copied what is there, on a busy machine too."""
 
 FLAVOURS: Mapping[str, Mapping[str, object]] = {
     "Base": {
@@ -149,7 +148,7 @@ def _wait_overrides(flow: OurFlow, topic: str, expected: Mapping[str, str | None
         found = _overrides(flow.target.bootstrap, flow.remote(topic))
         assert {key: found.get(key) for key in expected} == expected
 
-    eventually(set_there, STARTED, what=f"configs of the copy of {topic}", watched=flow.ground.watched)
+    eventually(set_there, MIRRORED, what=f"configs of the copy of {topic}", watched=flow.ground.watched)
 
 
 # -- testReplication -------------------------------------------------------------------------------------------------
@@ -387,7 +386,7 @@ def test_replicate_from_latest(ground: Ground) -> None:
         return runs in _topics(flow.target.bootstrap) and len(read(flow.target.bootstrap, runs)) >= PARTITIONS
 
     with flow.mirror():
-        eventually(begun, STARTED, what="positions are known", watched=ground.watched)
+        eventually(begun, MIRRORED, what="positions are known", watched=ground.watched)
         flow.produce(topic, start=RECORDS)
         flow.wait_mirrored(topic)
     for records in read_all(flow.target, flow.remote(topic)).values():
@@ -401,6 +400,6 @@ def test_a_custom_forwarding_admin_is_refused(ground: Ground) -> None:
     service in Python. That is said where the connector is validated, before anything is made past it."""
     custom = "org.apache.kafka.connect.mirror.clients.admin.FakeForwardingAdminWithLocalMetadata"
     flow = OurFlow(aliased(ground), {"forwarding_admin_class": custom})
-    with pytest.raises(Exception, match=r"forwarding\.admin\.class") as refused, flow.mirror():
+    with pytest.raises(ConnectFailed, match=r"forwarding\.admin\.class") as refused, flow.mirror():
         pass
     assert custom in str(refused.value)

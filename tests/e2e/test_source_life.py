@@ -1,0 +1,226 @@
+"""The source connector's life when things are killed, and when they can't go on: a source cluster, a worker and a
+service of these tests' own. What is copied from there stands beside what others copy into the same target."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from bridge.local import Broker, LocalStack, Security
+from tests.e2e.control import aliased, latest
+from tests.e2e.flows import MIRRORED, PARTITIONS, OurFlow, every, read_all
+from tests.e2e.ground import LEASE_MS, WAIT, Ground, standing, stays
+from tests.perf.processes import tree
+from tests.support import allow, create_topic, eventually, read
+from tests.support.traffic import Reader, Writer
+
+PASSWORD, WRONG_PASSWORD = "wonder-5e1f", "wander-9b2c"
+
+
+@pytest.fixture(scope="module")
+def origin(stack: LocalStack) -> Broker:
+    """The source. Clients of the plain listener may do everything; alice needs rules, and has a password."""
+    return stack.broker("origin", security=Security(users={"alice": PASSWORD}, authorizer=True))
+
+
+@pytest.fixture(scope="module")
+def own(stack: LocalStack, origin: Broker) -> Ground:
+    """Everything but the target may be killed here."""
+    return Ground(origin, stack.target, stack.worker("life"), stack.service("life-service"))
+
+
+@pytest.fixture(scope="module")
+def flow(own: Ground) -> Iterator[OurFlow]:
+    """Mirrored by ours, with group sync by both of our connectors."""
+    found = OurFlow(aliased(own))
+    with ExitStack() as running:
+        running.enter_context(found.mirror())
+        synced = {"groups": f"{found.mark}-ours.*", "sync_group_offsets_enabled": "true"}
+        running.enter_context(found.running("Checkpoint", **synced))
+        running.enter_context(found.group_offsets(f"{found.mark}-groups.*"))
+        yield found
+
+
+def _kill(pid: int) -> None:
+    """This process alone: what it has started has to end by itself."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def _states(ground: Ground) -> list[str]:
+    rest = ground.worker.rest
+    return [task["state"] for name in rest.connectors() for task in rest.status(name)["tasks"]]
+
+
+def test_a_killed_service_and_a_killed_worker_copy_nothing_twice(flow: OurFlow) -> None:
+    """The driver ends with its service, although nobody has told it; a worker's tasks are missed after the lease."""
+    own = flow.ground
+    topic, copy = flow.name("orders"), flow.remote(flow.name("orders"))
+    create_topic(own.target.bootstrap, copy, 2)
+    create_topic(own.source.bootstrap, topic, 2)
+    writer, reader = Writer(own.source.bootstrap, topic), Reader(own.target.bootstrap, copy, 2)
+    with reader.running():
+        with writer.running():
+            eventually(lambda: reader.count > 0, MIRRORED, what="the driver copies", watched=own.watched)
+            service = own.process.process
+            left = tree(service.pid)
+            assert len(left) > 3, "a driver, its JVM and its Python workers"
+            _kill(service.pid)
+            eventually(
+                lambda: not any(map(_lives, left)), MIRRORED, what="the driver and what it started have ended"
+            )
+            own.process.restart()
+            before = reader.count
+            eventually(
+                lambda: reader.count > before, MIRRORED, what="a new driver copies", watched=own.watched
+            )
+
+            worker = own.worker.process
+            _kill(worker.pid)
+            (name,) = [
+                each["name"]
+                for each in own.service.health()["connectors"]
+                if each["name"].startswith("source")
+            ]
+            eventually(lambda: own.service.task_states(name) == ["lapsed"], WAIT, what="the lease has ended")
+            own.worker.restart()
+            before = reader.count
+            eventually(lambda: reader.count > before, MIRRORED, what="copying goes on", watched=own.watched)
+        reader.wait_done()
+    for partition, values in reader.values.items():
+        here = read(own.source.bootstrap, topic, partition, committed_only=True)
+        assert values == [record.value for record in here]
+    eventually(lambda: set(_states(own)) == {"RUNNING"}, WAIT, what="all tasks run", watched=own.watched)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_two_sources_are_aggregated_into_one_target(flow: OurFlow, stack: LocalStack) -> None:
+    """Topics of the same name on both; each copy holds its own source's records and is followed by its own runs."""
+    other = replace(flow, ground=replace(aliased(flow.ground, source=stack.source), target=flow.target))
+    topics = [way.topic("both") for way in (flow, other)]
+    assert topics[0] == topics[1]
+    assert flow.remote(topics[0]) != other.remote(topics[0])
+    with other.mirror(), other.running("Checkpoint", groups=f"{flow.mark}-ours.*"):
+        for way, count in ((flow, 10), (other, 30)):
+            way.produce(topics[0], count)
+        for way, processed in ((flow, 4), (other, 25)):
+            way.wait_mirrored(topics[0])
+            group = way.name("ours-both")
+            way.commit(group, topics[0], every(processed))
+            way.wait_exact(topics[0], every(processed), partial(way.translated, group), group)
+        for way, count in ((flow, 10), (other, 30)):
+            for records in read_all(way.target, way.remote(topics[0])).values():
+                assert len([each for each in records if each.value != b"foreign"]) == count
+
+
+# -- what nobody but a human can mend --------------------------------------------------------------------------------
+
+
+def _login(origin: Broker, password: str) -> dict[str, str]:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "source_cluster_bootstrap_servers": origin.address("SASL_PLAINTEXT"),
+        "source_cluster_security_protocol": "SASL_PLAINTEXT",
+        "source_cluster_sasl_mechanism": "PLAIN",
+        "source_cluster_sasl_jaas_config": f'{module} required username="alice" password="{password}";',
+        "sync_topic_configs_enabled": "false",
+        "offset-syncs_topic_location": "target",
+    }
+
+
+def _failed(ground: Ground, name: str, *words: str) -> str:
+    """The trace of the failed task, as soon as it holds all words."""
+
+    def failed() -> str:
+        (task,) = ground.worker.rest.status(name)["tasks"]
+        assert task["state"] == "FAILED", (task, ground.service.status(name))
+        assert all(word in task["trace"] for word in words), task["trace"]
+        return str(task["trace"])
+
+    return eventually(failed, MIRRORED, what=f"the task fails: {words}", watched=ground.watched)
+
+
+def test_wrong_credentials_fail_the_task_until_they_are_mended_and_so_does_a_missing_right(
+    own: Ground, origin: Broker
+) -> None:
+    flow = OurFlow(aliased(own))
+    open_, closed = (create_topic(origin.bootstrap, flow.name(which), 1) for which in ("open", "closed"))
+    for topic in (open_, closed):
+        allow(origin.bootstrap, "User:alice", topic, "DESCRIBE")
+        allow(origin.bootstrap, "User:alice", topic, "DESCRIBE_CONFIGS")
+    allow(origin.bootstrap, "User:alice", open_, "READ")
+    with flow.mirror(**_login(origin, WRONG_PASSWORD)) as name:
+        trace = _failed(own, name, "uthentication", "source")
+        assert own.service.status(name)["state"] == "failed"
+        config = own.worker.rest.config(name)
+        for said in (trace, own.service.health()):
+            assert WRONG_PASSWORD not in str(said)
+        right = {key: value.replace(WRONG_PASSWORD, PASSWORD) for key, value in config.items()}
+        own.worker.rest.put(name, right)
+        # Now it may not read one of what it is to copy, which only the copying itself finds out.
+        assert "Traceback" not in _failed(own, name, closed, "READ")
+
+
+# -- the source is gone ----------------------------------------------------------------------------------------------
+
+
+def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, origin: Broker) -> None:
+    """Nothing of it fails a task, and what was exact stays so; once the source is back copying goes on."""
+    own, topic = flow.ground, flow.topic("gone")
+    flow.produce(topic)
+    flow.wait_mirrored(topic)
+    groups = [flow.name(f"{kind}-gone") for kind in ("ours", "groups")]
+    for group in groups:
+        flow.commit(group, topic, every(7))
+        flow.wait_exact(topic, every(7), partial(standing, own.target.bootstrap, group), group)
+        eventually(partial(_ready_by_runs, own, group), WAIT, what=f"{group} is ready", watched=own.watched)
+    checkpoints = latest(own.target, own.source.name, groups[0])
+    assert len(checkpoints) == PARTITIONS
+    names = own.worker.rest.connectors()
+    origin.kill()
+    try:
+        for name in names:
+            eventually(partial(_troubled, own, name), MIRRORED, what=f"health tells of the source: {name}")
+        for group in groups:
+            _ready_by_runs(own, group)
+            assert flow.unread(topic, standing(own.target.bootstrap, group)) == {
+                partition: [b"%d-%d" % (partition, number) for number in range(7, 10)]
+                for partition in range(PARTITIONS)
+            }
+        assert latest(own.target, own.source.name, groups[0]) == checkpoints
+        stays(lambda: set(_states(own)) == {"RUNNING"}, LEASE_MS / 1000, what="no task fails")
+    finally:
+        origin.start()
+    flow.produce(topic, start=10)
+    flow.wait_mirrored(topic)
+    for name in names:
+        eventually(partial(_well, own, name), MIRRORED, what=f"{name} is well again", watched=own.watched)
+
+
+def _ready_by_runs(ground: Ground, group: str) -> None:
+    report = ground.service.report(group)
+    assert report["ready"], report
+    assert {(row["verdict"], row["evidence"]) for row in report["partitions"]} == {("exact", "run")}, report
+
+
+def _troubled(ground: Ground, name: str) -> None:
+    status = ground.service.status(name)
+    assert status["errors"], status
+    assert status["failure"] is None
+
+
+def _well(ground: Ground, name: str) -> None:
+    status = ground.service.status(name)
+    assert (status["errors"], status["failure"]) == ([], None), status
