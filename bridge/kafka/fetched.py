@@ -89,6 +89,16 @@ async def topics_trouble(
     return troubles
 
 
+async def trouble_by_name(
+    link: Link, before: Mapping[TopicPartition, FetchFrom], now: Mapping[TopicPartition, FetchFrom]
+) -> dict[TopicPartition, FetchTrouble]:
+    """What fetches by name do not tell. `before`: where partitions stood when that was asked last; the epoch that they
+    have come to since may have begun below. Raises KafkaFailure."""
+    return (
+        await topics_trouble(link, now) or await logs_trouble(link, before) or await logs_trouble(link, now)
+    )
+
+
 async def logs_trouble(
     link: Link, positions: Mapping[TopicPartition, FetchFrom]
 ) -> dict[TopicPartition, FetchTrouble]:

@@ -21,9 +21,9 @@ from bridge.kafka.fetched import (
     FetchFrom,
     FetchTrouble,
     TroubleKind,
-    logs_trouble,
     out_of_range,
     topics_trouble,
+    trouble_by_name,
 )
 from bridge.kafka.link import Link
 from bridge.kafka.requests import Fetched
@@ -47,9 +47,15 @@ class _Partition:
     node: FetchNode | None = None
     in_hand: int = 0
     """Bytes that were fetched and are not done."""
+    by_name: bool = False
+    checked: FetchFrom | None = None  # at the last `check`
     pause: float = 0.0
     doubted: float | None = None
     """Since when its topic seems to be gone, or another."""
+
+    @property
+    def position(self) -> FetchFrom:
+        return FetchFrom(self.topic_id, self.offset, self.last_epoch)
 
 
 class Fetcher:
@@ -96,7 +102,7 @@ class Fetcher:
         """Fetches these from now on, each from where it says; what has come before and was not handed out never is."""
         for place in list(self._partitions):
             self._leave(place)
-        self._partitions = {place: _Partition(*start) for place, start in partitions.items()}
+        self._partitions = {place: _Partition(*start, checked=start) for place, start in partitions.items()}
         ids = {start.topic_id: place.topic for place, start in partitions.items()}
         self.names = {} if "" in ids else ids
         self._homeless = dict.fromkeys(partitions, 0.0)
@@ -135,14 +141,16 @@ class Fetcher:
     async def check(self) -> dict[TopicPartition, FetchTrouble]:
         """Whether what was fetched by name is of the topics and logs that are there now; nothing is asked where fetches
         go by id. Raises KafkaFailure when that can't be known now."""
-        positions = {
-            place: FetchFrom(each.topic_id, each.offset, each.last_epoch)
-            for place, each in self._partitions.items()
-            if each.node is not None and each.node.by_name
-        }
-        if not positions:
+        asked = {place: each for place, each in self._partitions.items() if each.by_name}
+        if not asked:
             return {}
-        return await topics_trouble(self._link, positions) or await logs_trouble(self._link, positions)
+        before = {place: each.checked for place, each in asked.items() if each.checked}
+        now = {place: each.position for place, each in asked.items()}
+        troubles = await trouble_by_name(self._link, before, now)
+        if not troubles:
+            for place, each in asked.items():
+                each.checked = now[place]
+        return troubles
 
     # -- what nodes tell (fetch_node.Owner) ------------------------------------------------------------------------
 
@@ -166,6 +174,7 @@ class Fetcher:
             self.errors.pop(place, None)
             if got.records and partition.node is not None:
                 partition.node.hand_out(place)
+                partition.by_name = partition.node.by_name
                 partition.in_hand = len(got.records)
                 self._held += partition.in_hand
             _, high, stable, start, aborted, records, _ = got
@@ -188,10 +197,8 @@ class Fetcher:
 
     async def _find(self, places: Sequence[TopicPartition]) -> None:
         wanted = {place: self._partitions[place] for place in places}
-        positions = {
-            place: FetchFrom(each.topic_id, each.offset, each.last_epoch) for place, each in wanted.items()
-        }
         try:
+            positions = {place: each.position for place, each in wanted.items()}
             troubles = await topics_trouble(self._link, positions)
         except KafkaFailure as error:
             self._failed(self._still(wanted), error)

@@ -26,7 +26,7 @@ def resume(
     copied: Copied, last: OffsetRun | None, source: Bounds, target: Bounds, *, from_latest: bool, now_ms: int
 ) -> Resume:
     """Where to go on after `last`, the newest committed run of the partition; `source` and `target` are the logs as
-    they are now, under the topic ids in `copied`.
+    they are now, under the topic ids in `copied`, as far as they are those that were copied from and to.
 
     Without a run, or after one that was handed back: where a stock mirror had come to (`copied.start`). Without that
     too the source's start, or its end with consumer.auto.offset.reset=latest. What was in the log before the first copy
@@ -85,13 +85,6 @@ def _within(copied: Copied, position: int, source: Bounds, now_ms: int) -> Resum
     if position > source.end:
         return Resume(source.end, (cut_back(copied, position, source.end, now_ms),))
     return Resume(position)
-
-
-def rejoined(copied: Copied, found: Resume, agrees_to: int, now_ms: int) -> Resume:
-    """Where to go on in a log that agrees with what was copied only up to `agrees_to`, however long it is by now."""
-    if agrees_to >= found.offset:
-        return found
-    return Resume(agrees_to, (*found.gaps, cut_back(copied, found.offset, agrees_to, now_ms)))
 
 
 def agreement(runs: Sequence[OffsetRun], epoch: int, end: int) -> int:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.bounds import bounds
 from bridge.kafka.errors import of_code
+from bridge.kafka.fetched import FetchFrom, logs_trouble
 from bridge.kafka.link import Link
-from bridge.pipeline.gaps import Resume, rejoined, resume
+from bridge.pipeline.gaps import Resume, agreement, resume
 from bridge.translation.copying import Copied, Gap
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
@@ -85,21 +86,44 @@ async def open_partitions(
     here = _all(await bounds(source, list(remote), committed_only=committed_only))
     # The target's log with what is not committed: our own aborted copies are part of it too.
     there = _all(await bounds(target, list(remote.values()), committed_only=False))
+    agreed = await _agreed(source, partitions, runs) | seen.agreed
     now_ms = int(time.time() * 1000)
     starts = {}
     for each in partitions:
         place = each.source
         copies = there[remote[place]]
-        found = resume(
+        starts[place] = resume(
             each,
             runs[place].last if place in runs else None,
-            here[place],
-            replace(copies, end=min(copies.end, seen.target_ends.get(place, copies.end))),
+            _ending(here[place], agreed.get(place)),
+            _ending(copies, seen.target_ends.get(place)),
             from_latest=from_latest,
             now_ms=now_ms,
         )
-        starts[place] = rejoined(each, found, seen.agreed.get(place, found.offset), now_ms)
     return Opened(starts, {place: each.end for place, each in here.items()})
+
+
+async def _agreed(
+    source: Link, partitions: Sequence[Copied], runs: Mapping[TopicPartition, PartitionRuns]
+) -> dict[TopicPartition, int]:
+    """Up to where logs are still those that were copied, of those that are not. Their ends do not tell: a log that was
+    cut back may be longer by now than it was. For a link that was just told the leaders."""
+    positions = {
+        each.source: FetchFrom(each.source_topic_id, last.position, last.leader_epoch)
+        for each in partitions
+        if each.source in runs
+        and (last := runs[each.source].last) is not None
+        and last.source_topic_id == each.source_topic_id
+    }
+    troubles = await logs_trouble(source, positions)
+    return {
+        place: agreement(runs[place].runs, trouble.epoch, trouble.end_offset)
+        for place, trouble in troubles.items()
+    }
+
+
+def _ending(log: Bounds, end: int | None) -> Bounds:
+    return log if end is None else replace(log, end=min(log.end, end))
 
 
 async def _same_topics(link: Link, ids: Mapping[str, str], partitions: Sequence[Copied]) -> None:

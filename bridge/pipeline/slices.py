@@ -28,7 +28,7 @@ from bridge.translation.partition_runs import read_runs
 
 LOOK = 0.1
 """Seconds between looks at the layout topic: how long a slice copies on after a newer layout was made."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
 
 

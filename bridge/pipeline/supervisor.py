@@ -27,7 +27,7 @@ LEASE = 3600.0
 """Seconds that a layout holds at most: what bounds a slice that nobody can reach any more."""
 DRAIN = 5.0
 """Seconds that slices have to commit and end before their workers are killed."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
 _LOOK = 0.02
 _PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
 

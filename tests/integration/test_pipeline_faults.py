@@ -9,20 +9,22 @@ import random
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from bridge.kafka.producing import fence, producer_settings
+from bridge.kafka.raw_batches import parse
 from bridge.local import Broker, Cluster, LocalStack, eventually
 from bridge.pipeline.layouts import Slice, transactional_id
 from bridge.translation.copying import PipelineState
-from bridge.translation.model import Side
+from bridge.translation.model import Side, TopicPartition
 from tests.conftest import chosen_clusters
+from tests.integration.test_pipeline_gaps import ledger
 from tests.integration.test_pipeline_records import open_transaction
-from tests.support import numbered, produce
-from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs
+from tests.support import Record, bounds, numbered, produce
+from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs, fetch_by_name
 from tests.support.traffic import Reader, Writer
 
 STALL = 20.0
@@ -66,7 +68,7 @@ def traffic(flow: CopyFlow) -> Iterator[Ground]:
         with Writer(flow.source.bootstrap, topic).running():
             yield Ground(flow, reader, pipelines)
         reader.wait_done()
-    assert reader.longest < STALL
+    assert reader.longest < STALL, f"until {reader.longest_at:.0f}"
     flow.assert_copied()
     flow.assert_runs_true()
 
@@ -214,6 +216,79 @@ def test_it_is_stopped_and_started_while_busy(flow: CopyFlow) -> None:
         ground.pipeline()
 
 
+# -- logs that lose their end --------------------------------------------------------------------------------------
+
+
+def cut_back(cluster: Cluster, topics: Sequence[str], offset: int) -> None:
+    """Partitions 0 lose what stands at and after the offset, as by an unclean election. A batch begins there."""
+    assert isinstance(cluster, Broker)
+    cluster.kill()
+    for topic in topics:
+        log = cluster._data / f"{topic}-0" / f"{0:020}.log"
+        data = log.read_bytes()
+        os.truncate(log, sum(len(each.data) for each in parse(data) if each.last_offset < offset))
+        for ending in ("index", "timeindex", "snapshot"):
+            for each in log.parent.glob(f"*.{ending}"):
+                each.unlink()
+    cluster.start()
+
+    def cut() -> None:
+        for topic in topics:
+            assert bounds(cluster.bootstrap, topic)[0] == (0, offset)
+
+    eventually(cut, 30.0, what=f"{topics} are served")
+
+
+def values(records: Sequence[Record]) -> list[bytes | None]:
+    return [each.value for each in records]
+
+
+@pytest.mark.parametrize("names", [False, True], ids=["by id", "by name"])
+@pytest.mark.parametrize("written", [20, 100], ids=["shorter", "overtaken"])
+def test_the_source_loses_what_was_copied(
+    own: LocalStack, names: bool, written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the pipeline runs, and while it is down. The log's end tells nothing then, and below it are new records."""
+    if names:
+        fetch_by_name(monkeypatch)
+    flows = [CopyFlow(own.source, own.target) for _ in range(2)]
+    topics = [flow.topic() for flow in flows]
+    for start in (0, 50):
+        for flow, topic in zip(flows, topics, strict=True):
+            produce(flow.source.bootstrap, topic, numbered(50, start=start))
+    running, down = flows
+    down.copy()
+    with running.pipeline():
+        wait_copies(running, topics[0], 100)
+        cut_back(own.source, topics, 50)
+        for topic in topics:
+            produce(own.source.bootstrap, topic, numbered(written, start=1000))
+        wait_copies(running, topics[0], 100 + written)
+    down.copy()
+    for flow, topic in zip(flows, topics, strict=True):
+        assert values(flow.copies(topic)) == values([*numbered(100), *numbered(written, start=1000)])
+        assert ledger(flow) == [("cut_back", 50, 100)]
+        flow.assert_answers_safe()
+
+
+@pytest.mark.parametrize("written", [20, 100], ids=["shorter", "overtaken"])
+def test_the_target_loses_copies(flow: CopyFlow, written: int) -> None:
+    """Whether the next copies stand below the place where the last ones did or, all in one, go beyond it."""
+    topic = flow.topic()
+    with flow.pipeline():
+        for start in (0, 50):
+            produce(flow.source.bootstrap, topic, numbered(50, start=start))
+            wait_copies(flow, topic, start + 50)
+        (first, _) = flow.runs()[TopicPartition(topic, 0)].runs
+        # The marker of the first transaction stays: without it nobody could read on.
+        cut_back(flow.target, [flow.remote(topic)], first.downstream_end + 1)
+        produce(flow.source.bootstrap, topic, numbered(written, start=100))
+        wait_copies(flow, topic, 50 + written)
+    assert values(flow.copies(topic)) == values([*numbered(50), *numbered(written, start=100)])
+    assert ledger(flow) == [("target_recreated", -1, 100)]
+    flow.assert_answers_safe()
+
+
 # -- at random -----------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +314,7 @@ class Faults:
             self.fewer_partitions,
         ]
         fault = self._dice.choice(faults)
-        self.done.append(fault.__name__)
+        self.done.append(f"{time.monotonic():.0f} {fault.__name__}")
         fault()
 
     def source_killed(self) -> None:
@@ -285,6 +360,6 @@ def test_all_at_random(flow: CopyFlow) -> None:
         faults = Faults(ground, seed)
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            print(f"MIRROR_BRIDGE_FAULT_SEED={seed} {' '.join(faults.done)}")
+            print(f"MIRROR_BRIDGE_FAULT_SEED={seed}: {', '.join(faults.done[-1:])}")
             ground.reader.wait_more(50)
             faults.one()

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.kafka import requests
 from bridge.kafka.fetch_node import FetchNode
 from bridge.local import Cluster, eventually
 from bridge.pipeline.gaps import read_ledger
@@ -24,7 +23,7 @@ from tests.support import (
     numbered,
     produce,
 )
-from tests.support.pipeline import CopyFlow, InProcess, gaps_of
+from tests.support.pipeline import CopyFlow, InProcess, fetch_by_name, gaps_of
 from tests.support.records import FLUSH_SECONDS
 
 
@@ -67,12 +66,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 @pytest.fixture(params=["by id", "by name"])
 def fetches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By name as brokers before 3.1 understand them: no error tells that the topic is another one."""
     if request.param == "by name":
-        real = requests.fetch
-        monkeypatch.setattr(
-            requests, "fetch", lambda parts, **given: real(parts, **{**given, "by_id": False})
-        )
+        fetch_by_name(monkeypatch)
     return str(request.param)
 
 
@@ -81,7 +76,8 @@ def values(records: Sequence[Record]) -> list[bytes | None]:
 
 
 def ledger(flow: CopyFlow) -> list[tuple[str, int, int]]:
-    found = [read_ledger(each.key, each.value) for each in flow.state(flow.spec.gaps_topic)]
+    newest = {each.key: each.value for each in flow.state(flow.spec.gaps_topic)}
+    found = [read_ledger(key, value) for key, value in newest.items()]
     return [(gap.kind.value, gap.upstream_from, gap.upstream_to) for gap in found if gap is not None]
 
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from bridge.kafka import requests
 from bridge.local import Cluster
 from bridge.translation.copying import PipelineState
 from bridge.translation.model import TopicPartition
@@ -25,7 +24,7 @@ from tests.support import (
     produce_transaction,
     unique,
 )
-from tests.support.pipeline import CopyFlow, gaps_of
+from tests.support.pipeline import CopyFlow, fetch_by_name, gaps_of
 from tests.support.records import FLUSH_SECONDS, producer
 
 LARGE = {"max.message.bytes": str(12 * 1024 * 1024)}
@@ -267,15 +266,8 @@ def test_partitions_that_are_empty_added_or_emptied(flow: CopyFlow) -> None:
 # -- brokers before Fetch v13 --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fetches as brokers before 3.1 understand them: by topic name."""
-    real = requests.fetch
-    monkeypatch.setattr(requests, "fetch", lambda parts, **given: real(parts, **{**given, "by_id": False}))
-
-
-@pytest.mark.usefixtures("by_name")
-def test_by_name_everything_is_copied_as_well(flow: CopyFlow) -> None:
+def test_by_name_everything_is_copied_as_well(flow: CopyFlow, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch_by_name(monkeypatch)
     topic = flow.topic(2)
     produce(flow.source.bootstrap, topic, varied(100))
     produce_transaction(flow.source.bootstrap, topic, numbered(20, partition=1), commit=False)

@@ -9,6 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import pytest
+
+from bridge.kafka import requests
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
 from bridge.kafka.state_topics import read_committed
@@ -198,6 +201,12 @@ class CopyFlow:
         return asyncio.run(reading())
 
 
+def fetch_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetches as brokers before 3.1 understand them: no error tells that a topic is another one."""
+    real = requests.fetch
+    monkeypatch.setattr(requests, "fetch", lambda parts, **given: real(parts, **{**given, "by_id": False}))
+
+
 def topic_id(bootstrap: str, topic: str) -> str:
     """As the bridge writes it: a UUID as text."""
 
@@ -304,6 +313,7 @@ __all__ = [
     "PipelineState",
     "ThreadJobs",
     "admin",
+    "fetch_by_name",
     "gaps_of",
     "topic_id",
 ]

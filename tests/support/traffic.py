@@ -95,7 +95,8 @@ class Reader:
         self._thread = threading.Thread(target=self._run, name="reader")
         self.values: dict[int, list[bytes | None]] = {number: [] for number in range(partitions)}
         self.longest = 0.0
-        """Seconds without a record."""
+        """Seconds without a record; and when, by time.monotonic, they ended."""
+        self.longest_at = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -130,7 +131,8 @@ class Reader:
             while not self._ended.is_set() and not self.done:
                 message = consumer.poll(0.1)
                 now = time.monotonic()
-                self.longest = max(self.longest, now - last)
+                if now - last > self.longest:
+                    self.longest, self.longest_at = now - last, now
                 if message is None or message.error() is not None:
                     continue
                 last = now
