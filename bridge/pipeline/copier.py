@@ -30,7 +30,7 @@ from bridge.pipeline.opening import (
     open_partitions,
     said_of,
 )
-from bridge.pipeline.pace import batch_bytes, transaction_seconds
+from bridge.pipeline.pace import batch_bytes, in_flight_bytes, transaction_seconds
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, run_records, written
 from bridge.translation.copying import Gap
@@ -208,7 +208,7 @@ class Copier:
         if self._began is None:
             await self._producer.begin()
             self._began = time.monotonic()
-        while self._producer.bytes_in_flight > IN_FLIGHT:
+        while self._producer.bytes_in_flight > in_flight_bytes(IN_FLIGHT, self._producer.round_trip):
             await self._answered(self._unanswered.popleft())
         remote = TopicPartition(self._copied[place].target_topic, place.partition)
         base = self._producer.send(remote, chunk.data, chunk.count)

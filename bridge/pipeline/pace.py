@@ -10,10 +10,17 @@ UNKNOWN = 0.0
 """A round trip that was not measured yet."""
 _NEAR = 0.005
 """Seconds of a round trip up to which nothing has to change."""
+_FIRST_IN_FLIGHT = 1024 * 1024
 _LARGEST = 1_000_000
 """Bytes of a batch: below what topics and brokers allow by default."""
 _ROUND_TRIPS = 8
 """Of a transaction when there is a backlog."""
+
+
+def in_flight_bytes(most: int, round_trip: float) -> int:
+    """How much may wait for the target's answer. Little before the first has come: in batches of the wrong size, more
+    would take its time."""
+    return min(most, _FIRST_IN_FLIGHT) if round_trip == UNKNOWN else most
 
 
 def batch_bytes(batch_size: int, round_trip: float) -> int:

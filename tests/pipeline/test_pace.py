@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.pipeline.pace import UNKNOWN, batch_bytes, transaction_seconds
+from bridge.pipeline.pace import UNKNOWN, batch_bytes, in_flight_bytes, transaction_seconds
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,9 @@ def test_transactions_get_longer_for_a_backlog_only() -> None:
     assert transaction_seconds(0.1, 0.05, backlog=False) == 0.1
     assert transaction_seconds(0.1, 0.001, backlog=True) == 0.1
     assert transaction_seconds(0.1, UNKNOWN, backlog=True) == 0.1
+
+
+def test_little_is_sent_before_the_first_answer() -> None:
+    most = 32 * 1024 * 1024
+    assert in_flight_bytes(most, UNKNOWN) < in_flight_bytes(most, 0.001) == in_flight_bytes(most, 0.5) == most
+    assert in_flight_bytes(1000, UNKNOWN) == 1000
