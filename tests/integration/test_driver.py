@@ -7,7 +7,8 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from bridge.local import Cluster
 from bridge.pipeline.launch import DriverPipeline, DriverPipelines
@@ -41,6 +42,22 @@ def copied(pipeline: DriverPipeline) -> int:
     return sum(each.position for each in pipeline.status.progress.values())
 
 
+def python_workers(driver: int) -> list[int]:
+    """Processes in which Spark runs slices: forks of its Python daemon, below the driver's JVM."""
+    parents: dict[int, int] = {}
+    daemons: set[int] = set()
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"pyspark.daemon" in (each / "cmdline").read_bytes():
+                daemons.add(int(each.name))
+
+    def ours(pid: int) -> bool:
+        return pid == driver or (pid in parents and ours(parents[pid]))
+
+    return [pid for pid in daemons if parents.get(pid) in daemons and ours(pid)]
+
+
 async def _copy_through_kills(flow: CopyFlow, topic: str, wanted: Sequence[Copied]) -> None:
     loop = asyncio.get_running_loop()
 
@@ -52,14 +69,22 @@ async def _copy_through_kills(flow: CopyFlow, topic: str, wanted: Sequence[Copie
         await until(lambda: copied(pipeline) == 200, pipeline)
         assert pipeline.status.state is PipelineState.COPYING
         assert pipeline.pid is not None
-        os.kill(pipeline.pid, signal.SIGKILL)
+        workers = python_workers(pipeline.pid)
+        assert workers
+        for each in workers:
+            os.kill(each, signal.SIGKILL)
         await more(200)
         await until(lambda: copied(pipeline) == 400, pipeline)
+        # Spark has tried the slice again: no job of ours has ended.
+        assert (pipeline.status.restarts, pipeline.status.layout) == (0, 1)
+        os.kill(pipeline.pid, signal.SIGKILL)
+        await more(400)
+        await until(lambda: copied(pipeline) == 600, pipeline)
         assert pipeline.status.restarts == 1
     assert pipeline.status.state is PipelineState.STOPPED
 
 
-def test_a_driver_copies_and_another_one_goes_on_when_it_is_killed(source: Cluster, target: Cluster) -> None:
+def test_a_worker_and_a_driver_are_killed_and_others_go_on(source: Cluster, target: Cluster) -> None:
     flow = CopyFlow(source, target)
     topic = flow.topic()
     asyncio.run(_copy_through_kills(flow, topic, flow.wanted()))
