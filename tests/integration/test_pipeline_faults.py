@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import pytest
 
@@ -58,6 +59,10 @@ class Ground:
     def pipeline(self, jobs: ThreadJobs | None = None) -> InProcess:
         return self._pipelines.enter_context(self.flow.pipeline(jobs=jobs))
 
+    def breaks(self, fault: Callable[[Cluster], None], cluster: Cluster) -> None:
+        fault(cluster)
+        self.reader.clusters_are_back()
+
 
 @contextmanager
 def traffic(flow: CopyFlow) -> Iterator[Ground]:
@@ -103,7 +108,7 @@ def test_the_source_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> 
     with traffic(flow) as ground:
         ground.pipeline()
         ground.reader.wait_more()
-        fault(flow.source)
+        ground.breaks(fault, flow.source)
         ground.reader.wait_more()
 
 
@@ -112,7 +117,7 @@ def test_the_target_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> 
     with traffic(flow) as ground:
         ground.pipeline()
         ground.reader.wait_more()
-        fault(flow.target)
+        ground.breaks(fault, flow.target)
         ground.reader.wait_more()
 
 
@@ -318,16 +323,16 @@ class Faults:
         fault()
 
     def source_killed(self) -> None:
-        killed(self._ground.flow.source)
+        self._ground.breaks(killed, self._ground.flow.source)
 
     def target_killed(self) -> None:
-        killed(self._ground.flow.target)
+        self._ground.breaks(killed, self._ground.flow.target)
 
     def source_hung(self) -> None:
-        hung(self._ground.flow.source, self._dice.uniform(0.1, 3.0))
+        self._ground.breaks(partial(hung, seconds=self._dice.uniform(0.1, 3.0)), self._ground.flow.source)
 
     def target_hung(self) -> None:
-        hung(self._ground.flow.target, self._dice.uniform(0.1, 3.0))
+        self._ground.breaks(partial(hung, seconds=self._dice.uniform(0.1, 3.0)), self._ground.flow.target)
 
     def slices_killed(self) -> None:
         self._jobs.cancel()

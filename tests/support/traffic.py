@@ -94,8 +94,9 @@ class Reader:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader")
         self.values: dict[int, list[bytes | None]] = {number: [] for number in range(partitions)}
+        self._back = 0.0
         self.longest = 0.0
-        """Seconds without a record; and when, by time.monotonic, they ended."""
+        """Seconds without a record while both clusters were there; and when, by time.monotonic, they ended."""
         self.longest_at = 0.0
 
     @contextmanager
@@ -106,6 +107,10 @@ class Reader:
         finally:
             self._ended.set()
             self._thread.join(30)
+
+    def clusters_are_back(self) -> None:
+        """Without them there was nothing to read."""
+        self._back = time.monotonic()
 
     @property
     def count(self) -> int:
@@ -130,11 +135,12 @@ class Reader:
         try:
             while not self._ended.is_set() and not self.done:
                 message = consumer.poll(0.1)
-                now = time.monotonic()
-                if now - last > self.longest:
-                    self.longest, self.longest_at = now - last, now
                 if message is None or message.error() is not None:
                     continue
+                now = time.monotonic()
+                stall = now - max(last, self._back)
+                if stall > self.longest:
+                    self.longest, self.longest_at = stall, now
                 last = now
                 self.values[message.partition()].append(message.value())
         finally:
