@@ -95,7 +95,7 @@ class Supervisor:
             finally:
                 watching.cancel()
                 await asyncio.wait({watching})
-                await self._watcher.look()
+                await self._watcher.look(ends=self._state is PipelineState.CAUGHT_UP)
 
     async def _layouts(self, jobs: Jobs, target: Link) -> None:
         pause = _FIRST_PAUSE

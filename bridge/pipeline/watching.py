@@ -112,13 +112,14 @@ class Watcher:
             await self.look()
             await asyncio.sleep(_LOOK)
 
-    async def look(self) -> None:
-        """Reads what is new. What can't be read is an error for the time being."""
+    async def look(self, *, ends: bool = False) -> None:
+        """Reads what is new. What can't be read is an error for the time being. `ends`: the source's log ends too, how
+        long ago they were asked for or not."""
         async with self._looking:
             await self._try("runs", self._read_runs())
             await self._try("gaps", self._read_gaps())
             await self._try("reports", self._read_reports())
-            if time.monotonic() - self._asked > _ENDS_EVERY:
+            if ends or time.monotonic() - self._asked > _ENDS_EVERY:
                 self._asked = time.monotonic()
                 await self._try("ends", self._ask_ends())
 
