@@ -16,7 +16,7 @@ from bridge.local.broker import Broker
 from bridge.pipeline.launch import DriverPipeline
 from bridge.translation.copying import Copied, PipelineState
 from bridge.translation.model import TopicPartition
-from tests.perf.loads import Load
+from tests.perf.loads import SCALE, Load, filled
 from tests.perf.watched_copy import Copy, Watch, median
 from tests.support import connector, create_topic, delete_topic, stock_config, unique, wait_mirrored
 from tests.support.pipeline import CopyFlow, topic_id
@@ -180,6 +180,14 @@ def stock(
     assert once or watch.offsets == load.total, "stock has copied some records twice"
     delete_topic(scene.near_target, remote)
     return copied
+
+
+def warm(scene: Scene, worker: ConnectWorker, *, once: bool = False) -> None:
+    """Lets the worker's JVM, and those of the brokers, compile what copying needs."""
+    load = Load(max(100_000, int(1_000_000 * SCALE)), 120)
+    topic = filled(scene.near_source, load)
+    stock(scene, worker, topic, load, once=once)
+    delete_topic(scene.near_source, topic)
 
 
 # -- side by side ------------------------------------------------------------------------------------------------------

@@ -24,16 +24,18 @@ def tree(root: int) -> list[int]:
     return found
 
 
+def resident_mb(pid: int) -> float:
+    """0 for a process that has ended."""
+    found = _status(pid).get("VmRSS")
+    return int(found.split()[0]) / 1024 if found else 0.0
+
+
 def resident(pids: Iterable[int]) -> dict[str, float]:
     """MB by program, and their sum. RSS counts what processes share once for each of them."""
     sizes: dict[str, float] = {}
     for pid in pids:
-        status = dict(
-            line.split(":", 1) for line in _read(Path(f"/proc/{pid}/status")).splitlines() if ":" in line
-        )
-        if "VmRSS" in status:
-            name = status["Name"].strip()
-            sizes[name] = sizes.get(name, 0.0) + int(status["VmRSS"].split()[0]) / 1024
+        name = _status(pid).get("Name", "ended")
+        sizes[name] = sizes.get(name, 0.0) + resident_mb(pid)
     return {name: round(size, 1) for name, size in {**sizes, "sum": sum(sizes.values())}.items()}
 
 
@@ -64,3 +66,8 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = _read(Path(f"/proc/{pid}/status")).splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}

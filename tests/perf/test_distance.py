@@ -13,7 +13,7 @@ from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
 from tests.perf.far import far_cluster
 from tests.perf.jvms import FULL, WORKER_HEAP
 from tests.perf.loads import SCALE, Load, filled
-from tests.perf.mirrors import Scene, broker_pids, in_turns, ours, stock
+from tests.perf.mirrors import Scene, broker_pids, in_turns, ours, stock, warm
 from tests.perf.results import write
 from tests.perf.watched_copy import Copy
 from tests.support import delete_topic
@@ -41,7 +41,7 @@ def test_distance(copy_stack: LocalStack, least_once: ConnectWorker, tmp_path: P
                 ("source", from_afar, least_once),
                 ("target", to_afar, far_worker),
             ):
-                _warm(scene, worker)
+                warm(scene, worker)
                 for load in LOADS:
                     found = _compare(scene, worker, load)
                     rates = {name: copy.rate for name, copy in found.items()}
@@ -54,13 +54,6 @@ def test_distance(copy_stack: LocalStack, least_once: ConnectWorker, tmp_path: P
             far_worker.close()
     mine, other = min(compared, key=lambda pair: pair[0] / pair[1])
     write("distance", ours=mine, other=other, unit="records/s", better="more", rows=rows)
-
-
-def _warm(scene: Scene, worker: ConnectWorker) -> None:
-    load = Load(int(1_000_000 * SCALE), 120)
-    topic = filled(scene.near_source, load)
-    stock(scene, worker, topic, load, once=False)
-    delete_topic(scene.near_source, topic)
 
 
 def _compare(scene: Scene, worker: ConnectWorker, load: Load) -> dict[str, Copy]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import httpx
 import pytest
@@ -21,6 +20,7 @@ from tests.perf.ground import (
     service_pids,
     spread,
 )
+from tests.perf.processes import resident_mb
 from tests.perf.results import write
 
 PARTITIONS, RECORDS, GROUPS = 10, 30_000, 10_000
@@ -30,12 +30,7 @@ MOST_MB = 300.0
 
 def resident(pids: dict[str, int]) -> dict[str, float]:
     """MB by process, and their sum. RSS counts what processes share once for each of them."""
-    sizes = {}
-    for name, pid in pids.items():
-        (line,) = [
-            each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("VmRSS")
-        ]
-        sizes[name] = round(int(line.split()[1]) / 1024, 1)
+    sizes = {name: round(resident_mb(pid), 1) for name, pid in pids.items()}
     return {"sum": round(sum(sizes.values()), 1), **sizes}
 
 

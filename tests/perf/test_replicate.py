@@ -18,7 +18,7 @@ import pytest
 
 from bridge.local import ConnectWorker, LocalStack
 from tests.perf.loads import SCALE, Load, filled, produce_alone
-from tests.perf.mirrors import SLOTS, Scene, importable_tests, in_turns, ours, stock
+from tests.perf.mirrors import SLOTS, Scene, importable_tests, in_turns, ours, stock, warm
 from tests.perf.results import write
 from tests.perf.watched_copy import Copy, Watch
 from tests.support import create_topic, delete_topic, unique
@@ -77,11 +77,8 @@ def limit(scene: Scene, load: Load) -> Copy:
 @pytest.mark.timeout(14400)
 def test_replicate(copy_stack: LocalStack, least_once: ConnectWorker, exactly_once: ConnectWorker) -> None:
     scene = Scene.of(copy_stack)
-    warm = Load(int(1_000_000 * SCALE), 120)
-    topic = filled(scene.near_source, warm)
-    for worker in (least_once, exactly_once):
-        stock(scene, worker, topic, warm, once=worker is exactly_once)
-    delete_topic(scene.near_source, topic)
+    warm(scene, least_once)
+    warm(scene, exactly_once, once=True)
     rows: list[dict[str, object]] = []
     headline: dict[str, Copy] = {}
     for load in loads():

@@ -14,7 +14,7 @@ from bridge.local import ConnectWorker, LocalStack
 from bridge.pipeline.launch import DriverPipeline
 from tests.perf.jvms import copying_worker
 from tests.perf.loads import SCALE, Load, filled
-from tests.perf.mirrors import WITHIN, Ours, Scene, in_turns, ours, roots, stock, stock_running, until
+from tests.perf.mirrors import WITHIN, Ours, Scene, in_turns, ours, roots, stock, stock_running, until, warm
 from tests.perf.processes import Meter, resident, tree
 from tests.perf.results import write
 from tests.perf.watched_copy import Watch
@@ -31,6 +31,7 @@ TICKS = {1000: 0.25}
 @pytest.mark.timeout(7200)
 def test_scale(copy_stack: LocalStack) -> None:
     scene, worker = Scene.of(copy_stack), copying_worker(copy_stack, "scale")
+    warm(scene, worker)
     rows: list[dict[str, object]] = []
     compared = (0.0, 1.0)
     for number in PARTITIONS:
