@@ -12,7 +12,7 @@ from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
 from bridge.translation.copying import Copied, PipelineSpec, PipelineStatus
-from bridge.translation.lookups import Need, Window
+from bridge.translation.lookups import Found, Need
 from bridge.translation.model import (
     Bounds,
     Committed,
@@ -85,8 +85,9 @@ class Cluster(Protocol):
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
-    ) -> Mapping[TopicPartition, Mapping[Need, Window | int | KafkaFailure | None]]:
-        """Look-ups of translation, sharing fetches: a Window for a Read, an offset or None for a FindTime."""
+    ) -> Mapping[TopicPartition, Mapping[Need, Found | KafkaFailure]]:
+        """Look-ups of translation, sharing fetches: a Window for a Read, an offset or None for a FindTime, a Scanned or
+        None for a Scan."""
 
     def forget_windows(self) -> None:
         """Lets go of what look-ups have read; called at the end of a round."""

@@ -14,10 +14,11 @@ from bridge.kafka.client_config import ClientSettings
 from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
 from bridge.kafka.lookups import Lookups
+from bridge.kafka.scans import scan
 from bridge.kafka.tail import TopicTail
 from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.kafka.topics import create_compacted
-from bridge.translation.lookups import Need, Window
+from bridge.translation.lookups import Found, Need
 from bridge.translation.model import Bounds, Committed, GroupListing, GroupState, TopicInfo, TopicPartition
 
 _GROUPS_A_FETCH = 200
@@ -189,8 +190,15 @@ class KafkaCluster:
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
-    ) -> Mapping[TopicPartition, Mapping[Need, Window | int | KafkaFailure | None]]:
-        return await self._lookups[committed_only].answer(needs)
+    ) -> Mapping[TopicPartition, Mapping[Need, Found | KafkaFailure]]:
+        found, scanned = await asyncio.gather(
+            self._lookups[committed_only].answer(needs),
+            scan(self._link, needs, committed_only=committed_only),
+        )
+        answers: dict[TopicPartition, dict[Need, Found | KafkaFailure]] = {}
+        for place in needs:
+            answers[place] = {**found[place], **scanned[place]}
+        return answers
 
     async def alter(
         self, group: str, offsets: Mapping[TopicPartition, Committed]

@@ -29,7 +29,17 @@ class FindTime:
     timestamp: int
 
 
-Need = Read | FindTime
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Which places from `offset` on hold no data, as the headers of about `max_bytes` of batches tell; answered by a
+    Scanned, or by None where nothing can be read now."""
+
+    side: Side
+    offset: int
+    max_bytes: int
+
+
+Need = Read | FindTime | Scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +52,19 @@ class Window:
     records: Sequence[RecordView]
     epoch: int = -1
     """Leader epoch of every batch in the window, -1 when they differ or there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """Of the places in [start, end) of one log those that control batches and batches of aborted transactions take up,
+    as [first, end), in order. Of all others nobody knows: they hold data, have held some, or never existed. `size`:
+    bytes that it cost."""
+
+    start: int
+    end: int
+    without_data: Sequence[tuple[int, int]]
+    size: int
+
+
+Found = Window | Scanned | int | None
+"""Answer to a Need."""

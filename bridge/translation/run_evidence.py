@@ -1,26 +1,30 @@
-"""Where a committed offset stands on the target, from offset runs alone (design 5.1). No record is looked at.
+"""Where a committed offset stands on the target, from offset runs (design 5.1). No record is looked at.
 
     source   ....[  run  )---- hole ----[  run  )........)???[ run )  position
     target       [  run  )  markers     [  run  )            [ run )  end
 
-Inside a run the answer is reckoned. In a hole, where a run says that nothing was copied, it is the start of the next
-run. Where no run says anything (copied by a stock mirror before us, or lost) it is the end of the run before, which is
-safe: a mirror copies in order. The answer may be lower than the first copy at or after the offset, never higher.
+Inside a run the answer is reckoned, by what is known of its places. In a hole, where a run says that nothing was
+copied, it is the start of the next run. Where no run says anything (copied by a stock mirror before us, or lost) it is
+the end of the run before, which is safe: a mirror copies in order. The answer may be lower than the first copy at or
+after the offset, never higher.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from bridge.translation.model import Evidence, Flag, Judgement, Reason, Verdict
 from bridge.translation.partition_runs import consistent
+from bridge.translation.run_places import RunPlaces
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds
 
 _start = attrgetter("upstream_start")
+_NOTHING: Mapping[OffsetRun, RunPlaces] = MappingProxyType({})
 
 
 class _Place(NamedTuple):
@@ -52,10 +56,12 @@ class KnownRuns:
         target: LogBounds,
         source_topic_id: str | None = None,
         source: LogBounds | None = None,
+        places: Mapping[OffsetRun, RunPlaces] = _NOTHING,
     ) -> Verdict | None:
         """`exact` or `bounded`; None where runs say nothing: there are none, they are of other topics than those that
         are there now, or of what the target has lost. Without `source` and its topic's id, because it can't be asked,
-        the offset is taken to be one of the log that was copied.
+        the offset is taken to be one of the log that was copied. `places`: what is known of merged runs; one
+        that they contradict says nothing either.
 
         `target.end` is the last stable offset, `source.end` the end of what may be copied.
         """
@@ -67,7 +73,10 @@ class KnownRuns:
         if source is not None and max(offset, last.position) > source.end:
             # Cut back, and not yet noticed by who copies: offsets from there on mean other records now.
             return None
-        found = self._place(offset)
+        known = places.get(held) if (held := self.held(offset)) else None
+        if known is not None and known.impossible:
+            return None
+        found = self._place(offset, known)
         if found is None or found.low > target.end:
             return None
         # Below its log start the target holds nothing any more.
@@ -84,12 +93,18 @@ class KnownRuns:
         judgement = Judgement.BOUNDED if bound else Judgement.EXACT
         return Verdict(judgement, answer, bound, Evidence.RUN, None, flags, detail=detail)
 
-    def _place(self, offset: int) -> _Place | None:
+    def held(self, offset: int) -> OffsetRun | None:
+        """The run that the offset lies in."""
+        at = bisect_right(self._runs, offset, key=_start)
+        return self._runs[at - 1] if at and offset < self._runs[at - 1].upstream_end else None
+
+    def _place(self, offset: int, known: RunPlaces | None) -> _Place | None:
         at = bisect_right(self._runs, offset, key=_start)
         run = self._runs[at - 1] if at else None
         after = self._runs[at] if at < len(self._runs) else None
         if run is not None and offset < run.upstream_end:
-            return _inside(run, offset)
+            low, high = (known or RunPlaces(run)).of(offset)
+            return _Place(low, high, 0, run)
         if after is not None:
             if after.covered_from <= (offset if run is None else max(offset, run.position)):
                 return _Place(after.downstream_start, after.downstream_start, 0, after)
@@ -97,15 +112,6 @@ class KnownRuns:
         assert run is not None
         # What comes, or has come since the run was read, begins at its position.
         return _Place(run.downstream_end, run.downstream_end, max(0, offset - run.position), run)
-
-
-def _inside(run: OffsetRun, offset: int) -> _Place:
-    """Of the offsets before this one in the run all but `skipped` have a copy before its, and none but `extra` of the
-    places before its hold no copy. The run's last place holds a copy, of its last offset."""
-    before = offset - run.upstream_start
-    low = run.downstream_start + max(0, before - run.skipped)
-    high = min(run.downstream_start + before + run.extra, run.downstream_end - 1)
-    return _Place(low, high if before else low, 0, run)
 
 
 def stronger(by_run: Verdict, other: Verdict) -> Verdict:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
 
-from bridge.translation.lookups import FindTime, Need, Read, Window
+from bridge.translation.lookups import FindTime, Found, Need, Read, Scanned, Window
 from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import RecordView, Side
 
 _offset = attrgetter("offset")
 
 T = TypeVar("T")
-Steps = Generator[Need, Window | int | None, T]
+Steps = Generator[Need, Found, T]
 """Steps of a translation: yields needs, is sent their answers, returns a T."""
 
 
@@ -111,8 +111,8 @@ class Log:
         if timestamp < 0:
             return self.bounds.start
         found = yield FindTime(self.side, timestamp)
-        if isinstance(found, Window):
-            raise TypeError("a FindTime is answered by an offset or None, not by a Window")
+        if isinstance(found, Window | Scanned):
+            raise TypeError(f"a FindTime is answered by an offset or None, not by {found!r}")
         return None if found is None or found >= self.bounds.end else max(found, self.bounds.start)
 
     def open(self, offset: int) -> Steps[Stretch]:

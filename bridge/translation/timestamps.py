@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from bridge.translation.lookups import FindTime, Need, Read, Window
+from bridge.translation.lookups import FindTime, Found, Need, Read, Scanned, Window
 from bridge.translation.model import Evidence, Judgement, Reason, RecordView, Side, Verdict
 from bridge.translation.stretch import Caps, LogBounds
 
 
 def by_timestamp(
     offset: int, source: LogBounds, target: LogBounds, caps: Caps | None = None
-) -> Generator[Need, Window | int | None, Verdict]:
+) -> Generator[Need, Found, Verdict]:
     """Translates one committed offset. `source.end` and `target.end` are the ends of what may be read on each side.
 
     Returns `bounded` with evidence `timestamp` and no bound, or `pending`: offset_beyond_end, not_mirrored_yet (the
@@ -39,15 +39,15 @@ def by_timestamp(
     if record.timestamp < 0:
         return Verdict.pending(Reason.TIMESTAMP_UNUSABLE, timestamp=record.timestamp)
     place = yield FindTime(Side.TARGET, record.timestamp)
-    if isinstance(place, Window):
-        raise TypeError("a FindTime is answered by an offset or None, not by a Window")
+    if isinstance(place, Window | Scanned):
+        raise TypeError(f"a FindTime is answered by an offset or None, not by {place!r}")
     if place is None or place >= target.end:
         return Verdict.pending(Reason.NOT_MIRRORED_YET, timestamp=record.timestamp)
     detail: dict[str, str | int | None] = {"timestamp": record.timestamp}
     return Verdict(Judgement.BOUNDED, place, None, Evidence.TIMESTAMP, detail=detail)
 
 
-def _record_at(offset: int, window: Window | int | None) -> RecordView | None:
+def _record_at(offset: int, window: Found) -> RecordView | None:
     if not isinstance(window, Window):
         raise TypeError(f"a Read is answered by a Window, not by {window!r}")
     return next((record for record in window.records if record.offset == offset), None)

@@ -21,7 +21,7 @@ from bridge.translation.model import (
 )
 from bridge.translation.naming import counterpart
 from bridge.translation.run_evidence import stronger
-from bridge.translation.stretch import LogBounds
+from bridge.translation.stretch import LogBounds, Steps
 from connectors.groups.checks import GroupOptions
 from connectors.groups.translate import Job, translate_all
 from connectors.groups.trouble import ask, reason_of
@@ -79,6 +79,8 @@ class Judge:
         `whole`: it did not break off."""
         self._verdicts.keep(self._seen, whole=whole)
         self._seen, self.target_ends = {}, {}
+        if self._by_runs is not None:
+            self._by_runs.end_round()
         self._source.forget_windows()
         self._target.forget_windows()
 
@@ -103,7 +105,7 @@ class Judge:
         offsets = self._offsets(committed)
         found: dict[Place, Verdict] = {}
         jobs: dict[Place, Job] = {}
-        looked = await self._look(list(offsets), found, offsets)
+        looked = await self._look(list(offsets), found, offsets, jobs)
         for pair, (identity, bounds, late) in looked.items():
             source, target = (LogBounds(each.start, each.end) for each in bounds)
             memory = self._verdicts.memory(*pair, identity)
@@ -117,10 +119,11 @@ class Judge:
                 else:
                     jobs[pair, offset] = Job(*pair, offset, self._way.steps(asked, memory))
         self.lookups += len(jobs)
-        judged = await translate_all(
-            jobs, self._source, self._target, source_committed_only=self._options.source_committed_only
-        )
+        judged = await self._translate(jobs)
         for (pair, offset), verdict in judged.items():
+            if pair not in looked:
+                found[pair, offset] = verdict
+                continue
             identity, bounds, late = looked[pair]
             if late and verdict.reason is Reason.COPY_NOT_FOUND:
                 verdict = replace(verdict, reason=Reason.TARGET_TIMESTAMP_TYPE)
@@ -145,6 +148,7 @@ class Judge:
         asked = self._target.topics(sorted({pair[1].topic for pair in offsets}))
         topics = await ask(Side.TARGET, asked, wait)
         ids: dict[Pair, str] = {}
+        jobs: dict[Place, Job] = {}
         for pair in offsets:
             info = topics[pair[1].topic]
             if isinstance(info, TopicInfo) and pair[1].partition < info.partitions:
@@ -155,8 +159,12 @@ class Judge:
         for pair, target_id in ids.items():
             there = bounds[pair[1]]
             if isinstance(there, Bounds):
-                found.update(self._alone(pair, offsets[pair], target_id, there))
-        return found
+                jobs.update(self._alone(pair, offsets[pair], target_id, there, found))
+        return found | await self._translate(jobs)
+
+    async def _translate(self, jobs: Mapping[Place, Job]) -> dict[Place, Verdict]:
+        committed_only = self._options.source_committed_only
+        return await translate_all(jobs, self._source, self._target, source_committed_only=committed_only)
 
     def _offsets(self, committed: Groups) -> dict[Pair, set[int]]:
         offsets: dict[Pair, set[int]] = {}
@@ -167,9 +175,14 @@ class Judge:
         return offsets
 
     async def _look(
-        self, pairs: Sequence[Pair], found: dict[Place, Verdict], offsets: Mapping[Pair, set[int]]
+        self,
+        pairs: Sequence[Pair],
+        found: dict[Place, Verdict],
+        offsets: Mapping[Pair, set[int]],
+        jobs: dict[Place, Job],
     ) -> dict[Pair, _Looked]:
-        """Ids, epochs and bounds of both sides; a pair that lacks one of them gets its reason as verdict."""
+        """Ids, epochs and bounds of both sides; a pair that lacks one of them gets its reason as verdict, or a job that
+        does without the source."""
 
         def reject(pair: Pair, reason: Reason, said: str) -> None:
             found.update({(pair, offset): Verdict.pending(reason, said=said) for offset in offsets[pair]})
@@ -207,7 +220,7 @@ class Judge:
             if isinstance(here, KafkaFailure):
                 reject(pair, reason_of(Side.SOURCE, here), str(here))
                 if not isinstance(beyond, KafkaFailure):
-                    found.update(self._alone(pair, offsets[pair], target.topic_id, beyond))
+                    jobs.update(self._alone(pair, offsets[pair], target.topic_id, beyond, found))
             elif isinstance(beyond, KafkaFailure):
                 reject(pair, reason_of(Side.TARGET, beyond), str(beyond))
             else:
@@ -215,19 +228,31 @@ class Judge:
                 looked[pair] = _Looked(identity, (here, beyond), target.log_append_time)
         return looked
 
-    def _alone(self, pair: Pair, offsets: set[int], target_id: str, there: Bounds) -> dict[Place, Verdict]:
-        """What is known of a partition whose source does not answer."""
+    def _alone(
+        self,
+        pair: Pair,
+        offsets: set[int],
+        target_id: str,
+        there: Bounds,
+        otherwise: Mapping[Place, Verdict],
+    ) -> dict[Place, Job]:
+        """Jobs for a partition whose source does not answer; where nothing is known of it the verdict is that of
+        `otherwise`."""
         if self._by_runs is None:
             return {}
         self.target_ends[pair[1]] = there.end
+        told = target_id, there
+        return {
+            (pair, at): Job(*pair, at, self._known(self._by_runs, pair, at, *told, otherwise[pair, at]))
+            for at in offsets
+        }
+
+    def _known(
+        self, by_runs: ByRuns, pair: Pair, offset: int, target_id: str, there: Bounds, otherwise: Verdict
+    ) -> Steps[Verdict]:
         bounds = LogBounds(there.start, there.end)
-        told: dict[Place, Verdict] = {}
-        for offset in offsets:
-            by_run = self._by_runs.without_source(pair[0], offset, target_id, bounds)
-            kept = self._verdicts.recall_apart(*pair, target_id, offset, there)
-            if by_run is not None and by_run.offset is not None and kept is not None:
-                by_run = stronger(by_run, kept)
-            verdict = by_run or kept
-            if verdict is not None:
-                told[pair, offset] = verdict
-        return told
+        found = yield from by_runs.without_source(pair[0], offset, target_id, bounds)
+        kept = self._verdicts.recall_apart(*pair, target_id, offset, there)
+        if found is not None and found.offset is not None and kept is not None:
+            found = stronger(found, kept)
+        return found or kept or otherwise

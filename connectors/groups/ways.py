@@ -14,6 +14,7 @@ from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds, Steps
 from bridge.translation.sync_store import SyncBounds
 from bridge.translation.timestamps import by_timestamp
+from connectors.groups.scanning import Scanning
 from connectors.groups.verdicts import Identity
 
 
@@ -112,7 +113,8 @@ class ByBoth:
 
 
 class ByRuns:
-    """Offset runs, and another way where they leave a bound or say nothing (design 5.1, 5.4).
+    """Offset runs, and another way where they leave a bound or say nothing (design 5.1, 5.4); where that leaves one
+    too, the target's batch headers may settle it.
 
     One look on either side at the record that the newest run ends with, whenever there is a newer one or a log may be
     another, shows whether the runs are of the logs that are there now.
@@ -120,6 +122,7 @@ class ByRuns:
 
     def __init__(self, runs: Runs, otherwise: Way) -> None:
         self._runs, self._otherwise = runs, otherwise
+        self._scanning = Scanning()
         self._seen: dict[TopicPartition, tuple[OffsetRun, Identity, bool]] = {}
         """The newest run when it was looked at, and whether it held."""
 
@@ -135,7 +138,8 @@ class ByRuns:
         if not holds or found.judgement is Judgement.EXACT:
             return found if holds else disagrees(found, last)
         other = self._otherwise.at_once(asked, remembered)
-        return None if other is None else stronger(found, other)
+        best = None if other is None else stronger(found, other)
+        return None if best is None or self._scan_due(asked, best) else best
 
     def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
         found, last = self._ask(asked)
@@ -155,29 +159,51 @@ class ByRuns:
         other = self._otherwise.at_once(asked, None)
         if other is None:
             other = yield from self._otherwise.steps(asked, memory)
-        return stronger(found, other)
+        best = stronger(found, other)
+        if self._scan_due(asked, best):
+            yield from self._scan(asked.place, asked.offset, asked.target)
+            now, _ = self._ask(asked)
+            best = other if now is None else stronger(now, other)
+        return best
 
     @property
     def known(self) -> bool:
         """Whether there are runs at all: then offsets can be translated without the source."""
         return self._runs.known
 
+    def end_round(self) -> None:
+        self._scanning.end_round()
+
     def without_source(
         self, place: TopicPartition, offset: int, target_id: str, target: LogBounds
-    ) -> Verdict | None:
-        """What runs alone say; None where they say nothing. Those that did not hold when the source was asked last are
-        not believed, nor are later ones of the same topics."""
-        known = self._runs.of(place)
-        found, last = known.translate(offset, target_id, target), known.last
+    ) -> Steps[Verdict | None]:
+        """What runs and the target alone say; None where they say nothing. Runs that did not hold when the source was
+        asked last are not believed, nor are later ones of the same topics."""
+        known, places = self._runs.of(place), self._scanning.places
+        found, last = known.translate(offset, target_id, target, places=places), known.last
         if found is None or last is None:
             return None
         run, _, holds = self._seen.get(place, (last, None, True))
-        return found if holds or run.incarnation != last.incarnation else disagrees(found, last)
+        if not holds and run.incarnation == last.incarnation:
+            return disagrees(found, last)
+        if self._scanning.due(known.held(offset), offset, target):
+            yield from self._scan(place, offset, target)
+            found = known.translate(offset, target_id, target, places=places)
+        return found
+
+    def _scan_due(self, asked: Question, best: Verdict) -> bool:
+        held = self._runs.of(asked.place).held(asked.offset)
+        return best.judgement is Judgement.BOUNDED and self._scanning.due(held, asked.offset, asked.target)
+
+    def _scan(self, place: TopicPartition, offset: int, target: LogBounds) -> Steps[None]:
+        run = self._runs.of(place).held(offset)
+        if run is not None:
+            yield from self._scanning.steps(run, target)
 
     def _ask(self, asked: Question) -> tuple[Verdict | None, OffsetRun | None]:
         known, identity = self._runs.of(asked.place), asked.identity
         told = identity.target_id, asked.target, identity.source_id, asked.source
-        return known.translate(asked.offset, *told), known.last
+        return known.translate(asked.offset, *told, self._scanning.places), known.last
 
     def _known(self, asked: Question, last: OffsetRun) -> bool | None:
         """Whether the newest run holds; None when nobody has looked yet."""

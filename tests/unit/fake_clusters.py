@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.translation.lookups import Need, Read, Window
+from bridge.translation.lookups import Found, Need, Read, Scan, Scanned, Window
 from bridge.translation.model import (
     Bounds,
     Committed,
@@ -21,7 +21,7 @@ from bridge.translation.model import (
 )
 from tests.unit.fake_topic_admin import FakeTopicAdmin
 
-Answer = Window | int | KafkaFailure | None
+Answer = Found | KafkaFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Row:
 
 @dataclass
 class Log:
-    """One partition."""
+    """One partition. What `rows` lacks below the end are control records."""
 
     rows: list[Row] = field(default_factory=list)
     start: int = 0
@@ -193,6 +193,10 @@ class FakeCluster:
         if place in self.answer_trouble:
             return self.answer_trouble[place]
         log = self.logs[place]
+        if isinstance(need, Scan):
+            here = {row.offset for row in log.rows}
+            empty = [(at, at + 1) for at in range(max(need.offset, log.start), log.end) if at not in here]
+            return Scanned(need.offset, log.end, empty, 100)
         if isinstance(need, Read):
             rows = [row for row in log.rows if row.offset >= max(need.offset, log.start)]
             return Window(need.offset, max(need.offset, log.end), rows, log.epoch)

@@ -9,16 +9,16 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.protocol.messages import GroupReport
 from bridge.translation.model import Committed, GroupState, TopicPartition
-from bridge.translation.runs import Segment
+from bridge.translation.runs import OffsetRun, Segment
 from connectors import failures
 from connectors.base import Summary
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.groups import last_commits
 from connectors.groups.last_commits import LastCommits
-from tests.unit.checkpoint_stand import SYNCS, CheckpointStand
+from tests.unit.checkpoint_stand import SYNCS, CheckpointStand, put
 from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.test_runs_followed import COPY, ORIGINAL, put_runs
+from tests.unit.test_runs_followed import COPY, ORIGINAL, RUNS, put_runs
 from tests.unit.test_task_instance import Stand
 
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
@@ -98,6 +98,28 @@ def test_checkpoints_go_on_too() -> None:
         await stand.summaries(8)
         assert stand.published.offsets == [(15, 10 + JUNK), (15, 15 + JUNK)]
         assert target.offsets["g"][COPY].offset == 15 + JUNK
+
+    stand.play(script)
+
+
+def test_a_merged_run_is_settled_by_the_headers_of_the_target() -> None:
+    """A marker of ours stands somewhere among the copies."""
+    source, target = behind()
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        await gone(stand)
+        log = target.logs[COPY]
+        log.append(2, first=10)
+        log.end += 1
+        log.append(8, first=12)
+        merged = OffsetRun(
+            ORIGINAL, "id-of-orders", COPY.topic, "id-of-A.orders", 0, 0, JUNK, 20, 0, 1, 0, 20, -1
+        )
+        put(target, RUNS, merged.key(), merged.value())
+        await stand.summaries(8)
+        assert shown(stand.published.reports["g"]) == ("exact", "run", 16 + JUNK, 16 + JUNK, AWAY, True)
 
     stand.play(script)
 

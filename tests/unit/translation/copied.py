@@ -37,6 +37,8 @@ class CopiedPartition:
         self.position: int | None = None
         self.lost = False
         """The target was cut back since the last copy."""
+        self.was_cut = False
+        """It was cut back at all."""
         self.live: dict[bytes, bytes] = {}
         """The runs topic, compacted."""
         self.older: dict[bytes, bytes] = {}
@@ -129,7 +131,7 @@ class CopiedPartition:
     def cut_target(self) -> None:
         self.target = self.target[: self.random.randint(self.target_start, len(self.target))]
         self.older = {}
-        self.lost = True
+        self.lost = self.was_cut = True
 
     def recreate(self) -> None:
         self.older = {}

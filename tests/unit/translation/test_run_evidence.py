@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bridge.translation import partition_runs
+from bridge.translation.lookups import Scanned
 from bridge.translation.model import Evidence, Flag, Judgement, TopicPartition
 from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.run_places import RunPlaces
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds
 from tests.unit.translation.copied import CopiedPartition
@@ -170,3 +172,73 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
                 judged[verdict.judgement] += 1
     assert min(judged.values()) > 1000, judged
     assert merged > 100
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_places_that_are_known_make_answers_closer_and_never_wrong(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the places without a copy some hold records of others, and of some compaction took what was there: headers
+    don't tell these from copies."""
+    monkeypatch.setattr(partition_runs, "RATIO", 1)
+    monkeypatch.setattr(partition_runs, "KEPT", 2)
+    monkeypatch.setattr(partition_runs, "PER_COMMIT", 2)
+    monkeypatch.setattr(partition_runs, "_AT_ONCE", 1)
+    settled = closer = merged = 0
+    for number in range(100):
+        seed = f"places-{part}-{number}"
+        history = CopiedPartition(seed)
+        rest = 0.0 if number % 3 else 0.3
+        told = [
+            at for at, copy in enumerate(history.target) if copy is None and history.random.random() >= rest
+        ]
+        runs = history.runs()
+        places = {run: RunPlaces(run) for run in runs if run.extra}
+        for each in places.values():
+            while each.read_to < each.run.downstream_end and history.random.random() < 0.9:
+                end = each.read_to + history.random.randint(1, 20)
+                empty = [(at, at + 1) for at in told if each.read_to <= at < end]
+                each.learn(Scanned(each.read_to, end, empty, 1))
+            # Only where the target was cut back has it lost copies that a run tells of.
+            assert history.was_cut or not each.impossible, (seed, each.run)
+        known = KnownRuns(runs)
+        for offset in range(len(history.source) + 1):
+            asked = history.copied.target_topic_id, history.target_bounds
+            of_source = history.copied.source_topic_id, history.source_bounds
+            before = known.translate(offset, *asked, *of_source)
+            verdict = known.translate(offset, *asked, *of_source, places)
+            if (held := known.held(offset)) in places and places[held].impossible:
+                assert verdict is None, (seed, offset)
+                continue
+            if before is None or verdict is None:
+                # A lowest place past the target's end is none; it can only have come nearer to that.
+                assert verdict is None, (seed, offset)
+                continue
+            assert None not in (verdict.offset, verdict.bound, before.offset, before.bound)
+            assert not history.skipped(offset, verdict.offset or 0), (seed, offset, verdict)
+            assert history.reread(offset, verdict.offset or 0) <= (verdict.bound or 0), (
+                seed,
+                offset,
+                verdict,
+            )
+            assert (before.offset or 0) <= (verdict.offset or 0), (seed, offset)
+            assert (verdict.bound or 0) <= (before.bound or 0), (seed, offset)
+            if held is None or not held.extra:
+                continue
+            merged += 1
+            closer += verdict.bound != before.bound
+            settled += verdict.judgement is EXACT and before.judgement is not EXACT
+            fewest, most = places[held].before(offset)
+            if fewest == most and not places[held].hidden:
+                assert verdict.judgement is EXACT, (seed, offset, held)
+    assert merged > 300
+    assert min(closer, settled) > 50, (merged, closer, settled)
+
+
+def test_a_run_with_more_places_without_a_copy_than_it_can_have_says_nothing() -> None:
+    """Or with one where its first or last record has to stand: the target was cut back there, and has grown again."""
+    for empty in ([(1052, 1057)], [(1050, 1051)], [(1086, 1100)]):
+        places = RunPlaces(RUNS[2])
+        places.learn(Scanned(1050, 1091, empty, 1))
+        assert KnownRuns(RUNS).translate(220, "t", TARGET, places={RUNS[2]: places}) is None
+        assert KnownRuns(RUNS).translate(119, "t", TARGET, places={RUNS[2]: places}) is not None

@@ -1,0 +1,218 @@
+"""Merged runs settled by the target's batch headers: when they are read, how much of them, and what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.translation.lookups import Found, Need, Scan, Scanned
+from bridge.translation.memory import PartitionMemory
+from bridge.translation.model import Evidence, Judgement, Reason, TopicPartition, Verdict
+from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.runs import OffsetRun
+from bridge.translation.stretch import LogBounds, Steps
+from connectors.groups import scanning
+from connectors.groups.verdicts import Identity
+from connectors.groups.ways import ByRuns, Question
+
+PLACE = TopicPartition("orders", 0)
+HERE = Identity("s", 3, "t", 5)
+EXACT, BOUNDED = Judgement.EXACT, Judgement.BOUNDED
+START, END = 1000, 1110
+MARKERS = range(START + 10, END, 11)
+"""Behind each 10 copies of 100; the last one ends the transaction of the run's last record, and is not of the run."""
+WHOLE = OffsetRun(PLACE, "s", "A.orders", "t", 0, 0, START, 100, 0, 9, 0, 100, -1, 5000)
+NEWEST = OffsetRun(PLACE, "s", "A.orders", "t", 100, 100, END, 10, 0, 0, 0, 110, -1, 500)
+TARGET = LogBounds(0, END + 11)
+
+
+def place(offset: int) -> int:
+    return START + offset + offset // 10
+
+
+class Runs:
+    known = True
+
+    def __init__(self, *runs: OffsetRun) -> None:
+        self.runs = runs
+
+    def of(self, _place: TopicPartition) -> KnownRuns:
+        return KnownRuns(self.runs)
+
+
+class Otherwise:
+    """Another way, which says what it is told."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        self.says, self._at_once = Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE), at_once
+
+    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
+        return self.says if self._at_once else None
+
+    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        yield from ()
+        return self.says
+
+
+class Headers:
+    """The target, read for its markers, `each` places of 10 bytes at a time."""
+
+    def __init__(self, way: ByRuns, *, each: int = 20, markers: object = MARKERS) -> None:
+        self.way, self.each, self.markers = way, each, markers
+        self.asked: list[int] = []
+        self.readable = True
+
+    def judge(self, offset: int, *, late: bool = True, target: LogBounds = TARGET) -> Verdict:
+        question = Question(PLACE, offset, LogBounds(0, 110), target, late, HERE)
+        at_once = self.way.at_once(question, None)
+        if at_once is not None:
+            return at_once
+        return self._run(self.way.steps(question, PartitionMemory()))
+
+    def alone(self, offset: int, target: LogBounds = TARGET) -> Verdict | None:
+        return self._run(self.way.without_source(PLACE, offset, "t", target))  # type: ignore[arg-type]
+
+    def _run(self, steps: Steps[Verdict]) -> Verdict:
+        answer: Found = None
+        try:
+            while True:
+                answer = self._answer(steps.send(answer))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    def _answer(self, need: Need) -> Scanned | None:
+        assert isinstance(need, Scan)
+        self.asked.append(need.offset)
+        if not self.readable:
+            return None
+        end = min(need.offset + self.each, TARGET.end)
+        empty = [(at, at + 1) for at in self.markers if need.offset <= at < end]  # type: ignore[attr-defined]
+        return Scanned(need.offset, end, empty, 10 * (end - need.offset))
+
+
+@pytest.fixture(params=[False, True], ids=["steps", "at once"])
+def way(request: pytest.FixtureRequest) -> ByRuns:
+    return ByRuns(Runs(WHOLE, NEWEST), Otherwise(at_once=bool(request.param)))
+
+
+def answer(verdict: Verdict | None) -> tuple[object, ...] | None:
+    return verdict and (verdict.judgement, verdict.offset, verdict.bound, verdict.evidence)
+
+
+def exact(offset: int) -> tuple[object, ...]:
+    return EXACT, place(offset), 0, Evidence.RUN
+
+
+def test_headers_settle_what_nothing_else_does(way: ByRuns) -> None:
+    headers = Headers(way)
+    assert answer(headers.judge(55)) == exact(55)
+    assert headers.asked == [1000, 1020, 1040, 1060, 1080]  # the ninth marker stands at 1098
+    assert [answer(headers.judge(offset)) for offset in range(100)] == [exact(at) for at in range(100)]
+    assert len(headers.asked) == 5
+
+
+def test_they_work_with_the_source_dead(way: ByRuns) -> None:
+    headers = Headers(way)
+    assert [answer(headers.alone(offset)) for offset in range(100)] == [exact(at) for at in range(100)]
+    assert len(headers.asked) == 5
+
+
+def test_where_records_settle_it_no_header_is_read() -> None:
+    other = Otherwise(at_once=False)
+    other.says = Verdict(EXACT, place(55), 0, Evidence.VERIFIED)
+    headers = Headers(ByRuns(Runs(WHOLE, NEWEST), other))
+    assert headers.judge(55).evidence is Evidence.VERIFIED
+    assert headers.asked == []
+
+
+def test_a_round_reads_so_much_and_the_next_one_goes_on(way: ByRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "ROUND_BYTES", 400)
+    headers = Headers(way)
+    way.end_round()
+    first, second = headers.judge(55), headers.judge(56)
+    # Three of the five markers before it are found: closer already.
+    assert (answer(first), answer(second)) == (
+        (BOUNDED, 1058, 6, Evidence.RUN),
+        (BOUNDED, 1059, 6, Evidence.RUN),
+    )
+    assert headers.asked == [1000, 1020]
+    way.end_round()
+    headers.judge(55)
+    way.end_round()
+    assert answer(headers.judge(55)) == exact(55)
+    assert headers.asked == [1000, 1020, 1040, 1060, 1080]
+
+
+def test_what_can_not_be_read_leaves_the_bound(way: ByRuns) -> None:
+    headers = Headers(way)
+    headers.readable = False
+    assert answer(headers.alone(55)) == (BOUNDED, 1055, 9, Evidence.RUN)
+    headers.readable = True
+    assert answer(headers.alone(55)) == exact(55)
+
+
+def test_records_of_others_among_the_copies_leave_a_bound() -> None:
+    """Headers don't tell them from copies: of the nine places without a copy seven are found."""
+    headers = Headers(ByRuns(Runs(WHOLE, NEWEST), Otherwise(at_once=True)), markers=list(MARKERS)[2:9])
+    found = headers.alone(55)
+    assert answer(found) == (BOUNDED, 1058, 2, Evidence.RUN)
+    assert found is not None
+    assert found.offset is not None
+    assert found.offset <= place(55) <= found.offset + 2
+    asked = len(headers.asked)
+    assert answer(headers.alone(55)) == answer(found)
+    assert len(headers.asked) == asked  # all is read, there is no more to be found
+
+
+@pytest.mark.parametrize(
+    ("run", "offset"),
+    [
+        pytest.param(
+            WHOLE._replace(skipped=3, upstream_count=103), 55, id="holes upstream, nobody knows where"
+        ),
+        pytest.param(WHOLE._replace(size=scanning.RUN_BYTES + 1), 55, id="too large"),
+        pytest.param(WHOLE, 0, id="its first record"),
+        pytest.param(WHOLE, 100, id="behind it"),
+    ],
+)
+def test_where_headers_prove_nothing_none_is_read(run: OffsetRun, offset: int) -> None:
+    newest = NEWEST._replace(covered_from=run.upstream_end, upstream_start=run.upstream_end, position=200)
+    headers = Headers(ByRuns(Runs(run, newest), Otherwise(at_once=True)))
+    headers.alone(offset)
+    assert headers.asked == []
+
+
+def test_the_last_record_is_exact_whatever_was_skipped() -> None:
+    run = WHOLE._replace(skipped=3, upstream_count=103)
+    headers = Headers(ByRuns(Runs(run), Otherwise(at_once=True)))
+    assert answer(headers.alone(102)) == (EXACT, END - 2, 0, Evidence.RUN)
+
+
+def test_what_retention_took_is_not_read() -> None:
+    headers = Headers(ByRuns(Runs(WHOLE, NEWEST), Otherwise(at_once=True)))
+    found = headers.alone(95, LogBounds(1050, TARGET.end))
+    assert headers.asked[0] == 1050
+    # Below the log's start nobody can count any more; those four may stand anywhere there.
+    assert found is not None
+    assert found.offset is not None
+    assert found.bound is not None
+    assert found.offset <= place(95) <= found.offset + found.bound
+    assert found.bound <= 4
+
+
+def test_a_log_that_was_cut_back_and_grew_again_is_not_the_runs() -> None:
+    headers = Headers(ByRuns(Runs(WHOLE, NEWEST), Otherwise(at_once=True)), markers=range(1040, 1060))
+    assert headers.alone(55) is None
+    assert headers.judge(55).reason is Reason.TARGET_TIMESTAMP_TYPE
+    assert answer(headers.alone(105)) == (EXACT, END + 5, 0, Evidence.RUN)
+
+
+def test_what_is_remembered_of_runs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "_MOST_RUNS", 2)
+    runs = Runs(WHOLE)
+    way = ByRuns(runs, Otherwise(at_once=True))
+    headers = Headers(way)
+    for topic_id in ("s", "s2", "s3", "s3"):
+        runs.runs = (WHOLE._replace(source_topic_id=topic_id),)
+        headers.alone(55)
+    assert len(headers.asked) == 15
+    assert len(way._scanning.places) == 2
