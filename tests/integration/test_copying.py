@@ -81,6 +81,7 @@ def test_it_follows_and_takes_in_new_topics(flow: CopyFlow) -> None:
 
 
 def test_what_retention_took_first_is_in_the_ledger(flow: CopyFlow) -> None:
+    """B20: stock goes on at the log's start, and nobody learns what is missing."""
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, varied(100))
     flow.copy()

@@ -98,7 +98,7 @@ def wait_copies(flow: CopyFlow, running: InProcess, topic: str, expected: Sequen
 
 
 def test_truncated_while_it_runs(flow: CopyFlow) -> None:
-    """An open transaction holds the copy back, and retention does not wait for it."""
+    """B20. An open transaction holds the copy back, and retention does not wait for it."""
     topic = flow.topic()
     with flow.pipeline() as running:
         produce(flow.source.bootstrap, topic, numbered(100))
@@ -114,6 +114,7 @@ def test_truncated_while_it_runs(flow: CopyFlow) -> None:
 
 
 def test_with_fail_nothing_is_committed_behind_a_gap(flow: CopyFlow) -> None:
+    """B20, for whoever would rather stop."""
     topic = flow.topic(2)
     place = TopicPartition(topic, 0)
     both = [*numbered(50), *numbered(50, partition=1)]
@@ -140,6 +141,7 @@ def test_with_fail_nothing_is_committed_behind_a_gap(flow: CopyFlow) -> None:
 
 @pytest.mark.parametrize("records", [30, 300], ids=["shorter", "overtaken"])
 def test_made_again_between_two_fetches(flow: CopyFlow, gate: Gate, fetches: str, records: int) -> None:
+    """B20: stock goes on at its old position in the new topic, or begins anew, and says nothing."""
     topic = flow.topic()
     with flow.pipeline() as running:
         produce(flow.source.bootstrap, topic, numbered(100))
