@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import pytest
 
@@ -55,6 +56,24 @@ def wait_copied(ground: Ground, topic: str, within: float = COPIED) -> None:
     eventually(there, within, what=f"{topic} is copied", watched=ground.watched)
 
 
+def wait_told(ground: Ground, name: str, topics: list[str], each: int) -> None:
+    """Until the service says that all is copied: so many records of each partition."""
+    path = f"/v1/connectors/{quote(name)}"
+
+    def told() -> None:
+        said = ground.service.get(f"{path}/progress?limit=1000")
+        places = [
+            (row["topic"], row["partition"], row["position"], row["records"]) for row in said["partitions"]
+        ]
+        assert places == [(topic, number, each, each) for topic in topics for number in range(PARTITIONS)]
+        totals = said["totals"]
+        assert (totals["state"], totals["lag"], totals["records"]) == ("copying", 0, each * len(places))
+        assert totals["bytes"] > 0
+
+    eventually(told, WAIT, what="progress is told", watched=ground.watched)
+    assert ground.service.get(f"{path}/gaps")["total"] == 0
+
+
 def test_what_is_put_is_copied_and_pause_stops_it(mine: Ground) -> None:
     mark = unique("orders")
     topic = create_topic(mine.source.bootstrap, f"{mark}-1", PARTITIONS, {"retention.bytes": "123456789"})
@@ -65,6 +84,7 @@ def test_what_is_put_is_copied_and_pause_stops_it(mine: Ground) -> None:
         later = create_topic(mine.source.bootstrap, f"{mark}-2", PARTITIONS)
         fill(mine, later, 0)
         wait_copied(mine, later)
+        wait_told(mine, name, [topic, later], 20)
 
         rest.pause(name)
         eventually(
