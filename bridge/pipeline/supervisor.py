@@ -182,13 +182,7 @@ class Supervisor:
         spec, watcher = self._spec, self._watcher
         assert watcher is not None
         await target.metadata([spec.layout_topic, spec.runs_topic])
-        if self._leader is None:
-            leader = TransactionalProducer(
-                producer_settings(Side.TARGET, spec.props), transactional_id(spec, "driver")
-            )
-            self._closing.push_async_callback(leader.close)
-            await leader.start()
-            self._leader = leader
+        await self._lead()
         before = await newest_layout(target, spec)
         shares = balance(wanted, jobs.slots, watcher.weights())
         self._layout = LayoutRecord(before.layout + 1, max(1, len(shares)))
@@ -214,6 +208,7 @@ class Supervisor:
     async def _end(self, jobs: Jobs, target: Link) -> None:
         """Slices commit and end; what they leave open is closed. Raises KafkaFailure."""
         if self._leader is not None:
+            await self._lead()
             await self._write(self._layout._replace(stop=True))
         await self._drain(jobs)
         ids = [transactional_id(self._spec, slot) for slot in range(self._layout.slots)]
@@ -232,11 +227,22 @@ class Supervisor:
             await self._until(job.done, DRAIN)
         self._job = None
 
+    async def _lead(self) -> None:
+        """Takes the driver's id, or closes what the last try has left open under it: nobody could read behind that what
+        the newest layout is. Raises KafkaFailure; FENCED when another driver has taken over."""
+        if self._leader is None:
+            leader = TransactionalProducer(
+                producer_settings(Side.TARGET, self._spec.props), transactional_id(self._spec, "driver")
+            )
+            self._closing.push_async_callback(leader.close)
+            await leader.start()
+            self._leader = leader
+        elif self._leader.open:
+            await self._leader.abort()
+
     async def _write(self, record: LayoutRecord) -> None:
         """Raises KafkaFailure; FENCED when another driver has taken over."""
         assert self._leader is not None
-        if self._leader.open:
-            await self._leader.abort()  # the last try could not
         await self._leader.begin()
         try:
             await self._leader.send_records(

@@ -11,12 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producing import fence, producer_settings
 from bridge.kafka.raw_batches import parse
+from bridge.kafka.transactions import Coordinator
 from bridge.local import Broker, Cluster, LocalStack, eventually
 from bridge.pipeline.layouts import Slice, transactional_id
 from bridge.translation.copying import PipelineState
@@ -209,6 +213,37 @@ def test_an_open_transaction_hides_none_of_our_own_runs(flow: CopyFlow, slots: i
 
 def wait_copies(flow: CopyFlow, topic: str, count: int) -> None:
     eventually(lambda: len(flow.copies(topic)) == count, 30.0, what=f"{count} copies")
+
+
+def wait_copying(running: InProcess) -> None:
+    def copying() -> None:
+        assert running.status.state is PipelineState.COPYING, replace(running.status, progress={})
+
+    eventually(copying, STALL, what="it copies")
+
+
+def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
+    flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transaction stays open as long as the target is away, and it is the only one who knows."""
+    real, failed = Coordinator.end, []
+
+    async def end(coordinator: Coordinator, *given: Any, commit: bool) -> None:
+        if coordinator._id.endswith("-driver") and len(failed) < 2:
+            failed.append("commit" if commit else "abort")
+            raise KafkaFailure(KafkaFault.TIMEOUT, "no answer")
+        await real(coordinator, *given, commit=commit)
+
+    with traffic(flow) as ground:
+        running = ground.pipeline()
+        ground.reader.wait_more()
+        monkeypatch.setattr(Coordinator, "end", end)
+        running.want(flow.wanted()[:2])
+        eventually(lambda: len(failed) == 2, STALL, what="commit and abort have failed")
+        running.want(flow.wanted())
+        wait_copying(running)
+        ground.reader.wait_more()
+    assert failed == ["commit", "abort"]
 
 
 def test_it_is_stopped_and_started_while_busy(flow: CopyFlow) -> None:
