@@ -25,6 +25,7 @@ SLOTS = 2
 """Slices of ours, and tasks of stock."""
 RUNS = 3
 WITHIN = 1800.0
+_TRIES = 5
 _ROOT = Path(__file__).parents[2]
 _DRIVER, _WITHOUT_SPARK = "bridge.pipeline.driver", "tests.perf.without_spark"
 
@@ -123,6 +124,11 @@ def roots(pipeline: DriverPipeline) -> list[int]:
     return [pipeline.pid] if pipeline.pid is not None else []
 
 
+def _done(pipeline: DriverPipeline) -> bool:
+    """Only the last status, told when the driver ends, is sure to count all that was committed."""
+    return pipeline.status.state is PipelineState.CAUGHT_UP and pipeline.pid is None
+
+
 def ours(scene: Scene, topic: str, load: Load, *, spark: bool = True, tick: float = 0.05) -> Copy:
     """Copies what the topic holds, exactly once, on Spark or by the same slices in plain processes."""
     mine = Ours(scene)
@@ -133,7 +139,7 @@ def ours(scene: Scene, topic: str, load: Load, *, spark: bool = True, tick: floa
             with Watch(
                 scene.near_target, remote, load.partitions, lambda: roots(pipeline), scene.brokers, tick
             ) as watch:
-                await until(lambda: pipeline.status.state is PipelineState.CAUGHT_UP, pipeline)
+                await until(lambda: _done(pipeline), pipeline)
             status = pipeline.status
             assert status.restarts == 0, status.errors
             assert sum(each.position for each in status.progress.values()) == load.total
@@ -161,25 +167,51 @@ def stock_running(
         yield name
 
 
+class StockFailed(Exception):
+    """A task of stock's has given up: at exactly once a busy broker's InvalidTxnStateException is enough (4.3.1)."""
+
+
+def failed_tasks(worker: ConnectWorker, name: str) -> list[int]:
+    return [each["id"] for each in worker.rest.status(name)["tasks"] if each["state"] == "FAILED"]
+
+
 def stock(
     scene: Scene, worker: ConnectWorker, topic: str, load: Load, *, once: bool, tick: float = 0.05
 ) -> Copy:
-    """Copies what the topic holds, in a worker that is at least once, or exactly (`once`)."""
-    alias = unique("stock")
-    remote = create_topic(scene.near_target, f"{alias}.{topic}", load.partitions)
-    pids = [worker.process.pid]
+    """Copies what the topic holds, in a worker that is at least once, or exactly (`once`). A run that stock gives up
+    is made again."""
+    for failures in range(_TRIES):
+        alias = unique("stock")
+        remote = create_topic(scene.near_target, f"{alias}.{topic}", load.partitions)
+        try:
+            copied = _stock(scene, worker, topic, load, alias, once=once, tick=tick)
+            return copied._replace(more={"failed_runs": failures} if failures else {})
+        except StockFailed as failed:
+            print(f"stock failed: {failed}", flush=True)
+        finally:
+            delete_topic(scene.near_target, remote)
+    raise StockFailed(f"{_TRIES} times, one after the other")
+
+
+def _stock(
+    scene: Scene, worker: ConnectWorker, topic: str, load: Load, alias: str, *, once: bool, tick: float
+) -> Copy:
+    pids, remote = [worker.process.pid], f"{alias}.{topic}"
     with (
         Watch(scene.near_target, remote, load.partitions, lambda: pids, scene.brokers, tick) as watch,
-        stock_running(scene, worker, topic, alias),
+        stock_running(scene, worker, topic, alias) as name,
     ):
-        watch.wait_grown(load.total, WITHIN)
+
+        def alive() -> None:
+            if failed := failed_tasks(worker, name):
+                raise StockFailed(f"tasks {failed} of {name}")
+
+        watch.wait_grown(load.total, WITHIN, alive)
         if once:  # markers of transactions are among the offsets
             near = (GivenCluster(alias, scene.near_source), GivenCluster("", scene.near_target))
             wait_mirrored(*near, [topic], worker)
-    copied = watch.copied(load.total)
     assert once or watch.offsets == load.total, "stock has copied some records twice"
-    delete_topic(scene.near_target, remote)
-    return copied
+    return watch.copied(load.total)
 
 
 def warm(scene: Scene, worker: ConnectWorker, *, once: bool = False) -> None:

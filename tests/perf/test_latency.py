@@ -17,7 +17,7 @@ import pytest
 from bridge.local import ConnectWorker, LocalStack, eventually
 from tests.perf.ground import quantile
 from tests.perf.loads import PARTITIONS, SCALE
-from tests.perf.mirrors import Ours, Scene, stock_running
+from tests.perf.mirrors import Ours, Scene, failed_tasks, stock_running
 from tests.perf.results import write
 from tests.perf.steady import Arrival, Reader, Stream, every, longest_gap
 from tests.support import create_topic, delete_topic, unique
@@ -83,11 +83,16 @@ def measure_stock(scene: Scene, worker: ConnectWorker, name: str) -> dict[str, o
     topics = [create_topic(scene.near_source, f"{mark}-0", PARTITIONS)]
     remote = create_topic(scene.near_target, f"{alias}.{topics[0]}", PARTITIONS)
 
+    restarted: list[int] = []
+
     def change() -> None:
         topics.append(create_topic(scene.near_source, f"{mark}-{len(topics)}"))
+        for task in failed_tasks(worker, connector):  # as an operator would
+            restarted.append(task)
+            worker.rest.restart_task(connector, task)
 
     with (
-        stock_running(scene, worker, f"{mark}.*", alias, refresh_topics_interval_seconds=1),
+        stock_running(scene, worker, f"{mark}.*", alias, refresh_topics_interval_seconds=1) as connector,
         Stream(scene.near_source, topics[0], PARTITIONS, RATE),
         Reader(scene.near_target, remote, PARTITIONS) as reader,
     ):
@@ -96,7 +101,7 @@ def measure_stock(scene: Scene, worker: ConnectWorker, name: str) -> dict[str, o
     for each in topics:
         delete_topic(scene.near_source, each)
         delete_topic(scene.near_target, f"{alias}.{each}")
-    return figures(name, reader.arrivals, changes)
+    return {**figures(name, reader.arrivals, changes), "failed_tasks": len(restarted)}
 
 
 def _flowing(reader: Reader) -> None:

@@ -12,7 +12,6 @@ from typing import NamedTuple, Self
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from bridge.local import eventually
 from tests.perf.processes import Meter
 
 
@@ -105,9 +104,19 @@ class Watch:
         """Of all partitions together, transaction markers among them, when last asked."""
         return self._samples[-1].offsets
 
-    def wait_grown(self, least: int, within: float) -> float:
-        """Until so many offsets are there; answers when they were seen."""
-        eventually(lambda: bool(self._failed) or self.offsets >= least, within, what=f"{least} offsets")
+    def wait_grown(self, least: int, within: float, alive: Callable[[], None] | None = None) -> float:
+        """Until so many offsets are there; answers when they were seen. `alive` is called every second or so, and may
+        raise."""
+        end, look = time.monotonic() + within, 0.0
+        while not self._failed and self.offsets < least:
+            now = time.monotonic()
+            assert now < end, f"{self.offsets} of {least} offsets after {within:g} s"
+            if alive is not None and now > look:
+                alive()
+                look = now + 1.0
+            time.sleep(self._tick)
+        if self._failed:
+            raise self._failed[0]
         return next(each.at for each in self._samples if each.offsets >= least)
 
     def copied(self, records: int) -> Copy:
