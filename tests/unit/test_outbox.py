@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import random
 import tracemalloc
 from base64 import b64decode
@@ -223,6 +224,7 @@ def test_a_connector_that_is_forgotten_leaves_nothing() -> None:
 
 # -- any order of calls ----------------------------------------------------------------------------------------------
 
+EXAMPLES = int(os.environ.get("MIRROR_BRIDGE_EXAMPLES", "100"))
 KEYS = [f"key-{number}" for number in range(6)]
 SELDOM = st.sampled_from([False, False, False, False, True])
 
@@ -343,7 +345,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert self.box.counts() == Counts(0, 0, None)
 
 
-AnyOrder.TestCase.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=60, deadline=None)
 TestAnyOrder = AnyOrder.TestCase
 
 

@@ -14,7 +14,7 @@ from bridge.translation.stretch import Caps
 from tests.unit.translation.history import History, Kind
 from tests.unit.translation.logs import Row
 
-HISTORIES = int(os.environ.get("MIRROR_BRIDGE_HISTORIES", "2000"))
+HISTORIES = int(os.environ.get("MIRROR_BRIDGE_HISTORIES", "800"))
 
 KINDS: dict[str, Kind] = {
     "plain": Kind(),
