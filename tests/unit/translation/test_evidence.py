@@ -19,7 +19,7 @@ from tests.unit.translation.history import History, Kind
 from tests.unit.translation.logs import Partition, Row
 from tests.unit.translation.test_bracketing import KINDS, caps_of, check
 
-HISTORIES = int(os.environ.get("MIRROR_BRIDGE_HISTORIES", "2000")) // 4
+HISTORIES = int(os.environ.get("MIRROR_BRIDGE_HISTORIES", "800")) // 4
 PLACE = TopicPartition("t", 0)
 
 
