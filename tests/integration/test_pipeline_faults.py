@@ -22,6 +22,7 @@ from bridge.kafka.producing import fence, producer_settings
 from bridge.kafka.raw_batches import parse
 from bridge.kafka.transactions import Coordinator
 from bridge.local import Broker, Cluster, LocalStack, eventually
+from bridge.local.errors import WaitTimedOut
 from bridge.pipeline.layouts import Slice, transactional_id
 from bridge.translation.copying import PipelineState
 from bridge.translation.model import Side, TopicPartition
@@ -59,9 +60,23 @@ class Ground:
 
     def __init__(self, flow: CopyFlow, reader: Reader, pipelines: ExitStack) -> None:
         self.flow, self.reader, self._pipelines = flow, reader, pipelines
+        self._running: list[InProcess] = []
 
     def pipeline(self, jobs: ThreadJobs | None = None) -> InProcess:
-        return self._pipelines.enter_context(self.flow.pipeline(jobs=jobs))
+        running = self._pipelines.enter_context(self.flow.pipeline(jobs=jobs))
+        self._running.append(running)
+        return running
+
+    def said(self) -> str:
+        """What there was to copy, and how far that has come."""
+        (topic,) = self.flow.topics
+        ends = {
+            number: (end, len(self.flow.original(topic, number)))
+            for number, (_, end) in bounds(self.flow.source.bootstrap, topic).items()
+        }
+        read = {number: len(values) for number, values in self.reader.values.items()}
+        statuses = [each.status for each in self._running]
+        return f"log ends and committed records {ends}, read {read}, pipelines {statuses}"
 
     def breaks(self, fault: Callable[[Cluster], None], cluster: Cluster) -> None:
         fault(cluster)
@@ -74,9 +89,13 @@ def traffic(flow: CopyFlow) -> Iterator[Ground]:
     topic = flow.topic(PARTITIONS)
     reader = Reader(flow.target.bootstrap, flow.remote(topic), PARTITIONS)
     with ExitStack() as pipelines, reader.running():
+        ground = Ground(flow, reader, pipelines)
         with Writer(flow.source.bootstrap, topic).running():
-            yield Ground(flow, reader, pipelines)
-        reader.wait_done()
+            yield ground
+        try:
+            reader.wait_done()
+        except WaitTimedOut as late:
+            raise AssertionError(ground.said()) from late
     assert reader.longest < STALL, f"until {reader.longest_at:.0f}"
     flow.assert_copied()
     flow.assert_runs_true()
