@@ -37,7 +37,7 @@ def run_slices(slices: Iterable[Slice]) -> Iterator[str]:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    again = context is not None and (context.attemptNumber() > 0 or context.stageId() < 0)
+    again = context is not None and context.attemptNumber() > 0
     for work in slices:
         yield asyncio.run(copy_slice(work, again=again))
 

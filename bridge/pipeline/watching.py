@@ -168,3 +168,6 @@ class Watcher:
             before = self.progress.get(place)
             if before is not None and isinstance(each, Bounds):
                 self.progress[place] = replace(before, source_end=each.end)
+        for each in found.values():
+            if isinstance(each, KafkaFailure):
+                raise each  # a partition that can't be asked can't be copied either, and only this tells
