@@ -125,8 +125,9 @@ class GroupsInstance(Generic[Options]):
     async def _round(self, began: float) -> None:
         tally = Tally()
         try:
-            await self._prepare()
+            # The groups first: of a group that is not known nobody can say why it is not synced.
             await self._refresh()
+            await self._prepare()
             await self._portions(self._mine(), tally)
         except ClusterAway as away:
             self._failed(away)
