@@ -36,7 +36,8 @@ class GapKind(StrEnum):
     TARGET_RECREATED = "target_recreated"
     """The remote topic was deleted, made again, or cut back: copies are gone."""
     RECORD_REFUSED = "record_refused"
-    """The target's broker refuses a record, whatever is tried; source.record.policy says to go on."""
+    """The target's broker refuses a record, whatever is tried, or nobody can decode it; source.record.policy says to go
+    on."""
 
 
 @dataclass(frozen=True, slots=True)
