@@ -60,6 +60,16 @@ class Flows(NamedTuple):
             stands, WAIT, what=f"{self.group} is at {offset} and {beyond}", watched=self.ground.watched
         )
 
+    def wait_told(self, offset: int) -> None:
+        """Until the newest checkpoint of the way there is of that record of the topic on A."""
+        place = TopicPartition(self.remote, 0)
+
+        def told() -> bool:
+            newest = latest(self.ground.target, self.ground.source.name, self.group)[place]
+            return newest.downstream_offset == offset + SHIFT
+
+        eventually(told, WAIT, what=f"the checkpoint of {offset}", watched=self.ground.watched)
+
     def still(self, what: str) -> None:
         """Neither cluster's offset moves, nor is any checkpoint written, for several intervals of both directions."""
         ways = (self.ground, self.ground.reversed())
@@ -126,12 +136,14 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
     flows.wait(70)
     (home,) = latest(source, target.name, flows.group).values()
     assert home == Checkpoint(flows.group, TopicPartition(flows.topic, 0), 70 + SHIFT, 70, "")
+    flows.wait_told(70)
     flows.still("after the group is back")
     assert resume(source.bootstrap, flows.group, [flows.topic])[0].value == b"value-70"
 
     # It goes on at home, and fails over and back once more.
     commit(source.bootstrap, flows.group, {(flows.topic, 0): 80})
     flows.wait(80)
+    flows.wait_told(80)
     flows.still("after the group went on at home")
     commit(target.bootstrap, flows.group, {(flows.remote, 0): 95 + SHIFT})
     flows.wait(95)
@@ -140,6 +152,7 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
     flows.wait(100)
     flows.ground.fill(flows.topic, 10, start=100, copy=False)
     assert resume(source.bootstrap, flows.group, [flows.topic])[0].value == b"value-100"
+    flows.wait_told(100)
     flows.still("with more records, and nobody reading")
 
 
@@ -149,12 +162,7 @@ def test_b13_an_operators_reset_on_the_source_is_not_undone(flows: Flows) -> Non
     flows.wait_reason("moved_by_mirror")
     commit(source.bootstrap, flows.group, {(flows.topic, 0): 10})
     # B is never lowered, and never followed.
-    (place,) = (TopicPartition(flows.remote, 0),)
-
-    def told() -> bool:
-        return latest(target, source.name, flows.group)[place].downstream_offset == 10 + SHIFT
-
-    eventually(told, WAIT, what="the checkpoint of the reset", watched=flows.ground.watched)
+    flows.wait_told(10)
     flows.still("after the reset")
     flows.wait(10, there=40 + SHIFT)
     assert flows.reason() == "moved_by_mirror"
