@@ -43,6 +43,7 @@ TOPICS = [
     ),
     *("mm2-offset-syncs.A.internal", "mm2-offset-syncs__A__internal", "foo.internal", "x-internal", "__mine"),
 ]
+ENDS_WITH_HEARTBEATS = {"myheartbeats", "D__heartbeats"}
 POLICIES: list[Mapping[str, str]] = [
     {},
     {"replication.policy.separator": "__"},
@@ -100,7 +101,12 @@ def test_topics_and_hops(broker: Broker, java: Ask, policy: Mapping[str, str]) -
         *[["remote_topics", alias] for alias in (None, *aliases)],
     ]
     theirs = java([["client", text(props), *question] for question in questions])
-    assert asyncio.run(ours()) == theirs
+    found = asyncio.run(ours())
+    if "source.cluster.alias" in policy:
+        # B29: to stock whatever ends with heartbeats is one, and not mirrored under its own name.
+        assert set(found[-len(aliases) - 1]) - set(theirs[-len(aliases) - 1]) == ENDS_WITH_HEARTBEATS
+        found = [[each for each in row if each not in ENDS_WITH_HEARTBEATS] for row in found]
+    assert found == theirs
     assert any(theirs[-len(aliases) - 1])
 
 
