@@ -86,6 +86,17 @@ class TransactionalProducer:
         for data, count in _batches(records):
             self.send(TopicPartition(topic, 0), data, count)
 
+    async def write(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """A transaction of these records and nothing else. Raises KafkaFailure; then none of them counts, unless it was
+        the commit that got no answer."""
+        await self.begin()
+        try:
+            await self.send_records(topic, records)
+            await self.commit()
+        except KafkaFailure:
+            await self.abort()
+            raise
+
     async def commit(self) -> None:
         """Waits for what was sent; then it is committed, all of it."""
         assert self._open, "no transaction is open"

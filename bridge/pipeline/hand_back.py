@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
-from bridge.errors import KafkaFailure, KafkaFault
+from bridge.errors import KafkaFault
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
@@ -23,7 +23,7 @@ from bridge.translation.copying import PipelineSpec
 from bridge.translation.fields import SchemaError
 from bridge.translation.handing_back import Row, plan
 from bridge.translation.model import Side, TopicPartition
-from bridge.translation.partition_runs import Change, PartitionRuns, read_runs
+from bridge.translation.partition_runs import PartitionRuns, read_runs
 
 
 class HandBackRefused(Exception):
@@ -59,7 +59,7 @@ async def hand_back(
         stack.push_async_callback(leader.close)
         await leader.start()
         layout = LayoutRecord(before.layout + 1, max(1, before.slots), stop=True)
-        await _commit(leader, spec.layout_topic, [(layout_key(spec), layout.value())])
+        await leader.write(spec.layout_topic, [(layout_key(spec), layout.value())])
         slots = [transactional_id(spec, slot) for slot in range(layout.slots)]
         await fence(producer_settings(Side.TARGET, spec.props), slots)
         runs = await _runs(target, spec, replicates)
@@ -68,7 +68,7 @@ async def hand_back(
         if written:
             await asyncio.to_thread(write, written)
             marks = [change for row in written for change in runs[row.source].hand_back()]
-            await _commit(leader, spec.runs_topic, marks)
+            await leader.write(spec.runs_topic, marks)
         return rows
 
 
@@ -109,14 +109,3 @@ async def _topic_ids(source: Link, topics: Sequence[str]) -> dict[str, str | Non
             raise failed
         ids[topic] = None if failed is not None else described[topic].topic_id
     return ids
-
-
-async def _commit(leader: TransactionalProducer, topic: str, records: Sequence[Change]) -> None:
-    """Raises KafkaFailure; FENCED when somebody else has begun to copy."""
-    await leader.begin()
-    try:
-        await leader.send_records(topic, records)
-        await leader.commit()
-    except KafkaFailure:
-        await leader.abort()
-        raise

@@ -16,6 +16,9 @@ from bridge.translation.copying import Copied, Gap
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 
+PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
+"""What no waiting heals: it ends the pipeline."""
+
 
 class Moved(Exception):
     """Source or remote topics are not those that the layout was made for: it has to be made anew."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -19,17 +19,16 @@ from bridge.kafka.state_topics import read_committed
 from bridge.kafka.tail import TopicTail
 from bridge.pipeline.copier import Copier
 from bridge.pipeline.layouts import CAUGHT_UP, LayoutRecord, Slice, SliceReport, layout_key, report_key
-from bridge.pipeline.opening import AnotherWay, CopiesGone, Moved, PolicySaysFail, Seen
+from bridge.pipeline.opening import PERMANENT, AnotherWay, CopiesGone, Moved, PolicySaysFail, Seen
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.state import newest_layout
 from bridge.translation.copying import Copied
-from bridge.translation.model import Side
+from bridge.translation.model import Side, TopicPartition
 from bridge.translation.partition_runs import read_runs
 
 LOOK = 0.1
 """Seconds between looks at the layout topic: how long a slice copies on after a newer layout was made."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
-_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
 
 
 def run_slices(slices: Iterable[Slice]) -> Iterator[str]:
@@ -97,7 +96,7 @@ class _Attempts:
 
     def __init__(self, work: Slice, source: Link, target: Link, lease: Lease) -> None:
         self._work, self._source, self._target, self._lease = work, source, target, lease
-        self._said = SliceReport(work.layout, work.slot)
+        self._said = self._saying()
         self._refusals = Refusals()
         self._seen = Seen()
 
@@ -109,33 +108,30 @@ class _Attempts:
                 await self._life(again=again)
                 return self._lease.ended or CAUGHT_UP
             except Moved as moved:
-                report = SliceReport(self._work.layout, self._work.slot, moved=moved.partitions)
+                report = self._saying(moved=moved.partitions)
             except AnotherWay as cut:
                 if cut.agrees_to is not None:
                     self._seen.agreed[cut.source] = cut.agrees_to
-                report = SliceReport(self._work.layout, self._work.slot, error=str(cut))
+                report = self._saying(error=str(cut))
             except CopiesGone as gone:
                 self._seen.target_ends[gone.source] = gone.base
-                report = SliceReport(self._work.layout, self._work.slot, error=str(gone))
+                report = self._saying(error=str(gone))
             except Refused as refused:
                 if self._goes_on(refused):
                     again = True
                     continue
-                report = SliceReport(self._work.layout, self._work.slot, failure=self._said_of(refused))
+                report = self._saying(failure=refused.said(self._copied(refused)))
             except PolicySaysFail as failed:
-                report = SliceReport(self._work.layout, self._work.slot, failure=str(failed))
+                report = self._saying(failure=str(failed))
             except KafkaFailure as error:
                 if error.fault is KafkaFault.FENCED:
                     # By a newer layout or attempt; or a transaction took too long, and only a new layout helps.
-                    await self._last_words(SliceReport(self._work.layout, self._work.slot, ended=str(error)))
+                    await self._last_words(self._saying(ended=str(error)))
                     return "fenced"
-                permanent = error.fault in _PERMANENT
-                report = SliceReport(
-                    self._work.layout,
-                    self._work.slot,
-                    error="" if permanent else str(error),
-                    failure=str(error) if permanent else "",
-                )
+                if error.fault in PERMANENT:
+                    report = self._saying(failure=str(error))
+                else:
+                    report = self._saying(error=str(error))
             if report.failure:
                 await self._last_words(report)
                 return "failed"
@@ -146,6 +142,11 @@ class _Attempts:
             pause, again = min(pause * 2, _LONGEST_PAUSE), True
         return self._lease.ended
 
+    def _saying(
+        self, *, error: str = "", failure: str = "", moved: Sequence[TopicPartition] = (), ended: str = ""
+    ) -> SliceReport:
+        return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended)
+
     def _goes_on(self, refused: Refused) -> bool:
         """Whether another try finds the record, or leaves it out as the policy allows."""
         if not self._refusals.learn(refused):
@@ -154,9 +155,6 @@ class _Attempts:
             return False
         self._refusals.leave_out(as_gap(refused, self._copied(refused), int(time.time() * 1000)))
         return True
-
-    def _said_of(self, refused: Refused) -> str:
-        return refused.said(self._copied(refused))
 
     def _copied(self, refused: Refused) -> Copied:
         return next(each for each in self._work.partitions if each.source == refused.source)
@@ -192,7 +190,7 @@ class _Attempts:
 
     async def _settled(self) -> None:
         """Copying goes well: an error that was reported counts no longer."""
-        await self._report(SliceReport(self._work.layout, self._work.slot))
+        await self._report(self._saying())
 
     async def _last_words(self, report: SliceReport) -> None:
         """Until they are told, or nobody waits for them any more."""

@@ -16,6 +16,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.producing import TransactionalProducer, fence, producer_settings
 from bridge.kafka.state_topics import read_committed
 from bridge.pipeline.layouts import CAUGHT_UP, LayoutRecord, Slice, balance, layout_key, transactional_id
+from bridge.pipeline.opening import PERMANENT
 from bridge.pipeline.state import by_partition, newest_layout
 from bridge.pipeline.watching import Watcher
 from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
@@ -29,7 +30,6 @@ DRAIN = 5.0
 """Seconds that slices have to commit and end before their workers are killed."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
 _LOOK = 0.02
-_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
 
 
 class Jobs(Protocol):
@@ -59,7 +59,9 @@ class Supervisor:
         self._closing = contextlib.AsyncExitStack()
 
     def want(self, partitions: Sequence[Copied]) -> None:
-        self._wanted = list(partitions)
+        # Another list means another layout: it is compared here once, and not at every look.
+        if (wanted := list(partitions)) != self._wanted:
+            self._wanted = wanted
 
     def stop(self) -> None:
         self._stop = True
@@ -105,7 +107,7 @@ class Supervisor:
                 await self._one_layout(jobs, target)
                 continue
             except KafkaFailure as error:
-                self._broke(str(error), permanent=error.fault in _PERMANENT)
+                self._broke(str(error), permanent=error.fault in PERMANENT)
                 if error.fault is KafkaFault.FENCED:
                     return  # another driver makes the layouts now: ours would only be in its way
             except Exception as error:
@@ -136,11 +138,12 @@ class Supervisor:
         await self._until(lambda: self._stop or bool(self._wanted) or self._job is not None, None)
         if self._stop:
             return
-        wanted = self._wanted or []
+        wanted = self._wanted
+        assert wanted is not None
         slices = await self._make(jobs, target, wanted)
         if not slices:
             self._state = PipelineState.COPYING
-            await self._until(lambda: self._stop or self._wanted != wanted, None)
+            await self._until(lambda: self._stop or self._wanted is not wanted, None)
             return
         self._job = jobs.start(slices)
         self._state, self._errors = PipelineState.COPYING, []
@@ -152,7 +155,7 @@ class Supervisor:
             lambda: (
                 self._stop
                 or job.done()
-                or self._wanted != wanted
+                or self._wanted is not wanted
                 or time.monotonic() > renew
                 or bool(watcher.moved or watcher.failure or watcher.ended)
             ),
@@ -243,15 +246,7 @@ class Supervisor:
     async def _write(self, record: LayoutRecord) -> None:
         """Raises KafkaFailure; FENCED when another driver has taken over."""
         assert self._leader is not None
-        await self._leader.begin()
-        try:
-            await self._leader.send_records(
-                self._spec.layout_topic, [(layout_key(self._spec), record.value())]
-            )
-            await self._leader.commit()
-        except KafkaFailure:
-            await self._leader.abort()
-            raise
+        await self._leader.write(self._spec.layout_topic, [(layout_key(self._spec), record.value())])
 
     async def _until(self, holds: Callable[[], bool], patience: float | None) -> bool:
         """Whether it came to hold in time."""
