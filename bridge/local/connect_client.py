@@ -14,12 +14,16 @@ from bridge.local.waiting import Watched, eventually
 Json = Any
 """Whatever Connect answers; its callers know the form."""
 
-_REBALANCING = 409
+_CONFLICT = 409
+_PASSING = ("rebalance", "momentarily")
+"""What Connect says of a conflict that is over when it is asked again: a rebalance, or "due to stale configuration"
+(RebalanceNeededException, StaleConfigException). "Connector … already exists" is a conflict that stays."""
 _RETRY_SECONDS = 30.0
 
 
 class ConnectClient:
-    """One worker's REST API. A call that meets a rebalance (409) is repeated, as operators would by hand."""
+    """One worker's REST API. A call that meets a rebalance (409) is repeated, as operators would by hand, and so is one
+    that meets a configuration which the worker has not read yet."""
 
     def __init__(self, url: str, watched: Iterable[Watched] = (), patience: float = _RETRY_SECONDS) -> None:
         """`patience`: seconds for which a call is repeated."""
@@ -41,7 +45,7 @@ class ConnectClient:
 
         def attempt() -> httpx.Response | bool:
             response = self._http.request(method, path, json=body, params=params)
-            return False if response.status_code == _REBALANCING and _is_rebalance(response) else response
+            return False if _passes(response) else response
 
         answer = eventually(
             attempt, self._patience, what=f"{method} {path} is answered by Connect", watched=self._watched
@@ -135,8 +139,9 @@ def _of(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
 
 
-def _is_rebalance(response: httpx.Response) -> bool:
-    return "rebalance" in response.text.lower()
+def _passes(response: httpx.Response) -> bool:
+    words = response.text.lower()
+    return response.status_code == _CONFLICT and any(each in words for each in _PASSING)
 
 
 def _words(response: httpx.Response) -> str:

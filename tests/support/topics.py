@@ -36,13 +36,18 @@ def create_topic(
     bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> str:
     """Creates the topic and waits until the broker serves each of its partitions."""
-    client = admin(bootstrap)
-    try:
-        client.create_topics([NewTopic(name, partitions, 1, config=dict(configs or {}))])[name].result(WAIT)
-    except KafkaException as error:
-        # The client sends a request again when its connection went away meanwhile; names are unique, so this is ours.
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
+    client, topic = admin(bootstrap), NewTopic(name, partitions, 1, config=dict(configs or {}))
+
+    def created() -> None:
+        # Again also when the only broker has lost its session for a moment, because the machine stood still.
+        try:
+            client.create_topics([topic])[name].result(WAIT)
+        except KafkaException as error:
+            # The client sends a request again when its connection went away meanwhile; names are unique: it is ours.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    eventually(created, WAIT, what=f"topic {name} is created")
 
     def served() -> bool:
         return all(len(each) == 2 for each in bounds(bootstrap, name).values())
