@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
-from aiokafka.record.util import calc_crc32c
+from crc32c import crc32c
 
 HEADER_SIZE = 61
 """Of a v2 batch; its records follow, compressed together."""
@@ -33,8 +33,6 @@ _SMALLEST = 26
 _FRONT, _PRODUCER, _CRC = struct.Struct(">qii"), struct.Struct(">qhi"), struct.Struct(">I")
 _ABORT = b"\0\0\0\0"
 """Key of an abort marker: version 0, type 0."""
-_crc32c = cast(Callable[[memoryview], int], calc_crc32c)
-"""The library's type says bytes; every buffer will do, and need not be copied."""
 
 
 class CorruptBatch(ValueError):
@@ -84,7 +82,7 @@ def parse(data: bytes | bytearray, *, checked: bool = False) -> Iterator[RawBatc
             yield RawBatch(base, base, -1, -1, piece[_PREFIX.size], -1, timestamp, timestamp, magic, piece)
         else:
             crc, flags, delta, first, greatest, producer, _, _, count = _HEADER.unpack_from(piece, _CRC_AT)
-            if checked and crc != _crc32c(piece[_CHECKED_FROM:]):
+            if checked and crc != crc32c(piece[_CHECKED_FROM:]):
                 raise CorruptBatch(base)
             yield RawBatch(base, base + delta, count, epoch, flags, producer, first, greatest, magic, piece)
         at += size
@@ -208,4 +206,4 @@ def stamp(data: bytearray, producer_id: int, epoch: int, sequence: int, transact
     May be done again, for another try."""
     _PRODUCER.pack_into(data, _PRODUCER_AT, producer_id, epoch, sequence)
     data[_FLAGS_AT] = data[_FLAGS_AT] & CODEC | (TRANSACTIONAL if transactional else 0)
-    _CRC.pack_into(data, _CRC_AT, _crc32c(memoryview(data)[_CHECKED_FROM:]))
+    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[_CHECKED_FROM:]))

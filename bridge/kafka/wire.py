@@ -70,15 +70,15 @@ class Writer:
         if self.flexible:
             self.varint(0)
 
-    def encode(self) -> bytes:
-        return bytes(self._parts)
+    def encode(self) -> bytearray:
+        return self._parts
 
 
 class Reader:
     """Reads fields in order from one answer."""
 
-    def __init__(self, data: bytes, *, flexible: bool) -> None:
-        self.data, self.at, self.flexible = data, 0, flexible
+    def __init__(self, data: bytes | bytearray, *, flexible: bool) -> None:
+        self.data, self.at, self.flexible = bytes(data), 0, flexible
 
     def int8(self) -> int:
         self.at += 1
@@ -209,7 +209,7 @@ class Call:
         )
         return _Encoded(head + b"\0" if self.flexible else head)
 
-    def encode(self) -> bytes:
+    def encode(self) -> bytearray:
         writer = Writer(flexible=self.flexible)
         self._write(writer, self.API_VERSION)
         return writer.encode()
@@ -221,7 +221,9 @@ class Call:
         return header
 
     def decode(self, buffer: BytesIO) -> Reader:
-        return Reader(buffer.read(), flexible=self.flexible)
+        reader = Reader(buffer.getvalue(), flexible=self.flexible)  # unlike read, not a copy
+        reader.skip(buffer.tell())
+        return reader
 
     def __str__(self) -> str:
         return f"API {self.API_KEY} v{self.API_VERSION}"

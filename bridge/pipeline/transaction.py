@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -86,17 +86,8 @@ def _add(segments: list[Segment], new: Segment) -> None:
     """Joins what goes on where the last one ends, on both sides."""
     if segments:
         last = segments[-1]
-        if (
-            last.upstream_start + last.count == new.upstream_start
-            and last.downstream_start + last.count == new.downstream_start
-        ):
-            segments[-1] = replace(
-                last,
-                count=last.count + new.count,
-                leader_epoch=new.leader_epoch,
-                last_timestamp=new.last_timestamp,
-                size=last.size + new.size,
-            )
+        if last.upstream_end == new.upstream_start and last.downstream_end == new.downstream_start:
+            segments[-1] = last.joined(new)
             return
     segments.append(new)
 

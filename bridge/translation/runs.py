@@ -172,7 +172,7 @@ class OffsetRun(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that doubles the cost of a batch
 class Segment:
     """What one transaction has copied without a hole on either side: `count` records from `upstream_start` on stand
     from `downstream_start` on. Nothing in [covered_from, upstream_start) was copied. `leader_epoch` is the source's,
@@ -193,6 +193,18 @@ class Segment:
     @property
     def downstream_end(self) -> int:
         return self.downstream_start + self.count
+
+    def joined(self, new: Segment) -> Segment:
+        """Both as one; the new one goes on where this one ends, on both sides."""
+        return Segment(
+            self.covered_from,
+            self.upstream_start,
+            self.downstream_start,
+            self.count + new.count,
+            new.leader_epoch,
+            new.last_timestamp,
+            self.size + new.size,
+        )
 
 
 def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, OffsetRun | None]:
