@@ -86,11 +86,12 @@ class UnreadableBatch(ValueError):
 
 
 class Limits(NamedTuple):
-    """In bytes. `coalesce`: a backlog exists, so neighbours are put together into batches of up to `batch_size`."""
+    """In bytes. `coalesce`: neighbours of up to so many records are put together into batches of up to `batch_size`, as
+    is worth while when a backlog exists; 0: none."""
 
     max_message_bytes: int
     batch_size: int
-    coalesce: bool
+    coalesce: int
 
 
 _Record = tuple[int, int, bytes]
@@ -136,7 +137,7 @@ def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBat
     room = 0
     for batch in batches:
         size = len(batch.data)
-        small = limits.coalesce and size * 2 <= most
+        small = 0 < limits.coalesce >= batch.count and size * 2 <= most
         its_kind = (batch.attributes & CODEC, batch.leader_epoch)
         if group and (not small or size > room or its_kind != kind):
             yield group

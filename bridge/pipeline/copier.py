@@ -30,7 +30,7 @@ from bridge.pipeline.opening import (
     open_partitions,
     said_of,
 )
-from bridge.pipeline.pace import batch_bytes, in_flight_bytes, transaction_seconds
+from bridge.pipeline.pace import batch_bytes, few_records, in_flight_bytes, transaction_seconds
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, run_records, written
 from bridge.translation.copying import Gap
@@ -166,8 +166,9 @@ class Copier:
         more = part.last_stable > found.next_offset
         self._backlog = self._backlog or more
         most = self._largest.get(self._copied[place].target_topic, _LARGEST)
-        size = batch_bytes(self._spec.batch_size, self._producer.round_trip)
-        limits = Limits(most, size, coalesce=more or len(found.batches) > 1)
+        round_trip, backlog = self._producer.round_trip, more or len(found.batches) > 1
+        size = batch_bytes(self._spec.batch_size, round_trip)
+        limits = Limits(most, size, coalesce=few_records(round_trip) if backlog else 0)
         covered = position
         for piece in self._refusals.chunks(place, found.batches, limits, position):
             if isinstance(piece, Gap):

@@ -13,6 +13,9 @@ _NEAR = 0.005
 _FIRST_IN_FLIGHT = 1024 * 1024
 _LARGEST = 1_000_000
 """Bytes of a batch: below what topics and brokers allow by default."""
+_FEW = 32
+"""Records of a batch, about, from which on it costs less to send it as it is than to rebuild it with its neighbours."""
+_ANY = 1 << 31
 _ROUND_TRIPS = 8
 """Of a transaction when there is a backlog."""
 
@@ -27,6 +30,12 @@ def batch_bytes(batch_size: int, round_trip: float) -> int:
     """Up to which size small batches of a backlog are put together: so large that as many bytes per second are under
     way as near by. Sizes in bytes; `round_trip` in seconds to the target and back."""
     return max(batch_size, min(_LARGEST, int(batch_size * round_trip / _NEAR)))
+
+
+def few_records(round_trip: float) -> int:
+    """Up to how many records a batch is put together with others. Near by it is processors that are scarce; over a
+    distance it is batches."""
+    return _FEW if round_trip <= _NEAR else _ANY
 
 
 def transaction_seconds(interval: float, round_trip: float, *, backlog: bool) -> float:

@@ -1,113 +1,203 @@
-"""Killed with SIGKILL, one after the other, while groups go on committing: service, worker, source, target.
+"""Faults while groups commit: something is killed, hangs, is moved to another worker, or fenced. Half of the groups are
+those of a group-offset connector, half those of a checkpoint connector, and there are heartbeats.
 
-Throughout: no task FAILED, no target offset moves back, none goes past what its group has committed. After each fault
-every group is current again within two intervals of the thing being back.
+Throughout: no task FAILED, no group offset on the target moves back, none goes past what its group has committed, and
+every checkpoint that anybody ever reads is exact. After each fault every checkpoint in the topic, every group and the
+heartbeats are current again within two intervals of the thing being back.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from bridge.local import LocalStack
-from tests.e2e.faults import PARTITIONS, RECORDS, Committers, Member, Watch, bounce, let_pass, no_traceback
-from tests.e2e.ground import SHIFT, Ground
-from tests.support import connector, eventually, unique
+from bridge.local import Broker, Cluster, LocalStack
+from tests.e2e.faults import (
+    MOVE_SECONDS,
+    PARTITIONS,
+    RECORDS,
+    bounce,
+    let_pass,
+    lines_of,
+    no_traceback,
+    spread_over,
+)
+from tests.e2e.ground import CLASS, WAIT, Ground
+from tests.e2e.stand import INTERVAL, Running, Stand, give_syncs
+from tests.support import eventually, unique
 
-INTERVAL = 3
-GROUPS = 6
 AWAY_SECONDS = 30.0
-"""How long the service is gone; the other things are as long away as their restart takes, and a little more."""
+"""How long the service is gone; what else is killed is as long away as its restart takes, and a little more."""
+HANG_SECONDS = 10.0
+"""Past the lease and the worker's session timeout."""
+STOP_SECONDS = 8.0
+"""In which a worker stops, and Connect answers, whatever the service does."""
 
 
-def _kill_service(ground: Ground, _: LocalStack) -> None:
-    ground.process.kill()
+@pytest.fixture(scope="module")
+def stand(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    if request.config.getoption("--kafka-source") or request.config.getoption("--kafka") == "testcontainers":
+        pytest.skip("kills brokers, so it needs brokers from jars")
+    with LocalStack(tmp_path_factory.mktemp("faults")) as stack:
+        stack.start_clusters()
+        worker = stack.worker("first", group_id=unique("faults"))
+        ground = Ground(stack.source, stack.target, worker, stack.service())
+        topic = ground.topic(RECORDS, partitions=PARTITIONS)
+        give_syncs(ground, topic)
+        yield Stand(stack, ground, topic)
+
+
+# -- one thing after the other -----------------------------------------------------------------------------------------
+
+
+def _kill_service(running: Running) -> None:
+    running.ground.process.kill()
     let_pass(AWAY_SECONDS)
-    ground.process.start()
+    running.ground.process.start()
 
 
-def _kill_worker(ground: Ground, _: LocalStack) -> None:
-    ground.worker.kill()
-    ground.worker.start()
+def _kill_worker(running: Running) -> None:
+    running.ground.worker.kill()
+    running.ground.worker.start()
     # Its tasks start when the group has noticed that the dead member does not come back.
-    ground.worker.rest.wait_running(next(iter(ground.worker.rest.connectors())), tasks=2)
+    for name in running.names:
+        running.ground.worker.rest.wait_running(name, tasks=None)
 
 
-def _kill_source(ground: Ground, _: LocalStack) -> None:
-    bounce(ground.source)
+def _hang(broker: Cluster) -> None:
+    assert isinstance(broker, Broker)
+    broker.process.pause()
+    try:
+        let_pass(HANG_SECONDS)
+    finally:
+        broker.process.resume()
 
 
-def _kill_target(ground: Ground, _: LocalStack) -> None:
-    bounce(ground.target)
-
-
-FAULTS: dict[str, Callable[[Ground, LocalStack], None]] = {
-    "service": _kill_service,
-    "worker": _kill_worker,
-    "source": _kill_source,
-    "target": _kill_target,
+FAULTS: dict[str, Callable[[Running], None]] = {
+    "kill of the service": _kill_service,
+    "kill of the worker": _kill_worker,
+    "kill of the source": lambda running: bounce(running.ground.source),
+    "kill of the target": lambda running: bounce(running.ground.target),
+    "hang of the source": lambda running: _hang(running.ground.source),
+    "hang of the target": lambda running: _hang(running.ground.target),
 }
 
 
 @pytest.mark.timeout(420)
-def test_every_fault_heals_within_two_intervals(
-    new_stack: Callable[..., LocalStack],
-    record_property: Callable[[str, object], None],
-    capsys: pytest.CaptureFixture[str],
+def test_after_every_fault_all_is_current_within_two_intervals(
+    stand: Stand, record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stack = new_stack()
-    stack.start_clusters()
-    ground = Ground(stack.source, stack.target, stack.worker(), stack.service())
-    topic = ground.topic(RECORDS, partitions=PARTITIONS)
-    mark = unique("fault")
-    groups = [f"{mark}-{number}" for number in range(GROUPS)]
-    config = ground.config(f"{mark}-.*", tasks_max=2, sync_group_offsets_interval_seconds=INTERVAL)
-    committers = Committers(ground, topic, groups)
     healed: dict[str, float] = {}
-    with connector(ground.worker, config, mark) as name, committers.running():
-        there = {group: Member(ground.target.bootstrap, group, ground.remote(topic)) for group in groups}
-        watch = Watch(ground, [name], committers, there)
-        with watch.running():
-            _current(ground, there, committers, 30.0, "at first")
-            for what, fault in FAULTS.items():
-                fault(ground, stack)
-                healed[what] = _current(ground, there, committers, 60.0, f"after the {what} is back")
-                assert not watch.wrong, f"{what}: {watch.wrong[:5]}"
-            status = ground.service.status(name)
-            assert (status["state"], status["errors"], status["failure"]) == ("running", [], None)
-            assert [task["state"] for task in status["tasks"]] == ["active", "active"]
-            committers.end()
-            _current(ground, there, committers, 30.0, "at last")
-            last = {group: [offset + SHIFT] * PARTITIONS for group, offset in committers.done().items()}
-            assert {group: there[group].committed() for group in groups} == last
-        assert not watch.wrong, watch.wrong[:5]
-        assert watch.statuses > 100
-        assert watch.readings > 1000
+    with stand.running(tasks=2) as running:
+        for what, fault in FAULTS.items():
+            fault(running)
+            healed[what] = running.current(f"after the {what}")
+        running.settle()
+        assert running.arrivals.back == 0, "one worker writes checkpoints in order, whatever dies"
+        assert running.watch.statuses > 100
+        assert running.watch.readings > 1000
     for what, seconds in healed.items():
         record_property(f"seconds until current after {what}", round(seconds, 2))
     with capsys.disabled():
         told = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in healed.items())
-        print(f"\nevery group current again after: {told} (interval {INTERVAL} s)")
+        print(f"\nall current again after: {told} (interval {INTERVAL} s)")
     late = {what: seconds for what, seconds in healed.items() if seconds > 2 * INTERVAL}
     assert not late, f"current again, but not within two intervals of {INTERVAL} s: {late}"
-    no_traceback(ground.process.process.log)
+    no_traceback(stand.ground.process.process.log)
 
 
-def _current(
-    ground: Ground, there: Mapping[str, Member], committers: Committers, timeout: float, what: str
-) -> float:
-    """Seconds until every group stands at or past what it had committed when we began."""
-    began = time.monotonic()
-    expected = committers.done()
+# -- two workers -------------------------------------------------------------------------------------------------------
 
-    def caught_up() -> None:
-        for group, offset in expected.items():
-            stands = there[group].committed()
-            assert min(stands) >= offset + SHIFT, (
-                f"{group} stands at {stands}, committed {offset}; {ground.service.health()}"
+
+@pytest.mark.timeout(420)
+def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(stand: Stand) -> None:
+    """A worker is killed, comes back, and then sleeps past its lease and its session. What it had been given goes to
+    the task's new home; what it writes when it wakes up is older, and made good."""
+    second, first = stand.second(), stand.ground.worker
+    service, told = stand.ground.service, "a newer session has taken over"
+    with stand.running(tasks=4) as running:
+
+        def spread(workers: int) -> dict[str, dict[int, str]]:
+            return {name: spread_over(first, name, workers) for name in running.grouped}
+
+        spread(2)
+        second.kill()
+        spread(1)
+        running.current("after the kill of a worker, by the other one")
+        second.start()
+        homes, there = spread(2), second.url.removeprefix("http://")
+        running.current("after it came back")
+
+        sleeping = {
+            name: [task for task, home in homes[name].items() if home == there] for name in running.grouped
+        }
+        before = {name: service.sessions(name) for name in running.grouped}
+        second.process.pause()
+        try:
+            eventually(
+                lambda: all(
+                    service.task_states(name)[task] == "lapsed"
+                    for name in running.grouped
+                    for task in sleeping[name]
+                ),
+                WAIT,
+                what="the sleeper's leases have run out",
             )
+            spread(1)
+            running.current("while a worker sleeps")
+            taken = {name: service.sessions(name) for name in running.grouped}
+        finally:
+            second.process.resume()
+        for name in running.grouped:
+            eventually(
+                lambda name=name: lines_of(second, name, told),
+                WAIT,
+                what="the sleeper says that it is fenced",
+            )
+        # Awake, it is given tasks again, in new sessions; the old ones are never served.
+        spread(2)
+        running.current("after it woke up")
+        running.settle()
+        for name in running.grouped:
+            after = service.sessions(name)
+            assert sorted(after) == [0, 1, 2, 3]
+            assert all(taken[name][task] > before[name][task] for task in sleeping[name])
+            assert all(after[task] >= taken[name][task] for task in after)
+            assert len(lines_of(second, name, told)) <= len(sleeping[name]), "a zombie says so once"
 
-    eventually(caught_up, timeout, what=f"every group is current {what}", watched=ground.watched)
-    return time.monotonic() - began
+
+@pytest.mark.timeout(420)
+def test_a_worker_stops_in_time_while_the_service_hangs(
+    stand: Stand, record_property: Callable[[str, object], None]
+) -> None:
+    second, service = stand.second(), stand.ground.process
+    rest = stand.ground.worker.rest
+    with stand.running(tasks=4) as running:
+        for name in running.grouped:
+            spread_over(stand.ground.worker, name, 2)
+        service.process.pause()
+        try:
+            began = time.monotonic()
+            second.stop()
+            took = time.monotonic() - began
+            # The REST API of the one that is left is not held up either.
+            began = time.monotonic()
+            assert rest.validation_errors(CLASS, {**stand.ground.config("x"), "name": "x"}) == {}
+            validated = time.monotonic() - began
+        finally:
+            service.process.resume()
+        record_property("seconds to stop a worker while the service hangs", round(took, 2))
+        assert second.process.exit_status in (0, 143), "it ended by itself"
+        assert took < STOP_SECONDS, f"the worker took {took:.1f} s to stop"
+        assert validated < STOP_SECONDS, f"Connect took {validated:.1f} s to validate"
+        for name in running.grouped:
+            eventually(
+                lambda name=name: running.ground.service.task_states(name) == ["active"] * 4,
+                MOVE_SECONDS,
+                what=f"all tasks of {name} are served again, by the other worker",
+                watched=running.ground.watched,
+            )
+        running.current("after the service woke up")
+        running.settle()

@@ -242,34 +242,43 @@ def test_restart_replication(flow: Flow) -> None:
 # -- checkpoints -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("evidence", ["both", "syncs"])
-def test_no_checkpoints_if_no_records_are_mirrored(ground: Ground, evidence: str) -> None:
+def test_no_checkpoints_if_no_records_are_mirrored(ground: Ground) -> None:
     """MirrorConnectorsIntegrationBaseTest.testNoCheckpointsIfNoRecordsAreMirrored. With `syncs`, as stock, an empty
     partition has none; by records its offset 0 is exact. One whose records are not mirrored has none either way."""
-    flow = Flow(aliased(ground), {"translation_evidence": evidence})
-    group = flow.name("consumer-group-no-checkpoints")
+    flow = Flow(aliased(ground))
+    groups = {evidence: flow.name(f"group-no-checkpoints-{evidence}") for evidence in ("both", "syncs")}
     first, empty = flow.topic("test-topic-1"), flow.topic("test-topic-no-checkpoints", shifted=False)
     late = flow.topic("late")
     flow.produce(first)
     flow.produce(late)
-    mirrored = f"{flow.mark}-test.*"
-    with flow.mirror(topics=mirrored), flow.running("Checkpoint") as name:
+    with ExitStack() as running:
+        running.enter_context(flow.mirror(topics=f"{flow.mark}-test.*"))
+        names = [
+            running.enter_context(flow.running("Checkpoint", groups=group, translation_evidence=evidence))
+            for evidence, group in groups.items()
+        ]
         flow.wait_mirrored(first)
         _wait_copied(flow, empty)
-        flow.commit(group, first, every(RECORDS))
-        flow.commit(group, empty, every(0))
-        flow.commit(group, late, every(RECORDS // 2))
-        flow.wait_translated(group, flow.exact(first, every(RECORDS)))
-        at_start = flow.exact(empty, every(0)) if evidence == "both" else {}
-        flow.ground.wait_rounds(name)
-        assert flow.translated(group) == flow.exact(first, every(RECORDS)) | at_start
+        for group in groups.values():
+            flow.commit(group, first, every(RECORDS))
+            flow.commit(group, empty, every(0))
+            flow.commit(group, late, every(RECORDS // 2))
+        for group in groups.values():
+            flow.wait_translated(group, flow.exact(first, every(RECORDS)))
+        for name in names:
+            flow.ground.wait_rounds(name)
+        at_start = flow.exact(empty, every(0))
+        assert flow.translated(groups["both"]) == flow.exact(first, every(RECORDS)) | at_start
+        assert flow.translated(groups["syncs"]) == flow.exact(first, every(RECORDS))
 
         flow.produce(empty)
         flow.wait_mirrored(empty)
-        flow.commit(group, empty, every(RECORDS))
-        flow.wait_translated(group, flow.exact(empty, every(RECORDS)))
-        assert not {place for place in flow.translated(group) if place[0] == flow.remote(late)}
-        assert standing(flow.target.bootstrap, group) == {}, "no group sync was asked for"
+        for group in groups.values():
+            flow.commit(group, empty, every(RECORDS))
+        for group in groups.values():
+            flow.wait_translated(group, flow.exact(empty, every(RECORDS)))
+            assert not {place for place in flow.translated(group) if place[0] == flow.remote(late)}
+            assert standing(flow.target.bootstrap, group) == {}, "no group sync was asked for"
 
 
 @flavours("Base", "Transactions")

@@ -50,8 +50,8 @@ from tests.support.raw_batches import (
 
 T = TypeVar("T")
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
-WIDE = Limits(1_048_588, 16_384, coalesce=False)
-BACKLOG = WIDE._replace(coalesce=True)
+WIDE = Limits(1_048_588, 16_384, coalesce=0)
+BACKLOG = WIDE._replace(coalesce=32)
 CORRUPT, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_RECORD = 2, 10, 32, 45, 87
 NOBODY = Identity(-1, -1)
 ODD = [

@@ -16,7 +16,7 @@ from tests.pipeline.values import copied
 from tests.support.raw_batches import GZIP, batch, legacy, sealed
 
 PLACE = TopicPartition("orders", 0)
-LIMITS = Limits(1_000_000, 16_384, coalesce=True)
+LIMITS = Limits(1_000_000, 16_384, coalesce=32)
 
 
 def unreadable(base: int) -> bytes:

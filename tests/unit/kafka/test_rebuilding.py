@@ -30,8 +30,8 @@ from tests.support.raw_batches import (
 )
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
-WIDE = Limits(1_000_000, 16_384, coalesce=False)
-BACKLOG = WIDE._replace(coalesce=True)
+WIDE = Limits(1_000_000, 16_384, coalesce=0)
+BACKLOG = WIDE._replace(coalesce=32)
 BYTES = st.none() | st.binary(max_size=30)
 PLAIN = st.builds(
     Plain,
@@ -103,11 +103,11 @@ def read(chunk: Chunk) -> dict[int, Plain]:
     return dict(zip(offsets, records, strict=True))
 
 
-@given(BATCHES, st.integers(0, 30), st.booleans(), st.integers(90, 400), st.integers(0, 2000))
+@given(BATCHES, st.integers(0, 30), st.sampled_from([0, 2, 1000]), st.integers(90, 400), st.integers(0, 2000))
 def test_every_record_once_in_order_and_as_it_was(
     batches: list[tuple[list[Plain | None], int, int, int | None, int]],
     start: int,
-    coalesce: bool,
+    coalesce: int,
     most: int,
     batch_size: int,
 ) -> None:
@@ -219,16 +219,22 @@ def test_small_neighbours_become_one_batch_when_there_is_a_backlog() -> None:
 def test_neighbours_fill_a_batch_and_no_more() -> None:
     one = len(batch(10, 1))
     data = b"".join(batch(10 + at, 1) for at in range(10))
-    for limits in (Limits(1_000_000, one * 4, True), Limits(one * 4, 1_000_000, True)):
+    for limits in (Limits(1_000_000, one * 4, 32), Limits(one * 4, 1_000_000, 32)):
         assert [each.count for each in made(data, limits, 10)] == [4, 4, 2]
 
 
 def test_large_batches_are_passed_in_a_backlog_too() -> None:
     large = batch(11, 40)
     data = batch(10, 1) + large + batch(51, 1)
-    found = made(data, Limits(1_000_000, len(large) * 2 - 1, True), 10)
+    found = made(data, Limits(1_000_000, len(large) * 2 - 1, 1000), 10)
     assert [each.count for each in found] == [1, 40, 1]
     assert bytes(found[1].data[61:]) == large[61:]
+
+
+def test_batches_of_many_records_are_passed_in_a_backlog_however_small() -> None:
+    data = batch(0, 3) + batch(3, 4) + batch(7, 3) + batch(10, 2)
+    limits = BACKLOG._replace(coalesce=3)
+    assert [each.segments for each in made(data, limits)] == [((0, 3),), ((3, 4),), ((7, 5),)]
 
 
 def test_neighbours_of_another_codec_or_leader_epoch_stay_apart() -> None:
