@@ -27,19 +27,18 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
     """Until the input ends, or says stop, or all is copied that was to be copied."""
     said = read_line(await reader.readline())
     spec = unpack_spec(said["spec"])
-    telling: asyncio.Task[None] | None = None
     jobs: SparkJobs | None = None
-    supervisor = Supervisor(spec)
+    supervisor, ended = Supervisor(spec), asyncio.Event()
+    telling = asyncio.create_task(_tell(supervisor, output, ended))
     try:
-        telling = asyncio.create_task(_tell(supervisor, output))
         listening = asyncio.create_task(_listen(reader, supervisor))
         jobs = await asyncio.to_thread(SparkJobs, spec.name, spec.props)
         await supervisor.run(jobs)
         listening.cancel()
     finally:
-        if telling is not None:
-            telling.cancel()
-        os.write(output, pack_status(supervisor.status))
+        ended.set()
+        with contextlib.suppress(OSError):  # whoever listened may be gone
+            await telling
         if jobs is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(asyncio.to_thread(jobs.close), 5.0)
@@ -55,14 +54,18 @@ async def _listen(reader: asyncio.StreamReader, supervisor: Supervisor) -> None:
     supervisor.stop()
 
 
-async def _tell(supervisor: Supervisor, output: int) -> None:
+async def _tell(supervisor: Supervisor, output: int, ended: asyncio.Event) -> None:
+    """What has changed, and at the end all once more. The only one who writes: two would mix up their lines."""
     last: PipelineStatus | None = None
     while True:
-        now = supervisor.status
-        if now != last:
+        over, now = ended.is_set(), supervisor.status
+        if over or now != last:
             await asyncio.to_thread(os.write, output, pack_status(now))
             last = now
-        await asyncio.sleep(_TELL)
+        if over:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _TELL)
 
 
 async def _main(output: int) -> None:

@@ -306,8 +306,8 @@ def values(records: Sequence[Record]) -> list[bytes | None]:
 def test_the_source_loses_what_was_copied(
     own: LocalStack, names: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the pipeline runs, and while it is down. What comes then is shorter than what was lost, or overtakes it: the
-    log's end tells nothing then, and below it are new records."""
+    """While the pipeline runs, and while it is down. What comes then is shorter than what was lost, or overtakes it:
+    the log's end tells nothing then, and below it are new records."""
     if names:
         fetch_by_name(monkeypatch)
     cases = [
