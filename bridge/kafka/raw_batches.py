@@ -26,13 +26,25 @@ _PREFIX = struct.Struct(">qiib")
 """What every format begins with: offset, length, epoch (a checksum before 0.11) and magic."""
 _HEADER = struct.Struct(">Ihiqqqhii")
 """The rest of a v2 header, from the checksum on."""
+_WHOLE = struct.Struct(">qiibIhiqqqhii")
+"""All of a v2 header."""
 _CRC_AT, _CHECKED_FROM, _FLAGS_AT, _PRODUCER_AT = 17, 21, 22, 43
 _LOG_OVERHEAD = 12
 _SMALLEST = 26
 """Bytes of a message of format v0 without key and value."""
 _FRONT, _PRODUCER, _CRC = struct.Struct(">qii"), struct.Struct(">qhi"), struct.Struct(">I")
+_STRETCH = 32
+"""Records that are joined at most: as few as a batch of a backlog may have to be rebuilt with its neighbours."""
+_STRETCH_BYTES = 4096
+_FIRST_RECORD = b"\0\0\0"
+"""What the first record of a batch has behind its length: no attributes, and no distance to the batch's timestamp and
+offset."""
 _ABORT = b"\0\0\0\0"
 """Key of an abort marker: version 0, type 0."""
+
+
+Record = tuple[int, int, bytes]
+"""Offset, timestamp, and key, value and headers as a v2 batch has them. A bare tuple: there are many."""
 
 
 class CorruptBatch(ValueError):
@@ -48,6 +60,7 @@ class RawBatch:
     """Header and bytes of a batch, or of a message from before 0.11 (magic 0 or 1). Timestamps in ms, -1 for none.
 
     Of such a message the offset is that of its last inner one, `count` is -1 (not known), and there is no epoch (-1).
+    `joined`: the records of several batches of one, decoded already; `data` is that of all of them.
     """
 
     base_offset: int
@@ -60,11 +73,12 @@ class RawBatch:
     max_timestamp: int
     magic: int
     data: memoryview
+    joined: list[Record] | None = None
 
 
-def parse(data: bytes | bytearray, *, checked: bool = False) -> Iterator[RawBatch]:
+def parse(data: bytes | bytearray, *, checked: bool = False, join: bool = False) -> Iterator[RawBatch]:
     """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length that no
-    batch can have, and when `checked` for a wrong checksum."""
+    batch can have, and when `checked` for a wrong checksum. `join`: neighbours of one plain record each as one."""
     view, at = memoryview(data), 0
     end = len(view)
     while at + _PREFIX.size <= end:
@@ -72,20 +86,58 @@ def parse(data: bytes | bytearray, *, checked: bool = False) -> Iterator[RawBatc
         size = length + _LOG_OVERHEAD
         if size < (_SMALLEST if magic < 2 else HEADER_SIZE):
             raise CorruptBatch(base)
-        if at + size > end:
+        following = at + size
+        if following > end:
             return
-        piece = view[at : at + size]
+        piece = view[at:following]
         if magic < 2:
             if checked and not LegacyRecordBatch(bytes(piece), magic).validate_crc():
                 raise CorruptBatch(base)
             timestamp = int.from_bytes(piece[18:26], "big", signed=True) if magic == 1 else -1
             yield RawBatch(base, base, -1, -1, piece[_PREFIX.size], -1, timestamp, timestamp, magic, piece)
         else:
-            crc, flags, delta, first, greatest, producer, _, _, count = _HEADER.unpack_from(piece, _CRC_AT)
-            if checked and crc != crc32c(piece[_CHECKED_FROM:]):
+            crc, flags, delta, first, greatest, producer, _, _, count = _HEADER.unpack_from(
+                view, at + _CRC_AT
+            )
+            if checked and crc != crc32c(view[at + _CHECKED_FROM : following]):
                 raise CorruptBatch(base)
+            if join and count == 1 and not flags:
+                stretch = _stretch(data, view, at, epoch)
+                if stretch is not None:
+                    yield stretch
+                    at += len(stretch.data)
+                    continue
             yield RawBatch(base, base + delta, count, epoch, flags, producer, first, greatest, magic, piece)
-        at += size
+        at = following
+
+
+def _stretch(data: bytes | bytearray, view: memoryview, start: int, epoch: int) -> RawBatch | None:
+    """Batches of one record each, not compressed and not in a transaction, as many as stand side by side. Producers
+    that send each record at once make them by the thousand, and to take each apart by itself costs three times as
+    much. None when it would be one only. Raises CorruptBatch."""
+    records: list[Record] = []
+    at, end = start, min(len(data), start + _STRETCH_BYTES)
+    while at + HEADER_SIZE < end and len(records) < _STRETCH:
+        base, length, its_epoch, magic, crc, flags, delta, timestamp, _, _, _, _, count = _WHOLE.unpack_from(
+            data, at
+        )
+        following = at + length + _LOG_OVERHEAD
+        if count != 1 or flags or delta or magic != 2 or its_epoch != epoch or not at < following <= end:
+            break
+        record = at + HEADER_SIZE + 1 + (data[at + HEADER_SIZE] >> 7)  # behind a length of one byte or two
+        if data[record - 1] > 0x7F or data[record : record + 3] != _FIRST_RECORD:
+            break
+        if crc != crc32c(view[at + _CHECKED_FROM : following]):
+            raise CorruptBatch(base)
+        records.append((base, timestamp, bytes(data[record + 3 : following])))
+        at = following
+    if len(records) < 2:
+        return None
+    (first, first_timestamp, _), (last, _, _) = records[0], records[-1]
+    greatest = max(timestamp for _, timestamp, _ in records)
+    return RawBatch(
+        first, last, len(records), epoch, 0, -1, first_timestamp, greatest, 2, view[start:at], records
+    )
 
 
 class DataFilter:
@@ -127,13 +179,16 @@ class DataBatches(NamedTuple):
     incomplete: bool
 
     @classmethod
-    def committed(cls, data: bytes, offset: int, aborted: Sequence[tuple[int, int]] | None) -> DataBatches:
+    def committed(
+        cls, data: bytes, offset: int, aborted: Sequence[tuple[int, int]] | None, *, join: bool = False
+    ) -> DataBatches:
         """What is to be copied of a fetch at `offset`: batches that hold data at or after it. `aborted` is None where
-        data of open and aborted transactions is copied too. Raises CorruptBatch."""
+        data of open and aborted transactions is copied too. `join`: neighbours of one plain record each as one, which
+        is how they will be sent. Raises CorruptBatch."""
         batches: list[RawBatch] = []
         following, epoch, complete = offset, -1, False
         data_filter = DataFilter(aborted or ())
-        for batch in parse(data, checked=True):
+        for batch in parse(data, checked=True, join=join):
             complete = True
             if batch.last_offset >= following:
                 following = batch.last_offset + 1
@@ -172,6 +227,7 @@ def passes(batch: RawBatch, start_offset: int, max_message_bytes: int) -> bool:
     """
     return (
         batch.magic == 2
+        and batch.joined is None
         and batch.last_offset - batch.base_offset + 1 == batch.count
         and not batch.attributes & APPEND_TIME
         and batch.base_offset >= start_offset

@@ -20,6 +20,7 @@ from bridge.kafka.raw_batches import (
     HEADER_SIZE,
     Chunk,
     RawBatch,
+    Record,
     headed,
     parse,
     passed,
@@ -94,10 +95,6 @@ class Limits(NamedTuple):
     coalesce: int
 
 
-_Record = tuple[int, int, bytes]
-"""Offset, timestamp, and key, value and headers as a v2 batch has them. A bare tuple: there are many."""
-
-
 def chunks(batches: Sequence[RawBatch], limits: Limits, start_offset: int) -> Iterator[Chunk]:
     """`batches` from `start_offset` on, ready to be produced, in order.
 
@@ -152,7 +149,7 @@ def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBat
 
 def _rebuilt(group: Sequence[RawBatch], max_message_bytes: int, start_offset: int) -> Iterator[Chunk]:
     codec, epoch = group[0].attributes & CODEC, group[0].leader_epoch
-    records: list[_Record] = []
+    records: list[Record] = []
     for batch in group:
         try:
             found = _decoded(batch)
@@ -171,7 +168,7 @@ def _rebuilt(group: Sequence[RawBatch], max_message_bytes: int, start_offset: in
 
 
 def _fitting(
-    records: Sequence[_Record], codec: int, leader_epoch: int, max_message_bytes: int
+    records: Sequence[Record], codec: int, leader_epoch: int, max_message_bytes: int
 ) -> Iterator[Chunk]:
     """One chunk, or halves and their halves until each is small enough."""
     if not records:
@@ -187,7 +184,7 @@ def _fitting(
     yield from _fitting(records[middle:], codec, leader_epoch, max_message_bytes)
 
 
-def _chunk(records: Sequence[_Record], codec: int, leader_epoch: int) -> Chunk:
+def _chunk(records: Sequence[Record], codec: int, leader_epoch: int) -> Chunk:
     first_timestamp = records[0][1]
     parts: list[bytes] = []
     # Of all that is done for a record, this is most: no call that can be left out.
@@ -212,7 +209,7 @@ def _varint(number: int) -> bytes:
     return _VARINTS[number] if 0 <= number < len(_VARINTS) else _encoded(number)
 
 
-def _segments(records: Sequence[_Record]) -> tuple[tuple[int, int], ...]:
+def _segments(records: Sequence[Record]) -> tuple[tuple[int, int], ...]:
     first, last = records[0][0], records[-1][0]
     if last - first + 1 == len(records):
         return ((first, len(records)),)
@@ -226,8 +223,10 @@ def _segments(records: Sequence[_Record]) -> tuple[tuple[int, int], ...]:
     return (*segments, (start, following - start))
 
 
-def _decoded(batch: RawBatch) -> list[_Record]:
+def _decoded(batch: RawBatch) -> list[Record]:
     """Never empty. Raises UnreadableBatch."""
+    if batch.joined is not None:
+        return batch.joined
     first = batch.base_offset if batch.magic == 2 else -1
     try:
         records = _records(batch) if batch.magic == 2 else _legacy_records(batch)
@@ -238,11 +237,11 @@ def _decoded(batch: RawBatch) -> list[_Record]:
     return records
 
 
-def _records(batch: RawBatch) -> list[_Record]:
+def _records(batch: RawBatch) -> list[Record]:
     data = b"".join((_DECODE[batch.attributes & CODEC](batch.data[HEADER_SIZE:]), _PADDING))
     size, at = len(data) - len(_PADDING), 0
     base, first = batch.base_offset, batch.first_timestamp
-    records: list[_Record] = []
+    records: list[Record] = []
     for _ in range(batch.count):
         length, begin = _decode_varint(data, at)
         delta, at = _decode_varint(data, begin + 1)  # behind the record's attributes, which are unused
@@ -262,7 +261,7 @@ def _records(batch: RawBatch) -> list[_Record]:
     return records
 
 
-def _legacy_records(batch: RawBatch) -> list[_Record]:
+def _legacy_records(batch: RawBatch) -> list[Record]:
     """Without headers; before 0.10 without a timestamp."""
     return [
         (record.offset, -1 if record.timestamp is None else record.timestamp, _rest(record.key, record.value))

@@ -185,7 +185,7 @@ class Copier:
         """Raises KafkaFailure for bytes that are not those that were written: a second fetch may bring better ones."""
         try:
             return DataBatches.committed(
-                part.records, position, part.aborted if self._spec.committed_only else None
+                part.records, position, part.aborted if self._spec.committed_only else None, join=True
             )
         except CorruptBatch as corrupt:
             said = f"{part.place.topic}-{part.place.partition}: {corrupt}"

@@ -12,7 +12,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.kafka.raw_batches import Chunk, DataBatches, stamp
+from bridge.kafka.raw_batches import Chunk, CorruptBatch, DataBatches, stamp
 from bridge.kafka.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
 from tests.support.raw_batches import (
     GZIP,
@@ -103,13 +103,21 @@ def read(chunk: Chunk) -> dict[int, Plain]:
     return dict(zip(offsets, records, strict=True))
 
 
-@given(BATCHES, st.integers(0, 30), st.sampled_from([0, 2, 1000]), st.integers(90, 400), st.integers(0, 2000))
+@given(
+    BATCHES,
+    st.integers(0, 30),
+    st.sampled_from([0, 2, 1000]),
+    st.integers(90, 400),
+    st.integers(0, 2000),
+    st.booleans(),
+)
 def test_every_record_once_in_order_and_as_it_was(
     batches: list[tuple[list[Plain | None], int, int, int | None, int]],
     start: int,
     coalesce: int,
     most: int,
     batch_size: int,
+    join: bool,
 ) -> None:
     log = Log()
     for each in batches:
@@ -121,7 +129,7 @@ def test_every_record_once_in_order_and_as_it_was(
         dict[int, int](),
     )
     while at <= log.end:
-        fetched = DataBatches.committed(log.data, at, ()).batches
+        fetched = DataBatches.committed(log.data, at, (), join=join).batches
         before, at = at, log.end + 1
         try:
             for chunk in chunks(fetched, limits, before):
@@ -229,6 +237,30 @@ def test_large_batches_are_passed_in_a_backlog_too() -> None:
     found = made(data, Limits(1_000_000, len(large) * 2 - 1, 1000), 10)
     assert [each.count for each in found] == [1, 40, 1]
     assert bytes(found[1].data[61:]) == large[61:]
+
+
+@pytest.mark.parametrize("start", [10, 25, 70])
+def test_neighbours_of_one_plain_record_are_joined_as_they_are_read(start: int) -> None:
+    """Those that are compressed, of a transaction, of another leader epoch or too large are not among them."""
+    others = batch(60, 1, codec=LZ4) + batch(61, 1, epoch=6) + batch(62, 1, producer=7)
+    data = b"".join(batch(10 + 2 * at, 1) for at in range(20)) + others + batch(70, 1) + batch(72, 1)
+    apart, joined = (DataBatches.committed(data, start, (), join=join).batches for join in (False, True))
+    assert len(joined) < len(apart)
+    assert sum(len(each.data) for each in apart) <= sum(len(each.data) for each in joined)
+    limits = Limits(1_000_000, 16_384, coalesce=32)
+    one, other = (
+        [(each.segments, bytes(each.data), each.last_timestamp) for each in chunks(batches, limits, start)]
+        for batches in (apart, joined)
+    )
+    assert one == other
+
+
+def test_damage_in_joined_neighbours_is_found() -> None:
+    data = bytearray(b"".join(batch(10 + at, 1) for at in range(5)))
+    data[-1] ^= 1
+    with pytest.raises(CorruptBatch) as error:
+        DataBatches.committed(bytes(data), 10, (), join=True)
+    assert error.value.offset == 14
 
 
 def test_batches_of_many_records_are_passed_in_a_backlog_however_small() -> None:
