@@ -170,20 +170,31 @@ def no_traceback(log: Path) -> None:
     assert "Traceback" not in text, text[text.index("Traceback") :][:3000]
 
 
-def running_on(worker: ConnectWorker, name: str) -> dict[int, str]:
-    """Which worker every task runs on."""
-    tasks = worker.rest.status(name)["tasks"]
-    return {task["id"]: task["worker_id"] for task in tasks if task["state"] == "RUNNING"}
+Task = tuple[str, int]
+"""A connector's name, and the number of its task."""
 
 
-def spread_over(worker: ConnectWorker, name: str, workers: int, tasks: int = 4) -> dict[int, str]:
-    def spread() -> dict[int, str]:
-        homes = running_on(worker, name)
-        assert len(homes) == tasks, homes
+def _homes(worker: ConnectWorker, names: Sequence[str]) -> dict[Task, str]:
+    """Which worker every running task runs on."""
+    return {
+        (name, task["id"]): task["worker_id"]
+        for name in names
+        for task in worker.rest.status(name)["tasks"]
+        if task["state"] == "RUNNING"
+    }
+
+
+def spread_over(worker: ConnectWorker, names: Sequence[str], workers: int, tasks: int = 4) -> dict[Task, str]:
+    """Once all tasks of these connectors (`tasks` of each) run on so many workers: where. A connector's own tasks may
+    all be on one: Connect counts tasks, whosever they are."""
+
+    def spread() -> dict[Task, str]:
+        homes = _homes(worker, names)
+        assert len(homes) == tasks * len(names), homes
         assert len(set(homes.values())) == workers, homes
         return homes
 
-    return eventually(spread, MOVE_SECONDS, what=f"{name} runs on {workers} workers")
+    return eventually(spread, MOVE_SECONDS, what=f"{', '.join(names)} run on {workers} workers")
 
 
 def lines_of(worker: ConnectWorker, *words: str) -> list[str]:

@@ -9,6 +9,7 @@ heartbeats are current again within two intervals of the thing being back.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,6 +19,7 @@ from tests.e2e.faults import (
     MOVE_SECONDS,
     PARTITIONS,
     RECORDS,
+    Task,
     bounce,
     let_pass,
     lines_of,
@@ -118,54 +120,49 @@ def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(stand: Stand)
     second, first = stand.second(), stand.ground.worker
     service, told = stand.ground.service, "a newer session has taken over"
     with stand.running(tasks=4) as running:
+        names = running.grouped
 
-        def spread(workers: int) -> dict[str, dict[int, str]]:
-            return {name: spread_over(first, name, workers) for name in running.grouped}
+        def sessions() -> dict[Task, str]:
+            return {(name, task): each for name in names for task, each in service.sessions(name).items()}
 
-        spread(2)
+        spread_over(first, names, 2)
         second.kill()
-        spread(1)
+        spread_over(first, names, 1)
         running.current("after the kill of a worker, by the other one")
         second.start()
-        homes, there = spread(2), second.url.removeprefix("http://")
+        homes, there = spread_over(first, names, 2), second.url.removeprefix("http://")
         running.current("after it came back")
 
-        sleeping = {
-            name: [task for task, home in homes[name].items() if home == there] for name in running.grouped
-        }
-        before = {name: service.sessions(name) for name in running.grouped}
+        sleeping = [place for place, home in homes.items() if home == there]
+        before = sessions()
         second.process.pause()
         try:
             eventually(
-                lambda: all(
-                    service.task_states(name)[task] == "lapsed"
-                    for name in running.grouped
-                    for task in sleeping[name]
-                ),
+                lambda: all(service.task_states(name)[task] == "lapsed" for name, task in sleeping),
                 WAIT,
                 what="the sleeper's leases have run out",
             )
-            spread(1)
+            spread_over(first, names, 1)
             running.current("while a worker sleeps")
-            taken = {name: service.sessions(name) for name in running.grouped}
+            taken = sessions()
         finally:
             second.process.resume()
-        for name in running.grouped:
+        for name in {name for name, _ in sleeping}:
             eventually(
                 lambda name=name: lines_of(second, name, told),
                 WAIT,
                 what="the sleeper says that it is fenced",
             )
         # Awake, it is given tasks again, in new sessions; the old ones are never served.
-        spread(2)
+        spread_over(first, names, 2)
         running.current("after it woke up")
         running.settle()
-        for name in running.grouped:
-            after = service.sessions(name)
-            assert sorted(after) == [0, 1, 2, 3]
-            assert all(taken[name][task] > before[name][task] for task in sleeping[name])
-            assert all(after[task] >= taken[name][task] for task in after)
-            assert len(lines_of(second, name, told)) <= len(sleeping[name]), "a zombie says so once"
+        after = sessions()
+        assert sorted(after) == [(name, task) for name in sorted(names) for task in range(4)]
+        assert all(taken[place] > before[place] for place in sleeping)
+        assert all(after[place] >= taken[place] for place in after)
+        for name, number in Counter(name for name, _ in sleeping).items():
+            assert len(lines_of(second, name, told)) <= number, "a zombie says so once"
 
 
 @pytest.mark.timeout(420)
@@ -175,8 +172,7 @@ def test_a_worker_stops_in_time_while_the_service_hangs(
     second, service = stand.second(), stand.ground.process
     rest = stand.ground.worker.rest
     with stand.running(tasks=4) as running:
-        for name in running.grouped:
-            spread_over(stand.ground.worker, name, 2)
+        spread_over(stand.ground.worker, running.grouped, 2)
         service.process.pause()
         try:
             began = time.monotonic()
