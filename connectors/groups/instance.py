@@ -175,9 +175,22 @@ class GroupsInstance(Generic[Options]):
             return
         listed = await ask(Side.SOURCE, self._source.list_groups(), self._options.admin_timeout_ms)
         chosen = {name: found for name, found in listed.items() if self._chosen(found)}
+        chosen |= await self._left_out([name for name in self._groups if name not in listed])
         if self._refreshed is not None and chosen.keys() != self._groups.keys():
             log.info("groups: %d", len(chosen), extra={"connector": self._name})
         self._groups, self._refreshed = chosen, now
+
+    async def _left_out(self, missing: Sequence[str]) -> dict[str, GroupListing]:
+        """Those that are there and were not listed: a coordinator that has just started lists no groups, and
+        no error, until it has loaded them; their reports would be gone for as long (R5)."""
+        if not missing:
+            return {}
+        found = await ask(Side.SOURCE, self._source.committed(missing), self._options.admin_timeout_ms)
+        return {
+            name: self._groups[name]
+            for name, got in found.items()
+            if (got.retriable if isinstance(got, KafkaFailure) else got)
+        }
 
     def _chosen(self, listing: GroupListing) -> bool:
         """What stock lists as consumer groups (protocol type `consumer`, or none: offsets committed without a member),

@@ -136,6 +136,9 @@ class FakeCluster:
             for place, each in offsets.items()
         }
 
+    def delete_group(self, name: str) -> None:
+        del self.listed[name], self.offsets[name]
+
     def _called(self, call: str) -> None:
         self.calls[call] += 1
         self.before(call)

@@ -172,12 +172,41 @@ def test_new_groups_are_found_at_the_refresh_interval_when_that_is_enabled(enabl
     async def script(_: GroupOffsetInstance) -> None:
         await stand.rounds()
         source.group("second", {("orders", 0): 6})
-        source.listed.pop("first")
+        if enabled:
+            source.delete_group("first")
         await stand.rounds(6)
 
     stand.play(script)
     assert set(stand.published.reports) == ({"second"} if enabled else {"first"})
     assert written(target) == ({"first", "second"} if enabled else {"first"})
+
+
+def test_groups_that_a_coordinator_has_not_loaded_yet_stay() -> None:
+    source, target = mirrored()
+    for name in ("loaded", "loading", "deleted"):
+        source.group(name, {("orders", 0): 5})
+    stand = Stand(source, target)
+    stand.options = _hasty(stand.options, refresh=0.05)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds()
+        source.delete_group("deleted")
+        listed = dict(source.listed)
+        source.listed.clear()
+        source.group_trouble["loading"] = KafkaFailure(KafkaFault.OTHER, "The coordinator is loading")
+        listings = source.calls["list_groups"]
+        while source.calls["list_groups"] < listings + 3:
+            await stand.rounds()
+        await stand.rounds(2)
+        assert set(stand.published.reports) == {"loaded", "loading"}
+        assert stand.published.reports["loading"].reason is not None
+        source.listed |= listed
+        source.group_trouble.clear()
+        source.group("loaded", {("orders", 0): 6})
+        await stand.rounds(2)
+        assert (target.altered[-1][0], target.altered[-1][1][COPY].offset) == ("loaded", 13)
+
+    stand.play(script)
 
 
 def test_groups_are_not_listed_every_round() -> None:
