@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge.local import ConnectWorker, LocalStack
+from bridge.local import ConnectWorker, LocalStack, Security
+from bridge.local.security import make_tls
 from tests.e2e.control import aliased
+from tests.e2e.flows import TlsBackup
 from tests.e2e.ground import SHIFT, Ground
 from tests.support import create_topic, mirroring, unique, wait_mirrored
 
@@ -17,6 +19,14 @@ def ground(stack: LocalStack, worker: ConnectWorker) -> Ground:
     """The service writes debug lines, because some rules promise them, and so that no secret hides in one."""
     service = stack.service("e2e", environment={"MIRROR_BRIDGE_LOG_LEVEL": "debug"})
     return Ground(stack.source, stack.target, worker, service)
+
+
+@pytest.fixture(scope="module")
+def tls_backup(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBackup]:
+    files = make_tls(tmp_path_factory.mktemp("tls"))
+    broker = stack.broker(unique("tls-backup"), security=Security(tls=files))
+    yield TlsBackup(broker, files.authority)
+    broker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
 from bridge.client import heartbeat_topics, replication_hops, translate_offsets, upstream_clusters
-from bridge.local import Cluster
+from bridge.local import Broker, Cluster
 from bridge.translation.mm2_records import Checkpoint
 from bridge.translation.model import TopicPartition
 from tests.e2e.control import beats, checkpoints, our_control
@@ -41,6 +42,29 @@ IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 MIRRORED = 120.0
 """Seconds in which a driver of ours has started and copied what is there, on a busy machine too."""
 _TRANSACTIONS = 4
+
+
+@dataclass(frozen=True)
+class TlsBackup:
+    """A target that connectors reach by TLS, and its authority; tests come by the plain listener."""
+
+    broker: Broker
+    authority: Path
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Of connectors, and of the producers that Connect gives them."""
+        found: dict[str, object] = {
+            "target_cluster_bootstrap_servers": self.broker.address("SSL"),
+            "producer_override_bootstrap_servers": self.broker.address("SSL"),
+        }
+        for prefix in ("target_cluster", "producer_override"):
+            found |= {
+                f"{prefix}_security_protocol": "SSL",
+                f"{prefix}_ssl_truststore_type": "PEM",
+                f"{prefix}_ssl_truststore_location": self.authority,
+            }
+        return found
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from bridge.local import ConnectFailed
 from tests.e2e.control import aliased, syncs_topic
-from tests.e2e.flows import IDENTITY, MIRRORED, PARTITIONS, RECORDS, OurFlow, every, read_all
+from tests.e2e.flows import IDENTITY, MIRRORED, PARTITIONS, RECORDS, OurFlow, TlsBackup, every, read_all
 from tests.e2e.ground import WAIT, Ground, standing
 from tests.support import admin, create_topic, eventually, read, resume, set_topic_config
 
@@ -26,7 +26,7 @@ LAG = 10
 EXCLUDED = r"delete\.retention\..*,message\.timestamp\.type"
 """config.properties.exclude in stock's tests, and what ours insists on."""
 
-FLAVOURS: Mapping[str, Mapping[str, object]] = {
+FLAVOURS: Mapping[str, dict[str, object]] = {
     "Base": {
         "offset_lag_max": LAG,
         "config_properties_exclude": EXCLUDED,
@@ -38,6 +38,7 @@ FLAVOURS: Mapping[str, Mapping[str, object]] = {
         "use_defaults_from": "source",
     },
     "Transactions": {"offset_lag_max": 0, "offset-syncs_topic_location": "target"},
+    "SSL": {"offset_lag_max": LAG},
 }
 """Named as stock's subclasses of the base test; each carries along the settings of a few cases more."""
 
@@ -50,7 +51,11 @@ def _everywhere(flow: OurFlow) -> str:
 @pytest.fixture(scope="module")
 def flow(request: pytest.FixtureRequest, ground: Ground) -> Iterator[OurFlow]:
     flavour: str = request.param
-    found = OurFlow(aliased(ground), FLAVOURS[flavour], transactions=flavour == "Transactions")
+    mine, settings = aliased(ground), FLAVOURS[flavour]
+    if flavour == "SSL":
+        backup: TlsBackup = request.getfixturevalue("tls_backup")
+        mine, settings = aliased(ground, target=backup.broker), settings | backup.settings
+    found = OurFlow(mine, settings, transactions=flavour == "Transactions")
     with ExitStack() as running:
         topics = {"topics": _everywhere(found)} if flavour == "Base" else {}
         running.enter_context(found.mirror(**topics))
@@ -154,7 +159,7 @@ def _wait_overrides(flow: OurFlow, topic: str, expected: Mapping[str, str | None
 # -- testReplication -------------------------------------------------------------------------------------------------
 
 
-@flavours("Base", "Identity", "Transactions")
+@flavours("Base", "Identity", "Transactions", "SSL")
 def test_replication(flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplication: records, heartbeats, upstreamClusters and hops, a compacted
     topic, failover position, new topics."""

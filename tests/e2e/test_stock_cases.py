@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-from bridge.local import Broker, LocalStack, Security
-from bridge.local.security import make_tls
 from tests.e2e.control import aliased, checkpoints_topic, syncs_topic
-from tests.e2e.flows import IDENTITY, PARTITIONS, RECORDS, Flow, every, read_all
+from tests.e2e.flows import IDENTITY, PARTITIONS, RECORDS, Flow, TlsBackup, every, read_all
 from tests.e2e.ground import WAIT, Ground, standing
 from tests.support import (
     Record,
@@ -36,15 +33,6 @@ def _topics(bootstrap: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def tls_backup(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Path]]:
-    """A target that connectors reach by TLS, and its authority; tests come by the plain listener."""
-    files = make_tls(tmp_path_factory.mktemp("tls"))
-    broker = stack.broker("tls-backup", security=Security(tls=files))
-    yield broker, files.authority
-    broker.stop()
-
-
-@pytest.fixture(scope="module")
 def flow(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Flow]:
     """A flow of one flavour, with group sync, for all its cases: named as stock's subclasses of the base test."""
     flavour: str = request.param
@@ -53,16 +41,9 @@ def flow(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Flow]:
     if flavour == "Identity":
         settings["replication_policy_class"] = IDENTITY
     if flavour == "SSL":
-        broker, authority = request.getfixturevalue("tls_backup")
-        mine = aliased(ground, target=broker)
-        settings["target_cluster_bootstrap_servers"] = broker.address("SSL")
-        settings["producer_override_bootstrap_servers"] = broker.address("SSL")
-        for prefix in ("target_cluster", "producer_override"):
-            settings |= {
-                f"{prefix}_security_protocol": "SSL",
-                f"{prefix}_ssl_truststore_type": "PEM",
-                f"{prefix}_ssl_truststore_location": authority,
-            }
+        backup: TlsBackup = request.getfixturevalue("tls_backup")
+        mine = aliased(ground, target=backup.broker)
+        settings |= backup.settings
     found = Flow(mine, settings, transactions=flavour == "Transactions")
     with found.mirrored():
         yield found
