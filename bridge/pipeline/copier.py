@@ -28,11 +28,10 @@ from bridge.pipeline.opening import (
     PolicySaysFail,
     Seen,
     open_partitions,
-    said_of,
 )
 from bridge.pipeline.pace import batch_bytes, few_records, in_flight_bytes, transaction_seconds
 from bridge.pipeline.refusals import Refusals
-from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, run_records, written
+from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, written
 from bridge.translation.copying import Gap
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
@@ -127,7 +126,7 @@ class Copier:
         for place, start in opened.starts.items():
             self._positions[place] = start.offset
             if start.gaps and spec.fail_on_gap:
-                raise PolicySaysFail(f"source.gap.policy is fail: {said_of(start.gaps[0])}")
+                raise PolicySaysFail(f"source.gap.policy is fail: {start.gaps[0].said}")
             last = self._runs[place].last
             if start.gaps or last is None or last.handed_back:
                 self._part(place).gaps.extend(start.gaps)
@@ -262,7 +261,8 @@ class Copier:
         syncs: list[OffsetSync] = []
         for done in await written(self._open.values()):
             self._check_copies(done)
-            runs += run_records(done, self._runs[done.part.copied.source])
+            copied = done.part.copied
+            runs += self._runs[copied.source].commit(done.segments, done.part.position, copied)
             if spec.syncs_topic:
                 syncs += queue_syncs(done, self._writer)
         syncs += self._writer.take_delayed()

@@ -12,7 +12,7 @@ from bridge.kafka.errors import of_code
 from bridge.kafka.fetched import FetchFrom, logs_trouble
 from bridge.kafka.link import Link
 from bridge.pipeline.gaps import Resume, agreement, resume
-from bridge.translation.copying import Copied, Gap
+from bridge.translation.copying import Copied
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 
@@ -148,11 +148,3 @@ def _all(found: Mapping[TopicPartition, Bounds | KafkaFailure]) -> dict[TopicPar
         if isinstance(each, KafkaFailure):
             raise each
     return {place: each for place, each in found.items() if isinstance(each, Bounds)}
-
-
-def said_of(gap: Gap) -> str:
-    """A gap in a sentence."""
-    where = f"{gap.source.topic}-{gap.source.partition}"
-    until = "the end" if gap.upstream_to < 0 else str(gap.upstream_to)
-    since = "the start" if gap.upstream_from < 0 else str(gap.upstream_from)
-    return f"{where}: {gap.kind.value}, offsets {since} to {until}: {gap.detail}"

@@ -13,7 +13,6 @@ from bridge.pipeline.refusals import REFUSALS, Refused
 from bridge.translation.copying import Copied, Gap
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
-from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.runs import Segment
 from bridge.translation.sync_writer import OffsetSyncWriter
 
@@ -90,12 +89,6 @@ def _add(segments: list[Segment], new: Segment) -> None:
             segments[-1] = last.joined(new)
             return
     segments.append(new)
-
-
-def run_records(done: Written, runs: PartitionRuns) -> list[tuple[bytes, bytes | None]]:
-    """Keys and values for the runs topic; `runs` then holds them too."""
-    copied = done.part.copied
-    return runs.commit(done.segments, done.part.position, copied)
 
 
 def queue_syncs(done: Written, writer: OffsetSyncWriter) -> list[OffsetSync]:

@@ -237,10 +237,6 @@ class SourceInstance:
 
 def _gaps(gaps: Sequence[Gap]) -> list[str]:
     """The newest, and how many there are besides."""
-    said = [
-        f"gap in {gap.source.topic}-{gap.source.partition} ({gap.kind}): upstream offsets "
-        f"[{gap.upstream_from}, {gap.upstream_to}){': ' + gap.detail if gap.detail else ''}"
-        for gap in gaps[-_GAPS:]
-    ]
+    said = [gap.said for gap in gaps[-_GAPS:]]
     more = len(gaps) - len(said)
     return [*said, *([f"{more} older gap(s), see the gap ledger"] if more else [])]
