@@ -25,11 +25,12 @@ help: ## List the targets
 
 setup: $(VENV)/.installed ## Make .venv with the pinned dependencies and this project
 
-test: lint $(STAMPS)/shim-tested jars ## Run everything but benchmarks: lint, the shim's tests, all of pytest
-	$(BIN)/pytest -m "not perf" $(PYTEST_ARGS)
+test: lint $(STAMPS)/shim-tested jars test-unit ## Run everything but benchmarks: lint, the shim's tests, all of pytest
+	$(BIN)/pytest -m "integration or e2e" $(PYTEST_ARGS)
 
+# Side by side, a process for each core. Tests with Kafka share their clusters, and measure how soon things heal.
 test-unit: setup ## Run the tests that need no Kafka
-	$(BIN)/pytest -m "not integration and not e2e and not perf" $(PYTEST_ARGS)
+	$(BIN)/pytest -m "not integration and not e2e and not perf" --numprocesses=auto $(PYTEST_ARGS)
 
 lint: setup ## Check style, format and types
 	$(BIN)/ruff check .
