@@ -16,6 +16,8 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 from crc32c import crc32c
 
+from bridge.kafka.codecs import DECODE
+
 HEADER_SIZE = 61
 """Of a v2 batch; its records follow, compressed together."""
 CODEC, APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
@@ -101,8 +103,8 @@ def parse(data: bytes | bytearray, *, checked: bool = False, join: bool = False)
             )
             if checked and crc != crc32c(view[at + _CHECKED_FROM : following]):
                 raise CorruptBatch(base)
-            if join and count == 1 and not flags:
-                stretch = _stretch(data, view, at, epoch)
+            if join and count == 1 and 0 <= flags < len(DECODE):
+                stretch = _stretch(data, view, at, flags, epoch)
                 if stretch is not None:
                     yield stretch
                     at += len(stretch.data)
@@ -111,33 +113,62 @@ def parse(data: bytes | bytearray, *, checked: bool = False, join: bool = False)
         at = following
 
 
-def _stretch(data: bytes | bytearray, view: memoryview, start: int, epoch: int) -> RawBatch | None:
-    """Batches of one record each, not compressed and not in a transaction, as many as stand side by side. Producers
-    that send each record at once make them by the thousand, and to take each apart by itself costs three times as
-    much. None when it would be one only. Raises CorruptBatch."""
+def _stretch(
+    data: bytes | bytearray, view: memoryview, start: int, flags: int, epoch: int
+) -> RawBatch | None:
+    """Batches of one record each, of one codec and in no transaction, as many as stand side by side. Producers that
+    send each record at once make them by the thousand, and to take each apart by itself costs three times as much.
+    None when it would be one only, or something is odd about the first. Raises CorruptBatch."""
     records: list[Record] = []
-    at, end = start, min(len(data), start + _STRETCH_BYTES)
+    at, end, decode = start, min(len(data), start + _STRETCH_BYTES), DECODE[flags] if flags else None
     while at + HEADER_SIZE < end and len(records) < _STRETCH:
-        base, length, its_epoch, magic, crc, flags, delta, timestamp, _, _, _, _, count = _WHOLE.unpack_from(
-            data, at
+        base, length, its_epoch, magic, crc, its_flags, delta, timestamp, _, _, _, _, count = (
+            _WHOLE.unpack_from(data, at)
         )
         following = at + length + _LOG_OVERHEAD
-        if count != 1 or flags or delta or magic != 2 or its_epoch != epoch or not at < following <= end:
+        if count != 1 or its_flags != flags or delta or magic != 2 or its_epoch != epoch:
             break
-        record = at + HEADER_SIZE + 1 + (data[at + HEADER_SIZE] >> 7)  # behind a length of one byte or two
-        if data[record - 1] > 0x7F or data[record : record + 3] != _FIRST_RECORD:
+        if not at < following <= end:
             break
         if crc != crc32c(view[at + _CHECKED_FROM : following]):
             raise CorruptBatch(base)
-        records.append((base, timestamp, bytes(data[record + 3 : following])))
+        if decode is None:
+            rest = _rest(data, at + HEADER_SIZE, following)
+        else:
+            try:
+                decoded = bytes(decode(view[at + HEADER_SIZE : following]))
+            except (
+                Exception
+            ):  # each codec has exceptions of its own; whoever takes the batch apart says what is wrong
+                break
+            rest = _rest(decoded, 0, len(decoded))
+        if rest is None:
+            break
+        records.append((base, timestamp, rest))
         at = following
     if len(records) < 2:
         return None
     (first, first_timestamp, _), (last, _, _) = records[0], records[-1]
     greatest = max(timestamp for _, timestamp, _ in records)
     return RawBatch(
-        first, last, len(records), epoch, 0, -1, first_timestamp, greatest, 2, view[start:at], records
+        first, last, len(records), epoch, flags, -1, first_timestamp, greatest, 2, view[start:at], records
     )
+
+
+def _rest(data: bytes | bytearray, at: int, end: int) -> bytes | None:
+    """Key, value and headers of the only record of a batch, which ends at `end`; None when it is not as short and plain
+    as most are: a length of two bytes at most, no attributes, at the batch's own timestamp and offset."""
+    if end - at < 5:
+        return None
+    low = data[at]
+    begin = at + 1 + (low >> 7)
+    twice = 2 * (end - begin)  # lengths are zigzag varints
+    long = twice > 0x7F
+    if low != (twice & 0x7F | 0x80 if long else twice) or (long and data[at + 1] != twice >> 7):
+        return None
+    if data[begin : begin + 3] != _FIRST_RECORD:
+        return None
+    return bytes(data[begin + 3 : end])
 
 
 class DataFilter:

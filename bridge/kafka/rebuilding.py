@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
-from aiokafka import codec as codecs
 from aiokafka.record.legacy_records import LegacyRecordBatch
 from aiokafka.record.util import decode_varint, encode_varint
 
+from bridge.kafka.codecs import DECODE, ENCODE
 from bridge.kafka.raw_batches import (
     APPEND_TIME,
     CODEC,
@@ -27,21 +27,6 @@ from bridge.kafka.raw_batches import (
     passes,
 )
 
-_DECODE: tuple[Callable[[memoryview], bytes | memoryview], ...] = (
-    lambda data: data,
-    codecs.gzip_decode,
-    codecs.snappy_decode,
-    codecs.lz4_decode,
-    codecs.zstd_decode,
-)
-_ENCODE: tuple[Callable[[bytes], bytes], ...] = (
-    bytes,
-    lambda data: codecs.gzip_encode(data, 6),
-    codecs.snappy_encode,
-    lambda data: codecs.lz4_encode(data, 1),
-    lambda data: codecs.zstd_encode(data, 3),
-)
-"""By the codec's number, at the levels that Java producers have by default."""
 _decode_varint = cast(Callable[[bytes, int], tuple[int, int]], decode_varint)
 """The library's type says bytearray; every buffer will do."""
 _PADDING = bytes(40)
@@ -196,7 +181,7 @@ def _chunk(records: Sequence[Record], codec: int, leader_epoch: int) -> Chunk:
         size = 1 + len(after) + len(place) + len(rest)
         parts += (known[size] if size < known_to else _encoded(size), b"\0", after, place, rest)
     data = headed(
-        _ENCODE[codec](b"".join(parts)),
+        ENCODE[codec](b"".join(parts)),
         codec,
         len(records),
         first_timestamp,
@@ -238,7 +223,7 @@ def _decoded(batch: RawBatch) -> list[Record]:
 
 
 def _records(batch: RawBatch) -> list[Record]:
-    data = b"".join((_DECODE[batch.attributes & CODEC](batch.data[HEADER_SIZE:]), _PADDING))
+    data = b"".join((DECODE[batch.attributes & CODEC](batch.data[HEADER_SIZE:]), _PADDING))
     size, at = len(data) - len(_PADDING), 0
     base, first = batch.base_offset, batch.first_timestamp
     records: list[Record] = []

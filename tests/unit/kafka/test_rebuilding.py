@@ -239,11 +239,17 @@ def test_large_batches_are_passed_in_a_backlog_too() -> None:
     assert bytes(found[1].data[61:]) == large[61:]
 
 
+@pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("start", [10, 25, 70])
-def test_neighbours_of_one_plain_record_are_joined_as_they_are_read(start: int) -> None:
-    """Those that are compressed, of a transaction, of another leader epoch or too large are not among them."""
+def test_neighbours_of_one_record_are_joined_as_they_are_read(start: int, codec: int) -> None:
+    """Those of another codec or leader epoch, or of a transaction, are not among them."""
     others = batch(60, 1, codec=LZ4) + batch(61, 1, epoch=6) + batch(62, 1, producer=7)
-    data = b"".join(batch(10 + 2 * at, 1) for at in range(20)) + others + batch(70, 1) + batch(72, 1)
+    data = (
+        b"".join(batch(10 + 2 * at, 1, codec=codec) for at in range(20))
+        + others
+        + batch(70, 1)
+        + batch(72, 1)
+    )
     apart, joined = (DataBatches.committed(data, start, (), join=join).batches for join in (False, True))
     assert len(joined) < len(apart)
     assert sum(len(each.data) for each in apart) <= sum(len(each.data) for each in joined)
@@ -253,6 +259,14 @@ def test_neighbours_of_one_plain_record_are_joined_as_they_are_read(start: int) 
         for batches in (apart, joined)
     )
     assert one == other
+
+
+@pytest.mark.parametrize("odd", [bytes(9000), None], ids=["long", "null"])
+def test_odd_records_among_neighbours_are_copied_too(odd: bytes | None) -> None:
+    values = [b"a", b"b", odd, b"c", odd, odd, b"d", b"e"]
+    data = b"".join(batch_of([Plain(NOW, None, value)], at) for at, value in enumerate(values))
+    found = chunks(DataBatches.committed(data, 0, (), join=True).batches, BACKLOG, 0)
+    assert [record.value for chunk in found for record in read(chunk).values()] == values
 
 
 def test_damage_in_joined_neighbours_is_found() -> None:
