@@ -71,13 +71,20 @@ class UnreadableBatch(ValueError):
         self.offset, self.last_offset = offset, last_offset
 
 
+class Small(NamedTuple):
+    """Batches of up to so many records and bytes, as they are on the wire."""
+
+    records: int
+    bytes: int
+
+
 class Limits(NamedTuple):
-    """In bytes. `coalesce`: neighbours of up to so many records are put together into batches of up to `batch_size`, as
-    is worth while when a backlog exists; 0: none."""
+    """In bytes. `coalesce`: neighbours as small as this are put together into batches of up to `batch_size`, as pays
+    when a backlog exists; None: none are."""
 
     max_message_bytes: int
     batch_size: int
-    coalesce: int
+    coalesce: Small | None
 
 
 def chunks(batches: Sequence[RawBatch], limits: Limits, start_offset: int) -> Iterator[Chunk]:
@@ -111,15 +118,17 @@ def refused(chunk: Chunk) -> tuple[Chunk, ...]:
 
 
 def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBatch]]:
-    """Neighbours that become one batch together, small ones only: of larger ones a batch saved costs too many records
+    """Neighbours that become one batch together, small ones only: of larger ones a batch saved costs too much that is
     rebuilt. Not over a change of codec, nor of leader epoch, which a chunk has one of."""
     most = min(limits.batch_size, limits.max_message_bytes)
+    records, its_bytes = limits.coalesce or Small(0, 0)
+    its_bytes = min(its_bytes, most // 2)
     group: list[RawBatch] = []
     kind: tuple[int, int] | None = None
     room = 0
     for batch in batches:
         size = len(batch.data)
-        small = 0 < limits.coalesce >= batch.count and size * 2 <= most
+        small = (batch.count <= records and size <= its_bytes) or batch.joined is not None
         its_kind = (batch.attributes & CODEC, batch.leader_epoch)
         if group and (not small or size > room or its_kind != kind):
             yield group

@@ -29,7 +29,7 @@ from bridge.pipeline.opening import (
     Seen,
     open_partitions,
 )
-from bridge.pipeline.pace import batch_bytes, few_records, in_flight_bytes, transaction_seconds
+from bridge.pipeline.pace import batch_bytes, in_flight_bytes, small, transaction_seconds
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, written
 from bridge.translation.copying import Gap
@@ -167,7 +167,7 @@ class Copier:
         most = self._largest.get(self._copied[place].target_topic, _LARGEST)
         round_trip, backlog = self._producer.round_trip, more or len(found.batches) > 1
         size = batch_bytes(self._spec.batch_size, round_trip)
-        limits = Limits(most, size, coalesce=few_records(round_trip) if backlog else 0)
+        limits = Limits(most, size, coalesce=small(round_trip) if backlog else None)
         covered = position
         for piece in self._refusals.chunks(place, found.batches, limits, position):
             if isinstance(piece, Gap):

@@ -6,6 +6,8 @@ trips in which nothing is sent. Near by, neither is felt.
 
 from __future__ import annotations
 
+from bridge.kafka.rebuilding import Small
+
 UNKNOWN = 0.0
 """A round trip that was not measured yet."""
 _NEAR = 0.005
@@ -13,9 +15,9 @@ _NEAR = 0.005
 _FIRST_IN_FLIGHT = 1024 * 1024
 _LARGEST = 1_000_000
 """Bytes of a batch: below what topics and brokers allow by default."""
-_FEW = 32
-"""Records of a batch, about, from which on it costs less to send it as it is than to rebuild it with its neighbours."""
-_ANY = 1 << 31
+_FEW = Small(32, 2048)
+"""A batch that is larger costs less, about, when it is sent as it is than when it is rebuilt with its neighbours."""
+_ANY = Small(1 << 31, 1 << 31)
 _ROUND_TRIPS = 8
 """Of a transaction when there is a backlog."""
 
@@ -32,9 +34,9 @@ def batch_bytes(batch_size: int, round_trip: float) -> int:
     return max(batch_size, min(_LARGEST, int(batch_size * round_trip / _NEAR)))
 
 
-def few_records(round_trip: float) -> int:
-    """Up to how many records a batch is put together with others. Near by it is processors that are scarce; over a
-    distance it is batches."""
+def small(round_trip: float) -> Small:
+    """Which batches of a backlog are put together with others. Near by processors are scarce; over a distance it is
+    batches."""
     return _FEW if round_trip <= _NEAR else _ANY
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.pipeline.pace import UNKNOWN, batch_bytes, few_records, in_flight_bytes, transaction_seconds
+from bridge.pipeline.pace import UNKNOWN, batch_bytes, in_flight_bytes, small, transaction_seconds
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ def test_a_batch_size_beyond_the_largest_stays() -> None:
     assert batch_bytes(5_000_000, 0.1) == 5_000_000
 
 
-def test_near_by_only_batches_of_few_records_are_rebuilt() -> None:
-    assert few_records(UNKNOWN) == few_records(0.005) < 100
-    assert few_records(0.006) > 10**9
+def test_near_by_only_batches_of_few_records_and_bytes_are_rebuilt() -> None:
+    assert small(UNKNOWN) == small(0.005) == (32, 2048)
+    assert min(small(0.006)) > 10**9
 
 
 def test_transactions_get_longer_for_a_backlog_only() -> None:

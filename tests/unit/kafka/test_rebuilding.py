@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.raw_batches import Chunk, CorruptBatch, DataBatches, stamp
-from bridge.kafka.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.kafka.rebuilding import Limits, RecordTooLarge, Small, UnreadableBatch, chunks, refused
 from tests.support.raw_batches import (
     GZIP,
     LZ4,
@@ -30,8 +30,9 @@ from tests.support.raw_batches import (
 )
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
-WIDE = Limits(1_000_000, 16_384, coalesce=0)
-BACKLOG = WIDE._replace(coalesce=32)
+WIDE = Limits(1_000_000, 16_384, coalesce=None)
+SMALL = Small(32, 4096)
+BACKLOG = WIDE._replace(coalesce=SMALL)
 BYTES = st.none() | st.binary(max_size=30)
 PLAIN = st.builds(
     Plain,
@@ -106,7 +107,7 @@ def read(chunk: Chunk) -> dict[int, Plain]:
 @given(
     BATCHES,
     st.integers(0, 30),
-    st.sampled_from([0, 2, 1000]),
+    st.none() | st.builds(Small, st.integers(1, 6), st.integers(60, 1000)),
     st.integers(90, 400),
     st.integers(0, 2000),
     st.booleans(),
@@ -114,7 +115,7 @@ def read(chunk: Chunk) -> dict[int, Plain]:
 def test_every_record_once_in_order_and_as_it_was(
     batches: list[tuple[list[Plain | None], int, int, int | None, int]],
     start: int,
-    coalesce: int,
+    coalesce: Small | None,
     most: int,
     batch_size: int,
     join: bool,
@@ -227,14 +228,14 @@ def test_small_neighbours_become_one_batch_when_there_is_a_backlog() -> None:
 def test_neighbours_fill_a_batch_and_no_more() -> None:
     one = len(batch(10, 1))
     data = b"".join(batch(10 + at, 1) for at in range(10))
-    for limits in (Limits(1_000_000, one * 4, 32), Limits(one * 4, 1_000_000, 32)):
+    for limits in (Limits(1_000_000, one * 4, SMALL), Limits(one * 4, 1_000_000, SMALL)):
         assert [each.count for each in made(data, limits, 10)] == [4, 4, 2]
 
 
 def test_large_batches_are_passed_in_a_backlog_too() -> None:
     large = batch(11, 40)
     data = batch(10, 1) + large + batch(51, 1)
-    found = made(data, Limits(1_000_000, len(large) * 2 - 1, 1000), 10)
+    found = made(data, Limits(1_000_000, len(large) * 2 - 1, Small(1000, 10**6)), 10)
     assert [each.count for each in found] == [1, 40, 1]
     assert bytes(found[1].data[61:]) == large[61:]
 
@@ -253,7 +254,7 @@ def test_neighbours_of_one_record_are_joined_as_they_are_read(start: int, codec:
     apart, joined = (DataBatches.committed(data, start, (), join=join).batches for join in (False, True))
     assert len(joined) < len(apart)
     assert sum(len(each.data) for each in apart) <= sum(len(each.data) for each in joined)
-    limits = Limits(1_000_000, 16_384, coalesce=32)
+    limits = Limits(1_000_000, 16_384, coalesce=SMALL)
     one, other = (
         [(each.segments, bytes(each.data), each.last_timestamp) for each in chunks(batches, limits, start)]
         for batches in (apart, joined)
@@ -279,7 +280,7 @@ def test_damage_in_joined_neighbours_is_found() -> None:
 
 def test_batches_of_many_records_are_passed_in_a_backlog_however_small() -> None:
     data = batch(0, 3) + batch(3, 4) + batch(7, 3) + batch(10, 2)
-    limits = BACKLOG._replace(coalesce=3)
+    limits = BACKLOG._replace(coalesce=Small(3, 4096))
     assert [each.segments for each in made(data, limits)] == [((0, 3),), ((3, 4),), ((7, 5),)]
 
 
