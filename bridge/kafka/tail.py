@@ -42,13 +42,21 @@ class TopicTail:
     over and counted; one with a wrong checksum is a failure.
 
     With `from_end` it begins where the log ends at the first read; a restart is read from its beginning all the same.
+    `wait_ms`: how long a read at the end waits for more, on the connection for requests that may wait.
     """
 
     def __init__(
-        self, link: Link, topic: str, *, from_end: bool = False, committed_only: bool = False
+        self,
+        link: Link,
+        topic: str,
+        *,
+        from_end: bool = False,
+        committed_only: bool = False,
+        wait_ms: int = 0,
     ) -> None:
         self.topic = topic
         self._committed_only = committed_only
+        self._asking = requests.Asking(max_wait_ms=wait_ms)
         self._link = link
         self._place = TopicPartition(topic, 0)
         self._topic_id = ""
@@ -126,8 +134,8 @@ class TopicTail:
     async def _fetch(self, leader: int) -> Fetched:
         doing = f"read {self.topic} at {self._next}"
         part = FetchPart(self._topic_id, self._next, _BYTES, self._last_epoch)
-        call = requests.fetch({self._place: part}, committed_only=self._committed_only)
-        answer = await self._link.send(leader, call, doing)
+        call = requests.fetch({self._place: part}, committed_only=self._committed_only, asking=self._asking)
+        answer = await self._link.send(leader, call, doing, apart=self._asking.max_wait_ms > 0)
         got = requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(self._place)
         if got is None:
             raise failure(KafkaFault.OTHER, doing, "No answer")

@@ -26,8 +26,10 @@ from bridge.translation.copying import Copied
 from bridge.translation.model import Side, TopicPartition
 from bridge.translation.partition_runs import read_runs
 
-LOOK = 0.1
-"""Seconds between looks at the layout topic: how long a slice copies on after a newer layout was made."""
+_WAIT_MS = 1000
+"""How long a broker holds a question for what is new in the layout topic; when something is, it answers at once."""
+_AGAIN = 0.1
+"""Seconds after a question that failed."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
@@ -63,7 +65,7 @@ class Lease:
 
     def __init__(self, work: Slice, target: Link) -> None:
         self._work = work
-        self._tail = TopicTail(target, work.spec.layout_topic)
+        self._tail = TopicTail(target, work.spec.layout_topic, wait_ms=_WAIT_MS)
         self.ended = ""
         self.gone = asyncio.Event()
         """Set when a newer layout was made, or ours was told to stop."""
@@ -86,8 +88,7 @@ class Lease:
                     elif newest is not None and newest.stop and newest.layout == self._work.layout:
                         self.ended = "stopped"
             except KafkaFailure:
-                pass
-            await asyncio.sleep(LOOK)
+                await asyncio.sleep(_AGAIN)
         self.gone.set()
 
 

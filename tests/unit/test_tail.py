@@ -88,7 +88,7 @@ class MemoryLink:
             return {}, {PLACE: failure(KafkaFault.LEADER_MOVED, "read syncs", "Leader not available")}
         return {self.leader: list(partitions)}, {}
 
-    async def send(self, node: int, call: Call, doing: str) -> Reader:
+    async def send(self, node: int, call: Call, doing: str, *, apart: bool = False) -> Reader:
         assert node == self.leader
         if call.API_KEY == 1 and self.broken is not None:
             broken, self.broken = self.broken, None
