@@ -154,7 +154,11 @@ def test_nothing_fetched_and_too_little_fetched_are_told_apart() -> None:
         assert DataBatches.committed(batch(10)[:cut], 10, ()) == ([], 10, -1, True)
 
 
-@pytest.mark.parametrize("last", [batch(13), legacy(0, NONE, 13, 1), legacy(1, GZIP, 12, 2)])
+@pytest.mark.parametrize(
+    "last",
+    [batch(13), legacy(0, NONE, 13, 1), legacy(1, GZIP, 12, 2)],
+    ids=["v2", "v0", "v1, compressed"],  # the bytes themselves have the time in them
+)
 def test_changed_bytes_are_seen_and_the_offset_is_named(last: bytes) -> None:
     changed = bytearray(last)
     changed[-1] ^= 1
