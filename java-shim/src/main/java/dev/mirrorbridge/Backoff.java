@@ -9,7 +9,7 @@ import java.util.Random;
 final class Backoff {
     static final long FIRST_MS = 100;
     /** Short, because a task is back this long after the service at the latest, and asking a dead one costs nothing. */
-    static final long CAP_MS = 5_000;
+    static final long CAP_MS = 3_000;
     /** A Retry-After is honoured up to here, so that a wrong one can't silence a task for a day. */
     static final long RETRY_AFTER_CAP_MS = 300_000;
 
@@ -21,7 +21,7 @@ final class Backoff {
     }
 
     /**
-     * The next delay: between half and the whole of 100 ms, 200 ms, 400 ms … 5 s, so that the tasks of a worker
+     * The next delay: between half and the whole of 100 ms, 200 ms, 400 ms … 3 s, so that the tasks of a worker
      * don't come back all at once; never less than what the service asked for.
      */
     long next(long retryAfterMs) {
