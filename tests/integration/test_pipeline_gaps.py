@@ -126,7 +126,7 @@ def test_with_fail_nothing_is_committed_behind_a_gap(flow: CopyFlow) -> None:
     status = flow.copy(slots=1)
     assert status.state is PipelineState.FAILED
     assert status.failure is not None
-    for words in ("source.gap.policy", f"{topic}-0", "50 to 70"):
+    for words in ("source.gap.policy", f"{topic}-0", "[50, 70)"):
         assert words in status.failure
     assert len(flow.copies(topic)) == 50
     assert len(flow.copies(topic, 1)) == 50
