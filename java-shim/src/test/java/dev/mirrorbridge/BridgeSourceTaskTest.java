@@ -180,7 +180,7 @@ class BridgeSourceTaskTest {
         }
         assertTrue(pacer.pauses.stream().allMatch(ms -> ms <= 1000));
         long requests = service.requests.size();
-        assertTrue(requests > 80 && requests < 180, requests + " requests in 400 s");
+        assertTrue(requests > 130 && requests < 275, requests + " requests in 400 s");
     }
 
     @ParameterizedTest
@@ -234,7 +234,7 @@ class BridgeSourceTaskTest {
         for (int i = 0; i < 100; i++) {
             assertNull(task.poll());
         }
-        assertTrue(service.requests.size() < 100, service.requests.size() + " requests in 100 s");
+        assertTrue(service.requests.size() < 140, service.requests.size() + " requests in 100 s");
     }
 
     @Test
