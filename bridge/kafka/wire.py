@@ -183,7 +183,12 @@ class Call:
             write,
         )
         self.API_VERSION = -1
-        self.RESPONSE_TYPE = self  # the connection decodes by it: one object is request and decoder
+
+    @property
+    def RESPONSE_TYPE(self) -> Call:
+        """What the connection decodes the answer by: one object is request and decoder. No attribute, because a call
+        that refers to itself keeps all that it sent until garbage is collected."""
+        return self
 
     @property
     def flexible(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -37,6 +38,8 @@ def run_slices(slices: Iterable[Slice]) -> Iterator[str]:
     """For RDD.mapPartitions, one slice a partition. Yields why each has ended."""
     from pyspark import TaskContext
 
+    # A slice makes next to no cyclic garbage, and has thousands of records of its transaction to walk in each pass.
+    gc.set_threshold(200_000, 50, 100)
     context = TaskContext.get()
     again = context is not None and context.attemptNumber() > 0
     for work in slices:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from io import BytesIO
 from pathlib import Path
 
@@ -270,3 +272,15 @@ def test_tagged_fields_that_we_do_not_know_are_stepped_over() -> None:
     reader = Reader(b"\x02" + b"\x00\x03abc" + b"\x05\x01z" + b"\x00\x09", flexible=True)
     reader.tags()
     assert reader.int16() == 9
+
+
+def test_a_call_and_what_it_sends_end_without_the_garbage_collector() -> None:
+    gc.disable()
+    try:
+        call = Call(0, range(8, 9), 9, lambda writer, _version: writer.int8(0))
+        assert encoded(call, 8) == b"\0"
+        gone = weakref.ref(call)
+        del call
+        assert gone() is None
+    finally:
+        gc.enable()
