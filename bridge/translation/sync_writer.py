@@ -7,13 +7,8 @@ for every `offset.lag.max + 1` records. The others wait, the latest of each part
 
 from __future__ import annotations
 
-from itertools import islice
-
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
-
-MAX_OUTSTANDING = 10
-"""Syncs that may be on their way to the broker at once."""
 
 
 class PartitionState:
@@ -63,71 +58,36 @@ class PartitionState:
 
 
 class OffsetSyncWriter:
-    """The queues of one task. One thread at a time; who carries the syncs out is the caller's affair.
+    """What is to be written of one task's syncs, and when. One thread at a time; the caller writes them, all of them:
+    stock has ten on their way at most, and of what waits behind these only the latest of each partition (B7)."""
 
-    A partition has one sync in each queue at most: a later one takes the place of an earlier one, which is then never
-    written. So with all permits taken a burst leaves holes (B7).
-    """
-
-    def __init__(self, max_offset_lag: int, permits: int = MAX_OUTSTANDING) -> None:
-        self._max_offset_lag, self._permits = max_offset_lag, permits
+    def __init__(self, max_offset_lag: int) -> None:
+        self._max_offset_lag = max_offset_lag
         self.states: dict[TopicPartition, PartitionState] = {}
-        self.pending: dict[TopicPartition, OffsetSync] = {}
-        """To be written as soon as there is a permit, in this order."""
         self.delayed: dict[TopicPartition, OffsetSync] = {}
-        """To be written after the next commit."""
-
-    def maybe_queue(
-        self, topic_partition: TopicPartition, upstream_offset: int, downstream_offset: int
-    ) -> None:
-        """A record of the source stands on the target now."""
-        state = self.states.get(topic_partition)
-        if state is None:
-            state = self.states[topic_partition] = PartitionState(self._max_offset_lag)
-        sync = OffsetSync(topic_partition, upstream_offset, downstream_offset)
-        if state.update(upstream_offset, downstream_offset):
-            self.delayed.pop(topic_partition, None)
-            self.pending[topic_partition] = sync
-            state.reset()
-        else:
-            self.delayed[topic_partition] = sync
+        """To be written with the next commit, one of each partition at most."""
 
     def queue_stretch(
         self, topic_partition: TopicPartition, upstream_offset: int, downstream_offset: int, count: int
     ) -> list[OffsetSync]:
-        """`count` records, in a row on both sides, stand on the target now. The syncs that are due at once, in order:
-        they are the caller's to write, and hold no permit; the last record's, where it is not due, waits."""
+        """`count` records, in a row on both sides, stand on the target now. The syncs that are due at once, in order;
+        the last record's, where it is not due, waits."""
         state = self.states.get(topic_partition)
         if state is None:
             state = self.states[topic_partition] = PartitionState(self._max_offset_lag)
         due = state.update_stretch(upstream_offset, downstream_offset, count)
-        syncs = [OffsetSync(topic_partition, upstream_offset + at, downstream_offset + at) for at in due]
-        if due and due[-1] == count - 1:
+        last = count - 1
+        if due:
+            # Otherwise the next commit would write an older sync after a newer one, which reads as a rewind.
             self.delayed.pop(topic_partition, None)
-        else:
-            last = count - 1
-            self.delayed[topic_partition] = OffsetSync(
-                topic_partition, upstream_offset + last, downstream_offset + last
-            )
-        return syncs
+        if not due or due[-1] != last:
+            sync = OffsetSync(topic_partition, upstream_offset + last, downstream_offset + last)
+            self.delayed[topic_partition] = sync
+        return [OffsetSync(topic_partition, upstream_offset + at, downstream_offset + at) for at in due]
 
     def take_delayed(self) -> list[OffsetSync]:
-        """The transaction ends: what was delayed is due now, and the caller's to write."""
+        """The transaction ends, or Connect commits: what was delayed is due now, so that a partition that has gone
+        quiet is synced to its end."""
         syncs = list(self.delayed.values())
         self.delayed.clear()
         return syncs
-
-    def promote_delayed(self) -> None:
-        """Connect commits: what was delayed is due, so that a partition that has gone quiet is synced to its end."""
-        self.pending.update(self.delayed)
-        self.delayed.clear()
-
-    def fire_pending(self) -> list[OffsetSync]:
-        """Those to be written now; each holds a permit until `release`."""
-        fired = [self.pending.pop(each) for each in list(islice(self.pending, self._permits))]
-        self._permits -= len(fired)
-        return fired
-
-    def release(self) -> None:
-        """A sync was written, or was not: stock does not try again."""
-        self._permits += 1

@@ -3,14 +3,12 @@ package org.apache.kafka.connect.mirror;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
-import java.util.Collection;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HexFormat;
@@ -19,7 +17,6 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import java.util.concurrent.Semaphore;
-import java.util.stream.Collectors;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -52,24 +49,25 @@ public final class StockSource {
 
     private void answer(String command, Deque<String> q) throws Exception {
         switch (command) {
-            case "permits" -> out.println(permits());
-            case "writer" -> {
-                outbox.callbacks.clear();
-                writer = new OffsetSyncWriter(outbox, SYNCS, new Semaphore((int) number(q)), number(q));
-            }
-            case "update" -> {
+            case "writer" -> writer = new OffsetSyncWriter(outbox, SYNCS, new Semaphore(Integer.MAX_VALUE), number(q));
+            case "stretch" -> {
                 TopicPartition partition = partition(q);
-                writer.maybeQueueOffsetSyncs(partition, number(q), number(q));
-                out.println(shown(writer.partitionStates().get(partition)));
-            }
-            case "promote" -> writer.promoteDelayedOffsetSyncs();
-            case "fire" -> {
+                long upstream = number(q);
+                long downstream = number(q);
+                long count = number(q);
                 outbox.sent.clear();
+                for (long at = 0; at < count; at++) {
+                    writer.maybeQueueOffsetSyncs(partition, upstream + at, downstream + at);
+                    writer.firePendingOffsetSyncs();
+                }
+                out.println(String.join(" ", outbox.sent) + "|" + shown(writer.partitionStates().get(partition)));
+            }
+            case "commit" -> {
+                outbox.sent.clear();
+                writer.promoteDelayedOffsetSyncs();
                 writer.firePendingOffsetSyncs();
                 out.println(String.join(" ", outbox.sent));
             }
-            case "release" -> outbox.callbacks.remove().onCompletion(null, q.remove().equals("1") ? new Exception() : null);
-            case "queues" -> out.println(shown(writer.getPendingOffsetSyncs()) + "|" + shown(writer.getDelayedOffsetSyncs()));
             case "state" -> state = new OffsetSyncWriter.PartitionState(number(q));
             case "step" -> out.println(state.update(number(q), number(q)) + " " + shown(state));
             case "reset" -> state.reset();
@@ -95,20 +93,9 @@ public final class StockSource {
             new SourceAndTarget("A", "B"), policy, filter, new DefaultConfigPropertyFilter(), heartbeats);
     }
 
-    private static int permits() throws ReflectiveOperationException {
-        Field field = OffsetSyncWriter.class.getDeclaredField("MAX_OUTSTANDING_OFFSET_SYNCS");
-        field.setAccessible(true);
-        return field.getInt(null);
-    }
-
     private static String shown(OffsetSyncWriter.PartitionState state) {
         return state.previousUpstreamOffset + " " + state.previousDownstreamOffset + " "
             + state.lastSyncDownstreamOffset + " " + state.shouldSyncOffsets;
-    }
-
-    private static String shown(Map<TopicPartition, OffsetSync> queue) {
-        Collection<OffsetSync> syncs = queue.values();
-        return syncs.stream().map(sync -> hex(sync.recordKey(), sync.recordValue())).collect(Collectors.joining(" "));
     }
 
     private static String hex(byte[] key, byte[] value) {
@@ -127,10 +114,9 @@ public final class StockSource {
         return new String(Base64.getDecoder().decode(q.remove()), StandardCharsets.UTF_8);
     }
 
-    /** A producer that keeps what it is given, and says nothing of it before it is told to. */
+    /** A producer that keeps what it is given, and never says what became of it. */
     private static final class Outbox extends KafkaProducer<byte[], byte[]> {
         private final List<String> sent = new ArrayList<>();
-        private final Deque<Callback> callbacks = new ArrayDeque<>();
 
         Outbox() {
             super(Map.of("bootstrap.servers", "127.0.0.1:1", "reconnect.backoff.ms", 60_000, "reconnect.backoff.max.ms", 60_000),
@@ -143,7 +129,6 @@ public final class StockSource {
                 throw new IllegalStateException(record.toString());
             }
             sent.add(hex(record.key(), record.value()));
-            callbacks.add(callback);
             return new CompletableFuture<>();
         }
     }

@@ -12,7 +12,7 @@ from bridge.translation.filters import DefaultTopicFilter, should_replicate_topi
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
 from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
-from bridge.translation.sync_writer import MAX_OUTSTANDING, OffsetSyncWriter, PartitionState
+from bridge.translation.sync_writer import OffsetSyncWriter, PartitionState
 from tests.support.comparison import Comparison, b64, place
 from tests.support.java import compiled
 
@@ -50,6 +50,11 @@ class Copied:
         self._downstream = min(max(self._downstream + down, 0), LONGEST)
         return self._upstream, self._downstream
 
+    def went_on(self, count: int) -> None:
+        """So many records more, without an event."""
+        self._upstream += count
+        self._downstream += count
+
 
 def shown(state: PartitionState) -> str:
     previous = state.previous_upstream_offset, state.previous_downstream_offset
@@ -62,42 +67,31 @@ def records(syncs: Iterable[OffsetSync]) -> str:
 
 
 def test_writer(stock: Sequence[str]) -> None:
-    """States after updates, the records that are sent, in their order, as bytes, and what is left in both queues, while
-    sends end late, or fail, or never."""
+    """States after stretches of records, the records that are sent, in their order, as bytes, and what a commit sends.
+    Stock has as many permits as it wants, and is told of each record by itself."""
     comparison = Comparison()
-    rng, updates, outstanding = comparison.rng, 0, 0
-    comparison.ask(str(MAX_OUTSTANDING), "permits")
+    rng, updates = comparison.rng, 0
     while updates < UPDATES:
-        lag, permits = rng.choice(LAGS), rng.choice([0, 1, 3, MAX_OUTSTANDING])
+        lag = rng.choice(LAGS)
         copied = {
             TopicPartition(rng.choice("té"), n): Copied(rng, lag) for n in range(rng.choice([1, 2, 14]))
         }
-        fired, promoted = rng.choice([1.0, 0.3]), rng.choice([0.0, 0.02, 0.2])
-        writer, outstanding = OffsetSyncWriter(lag, permits), 0
-        comparison.tell("writer", permits, lag)
-        for _ in range(rng.choice([10, 100, 1000])):
-            updates += 1
+        commits = rng.choice([0.0, 0.02, 0.2])
+        writer = OffsetSyncWriter(lag)
+        comparison.tell("writer", lag)
+        for _ in range(rng.choice([10, 100, 300])):
             topic_partition = rng.choice(list(copied))
-            offsets = copied[topic_partition].next()
-            writer.maybe_queue(topic_partition, *offsets)
-            state = shown(writer.states[topic_partition])
-            comparison.ask(state, "update", *place(topic_partition), *offsets)
-            if rng.random() < promoted:
-                writer.promote_delayed()
-                comparison.tell("promote")
-            if rng.random() < fired:
-                syncs = writer.fire_pending()
-                outstanding += len(syncs)
-                comparison.ask(records(syncs), "fire")
-            while outstanding and rng.random() < 0.5:
-                outstanding -= 1
-                writer.release()
-                comparison.tell("release", rng.randrange(2))
-            if rng.random() < 0.05:
-                queues = records(writer.pending.values()), records(writer.delayed.values())
-                comparison.ask("|".join(queues), "queues")
+            upstream, downstream = copied[topic_partition].next()
+            count = min(rng.choice([1, 1, 2, 7, 150]), LONGEST - max(upstream, downstream) + 1)
+            updates += count
+            copied[topic_partition].went_on(count - 1)
+            due = writer.queue_stretch(topic_partition, upstream, downstream, count)
+            ours = f"{records(due)}|{shown(writer.states[topic_partition])}"
+            comparison.ask(ours, "stretch", *place(topic_partition), upstream, downstream, count)
+            if rng.random() < commits:
+                comparison.ask(records(writer.take_delayed()), "commit")
     comparison.settle(stock)
-    assert len(comparison.answers) > UPDATES // 10
+    assert len(comparison.answers) > UPDATES // 50
 
 
 def test_partition_state(stock: Sequence[str]) -> None:

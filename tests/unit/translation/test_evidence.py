@@ -43,11 +43,9 @@ class Synced(History):
         writer = self.writer = self.writer or OffsetSyncWriter(self.lag)
         for place, row in enumerate(rows, self.target.end):
             assert row.origin is not None
-            writer.maybe_queue(PLACE, row.origin, place)
-            for sync in writer.fire_pending():
+            for sync in writer.queue_stretch(PLACE, row.origin, place, 1):
                 if self.random.random() < 0.9:
                     self.store.apply(sync)
-                writer.release()
         super().place(rows)
 
     def bounds(self, offset: int) -> SyncBounds | None:

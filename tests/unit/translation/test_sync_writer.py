@@ -9,13 +9,9 @@ from hypothesis import strategies as st
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
 from bridge.translation.sync_store import OffsetSyncStore
-from bridge.translation.sync_writer import MAX_OUTSTANDING, OffsetSyncWriter, PartitionState
+from bridge.translation.sync_writer import OffsetSyncWriter, PartitionState
 
 TP = TopicPartition("topic", 0)
-
-
-def others(count: int) -> list[TopicPartition]:
-    return [TopicPartition("topic", number) for number in range(1, count + 1)]
 
 
 RESET = None
@@ -69,77 +65,57 @@ def test_partition_state(lag: int, steps: Steps) -> None:
 
 def test_maybe_queue_offset_syncs() -> None:
     """OffsetSyncWriterTest.testMaybeQueueOffsetSyncs"""
-    writer = OffsetSyncWriter(2, permits=1)
-    writer.maybe_queue(TP, 0, 1)
-    assert (list(writer.delayed), list(writer.pending)) == ([], [TP])
-    assert writer.states[TP].last_sync_downstream_offset == 1
-    writer.maybe_queue(TP, 1, 2)
+    writer = OffsetSyncWriter(2)
+    assert writer.queue_stretch(TP, 0, 1, 1) == [OffsetSync(TP, 0, 1)]
+    assert (writer.delayed, writer.states[TP].last_sync_downstream_offset) == ({}, 1)
+    assert writer.queue_stretch(TP, 1, 2, 1) == []
     assert writer.delayed == {TP: OffsetSync(TP, 1, 2)}
     assert writer.states[TP].last_sync_downstream_offset == 1
 
 
 def test_fire_pending_offset_syncs() -> None:
-    """OffsetSyncWriterTest.testFirePendingOffsetSyncs"""
-    writer = OffsetSyncWriter(1, permits=1)
-    writer.maybe_queue(TP, 0, 100)
-    assert writer.states[TP].last_sync_downstream_offset == 100
-    assert writer.fire_pending() == [OffsetSync(TP, 0, 100)]
-    writer.maybe_queue(TP, 2, 102)
-    assert writer.states[TP].last_sync_downstream_offset == 102
-    assert writer.fire_pending() == []
-    writer.release()
-    assert writer.fire_pending() == [OffsetSync(TP, 2, 102)]
+    """OffsetSyncWriterTest.testFirePendingOffsetSyncs, but that the second one waits for no permit (B7)."""
+    writer = OffsetSyncWriter(1)
+    for upstream, downstream in ((0, 100), (2, 102)):
+        assert writer.queue_stretch(TP, upstream, downstream, 1) == [OffsetSync(TP, upstream, downstream)]
+        assert writer.states[TP].last_sync_downstream_offset == downstream
 
 
 def test_promote_delayed_offset_syncs() -> None:
     """OffsetSyncWriterTest.testPromoteDelayedOffsetSyncs"""
-    writer = OffsetSyncWriter(50, permits=1)
-    writer.maybe_queue(TP, 0, 100)
-    writer.maybe_queue(TP, 1, 101)
-    writer.promote_delayed()
-    assert (writer.delayed, writer.pending) == ({}, {TP: OffsetSync(TP, 1, 101)})
-
-
-def test_ten_are_on_their_way_at_most_and_the_first_go_first() -> None:
-    writer = OffsetSyncWriter(100)
-    for topic_partition in others(MAX_OUTSTANDING + 3):
-        writer.maybe_queue(topic_partition, 0, 0)
-    assert [sync.topic_partition.partition for sync in writer.fire_pending()] == list(range(1, 11))
-    assert writer.fire_pending() == []
-    writer.release()
-    writer.release()
-    assert [sync.topic_partition.partition for sync in writer.fire_pending()] == [11, 12]
+    writer = OffsetSyncWriter(50)
+    writer.queue_stretch(TP, 0, 100, 2)
+    assert writer.take_delayed() == [OffsetSync(TP, 1, 101)]
+    assert writer.take_delayed() == []
 
 
 def test_a_sync_that_waits_is_replaced_where_it_stands() -> None:
-    writer = OffsetSyncWriter(0, permits=0)
-    first, second = others(2)
-    for offset in range(3):
-        for topic_partition in (first, second):
-            writer.maybe_queue(topic_partition, offset, offset)
-    assert list(writer.pending.items()) == [(each, OffsetSync(each, 2, 2)) for each in (first, second)]
-
-
-def test_a_due_sync_takes_the_delayed_one_away() -> None:
-    """Otherwise the next commit would write the older one after it, which reads as a rewind."""
     writer = OffsetSyncWriter(100)
-    for upstream in (0, 1, 5):
-        writer.maybe_queue(TP, upstream, upstream)
-    writer.promote_delayed()
-    assert writer.fire_pending() == [OffsetSync(TP, 5, 5)]
+    both = [TopicPartition("topic", number) for number in (1, 2)]
+    for offset in range(3):
+        for topic_partition in both:
+            writer.queue_stretch(topic_partition, offset, offset, 1)
+    assert writer.take_delayed() == [OffsetSync(each, 2, 2) for each in both]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_due_sync_takes_the_delayed_one_away(count: int) -> None:
+    """Of a stretch too, whose last record then waits behind what other partitions have waiting."""
+    writer, other = OffsetSyncWriter(100), TopicPartition("topic", 1)
+    for topic_partition in (TP, other):
+        writer.queue_stretch(topic_partition, 0, 0, 2)
+    assert writer.queue_stretch(TP, 5, 5, count) == [OffsetSync(TP, 5, 5)]
+    waiting = [] if count == 1 else [OffsetSync(TP, 7, 7)]
+    assert writer.take_delayed() == [OffsetSync(other, 1, 1), *waiting]
 
 
 @pytest.mark.parametrize("lag", [0, 1, 10, 100])
 def test_a_steady_flow_is_synced_every_lag_plus_one_records_and_to_its_end_at_a_commit(lag: int) -> None:
     writer, written = OffsetSyncWriter(lag), []
-    for offset in range(1000):
-        writer.maybe_queue(TP, offset, offset + 7)
-        for sync in writer.fire_pending():
-            written.append(sync.upstream_offset)
-            writer.release()
+    for offset in range(0, 1000, 8):
+        written += [sync.upstream_offset for sync in writer.queue_stretch(TP, offset, offset + 7, 8)]
     assert written == list(range(0, 1000, lag + 1))
-    writer.promote_delayed()
-    last = [sync.upstream_offset for sync in writer.fire_pending()]
+    last = [sync.upstream_offset for sync in writer.take_delayed()]
     assert [*written, *last][-1] == 999
 
 
@@ -153,10 +129,8 @@ def test_the_end_is_answered_within_the_lag(lag: int, steps: list[tuple[int, int
     upstream = downstream = -1
     for up, down in steps:
         upstream, downstream = upstream + up, downstream + down
-        writer.maybe_queue(TP, upstream, downstream)
-        for sync in writer.fire_pending():
+        for sync in writer.queue_stretch(TP, upstream, downstream, 1):
             store.apply(sync)
-            writer.release()
         answer = store.translate(TP, upstream + 1)
         assert answer is not None
         assert 0 <= downstream + 1 - answer <= lag
