@@ -120,9 +120,10 @@ class CopyFlow:
         self, *, slots: int = 2, jobs: ThreadJobs | None = None, **changes: object
     ) -> Iterator[InProcess]:
         """The pipeline without Spark and in this process, for the time of the block."""
+        wanted = self.wanted()
         running = InProcess(replace(self.spec, **changes), jobs or ThreadJobs(slots))  # type: ignore[arg-type]
-        running.want(self.wanted())
         try:
+            running.want(wanted)
             yield running
         finally:
             running.stop()
@@ -259,7 +260,7 @@ class InProcess:
         self.supervisor = Supervisor(spec)
         self._jobs = jobs
         self._errors: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name=f"pipeline {spec.name}")
+        self._thread = threading.Thread(target=self._run, name=f"pipeline {spec.name}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

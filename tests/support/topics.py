@@ -79,16 +79,22 @@ def set_topic_config(bootstrap: str, name: str, configs: Mapping[str, str]) -> N
 
 
 def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
-    """Log start and end (high watermark) of every partition."""
+    """Log start and end (high watermark) of every partition, as soon as all of them have a leader."""
     client = admin(bootstrap)
     metadata = client.list_topics(name, timeout=10).topics[name]
     if metadata.error is not None:
         raise KafkaException(metadata.error)
     partitions = [TopicPartition(name, number) for number in metadata.partitions]
-    found: dict[int, list[int]] = {number: [] for number in metadata.partitions}
-    for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-        for partition, future in client.list_offsets(dict.fromkeys(partitions, spec)).items():
-            found[partition.partition].append(future.result(WAIT).offset)
+    found: dict[int, list[int]] = {}
+
+    def ask() -> None:
+        found.update((number, []) for number in metadata.partitions)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
+            for partition, future in client.list_offsets(dict.fromkeys(partitions, spec)).items():
+                found[partition.partition].append(future.result(WAIT).offset)
+
+    # A broker that has just come back may lead nothing for a moment.
+    eventually(ask, WAIT, what=f"all partitions of {name} have a leader")
     return {number: (start, end) for number, (start, end) in found.items()}
 
 
