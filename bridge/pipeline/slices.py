@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.client_config import client_settings
+from bridge.kafka.garbage import collect_seldom
 from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
@@ -38,8 +38,7 @@ def run_slices(slices: Iterable[Slice]) -> Iterator[str]:
     """For RDD.mapPartitions, one slice a partition. Yields why each has ended."""
     from pyspark import TaskContext
 
-    # A slice makes next to no cyclic garbage, and has thousands of records of its transaction to walk in each pass.
-    gc.set_threshold(200_000, 50, 100)
+    collect_seldom()
     context = TaskContext.get()
     again = context is not None and context.attemptNumber() > 0
     for work in slices:

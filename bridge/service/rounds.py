@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import gc
 import logging
 import os
 import signal
@@ -110,12 +109,6 @@ async def _pipes() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return reader, asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-def collect_seldom() -> None:
-    """Cyclic garbage is looked for rarely: records are decoded by the hundred thousand and hold no cycles, yet each
-    pass walks all that are alive. With Python's defaults decoding a batch takes six times as long."""
-    gc.set_threshold(200_000, 50, 100)
-
-
 def _end_with_parent() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -126,7 +119,6 @@ def main() -> None:
     factory, level, style = sys.argv[1:4]
     _end_with_parent()
     os.nice(_NICE)
-    collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the parent says when to end
     set_up_logs(level, style)
     try:

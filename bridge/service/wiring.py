@@ -10,9 +10,11 @@ ROUNDS_FACTORY = "bridge.service.wiring:rounds_context"
 def rounds_context() -> RoundsContext:
     """Called in the rounds process, inside its running event loop."""
     from bridge.kafka.clusters import KafkaClusters
+    from bridge.kafka.garbage import collect_seldom
     from bridge.pipeline.launch import DriverPipelines
     from connectors.registry import KINDS
 
+    collect_seldom()
     clusters = KafkaClusters()
     return RoundsContext(KINDS, clusters, DriverPipelines(), clusters.close)
 

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as LibTopicPartition
 
 from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.garbage import collect_seldom
 from bridge.local import Cluster
-from bridge.service.rounds import collect_seldom
 from bridge.translation.bracketing import bracket
 from bridge.translation.lookups import Need, Read, Window
 from bridge.translation.memory import PartitionMemory
