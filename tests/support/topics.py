@@ -85,16 +85,16 @@ def bounds(bootstrap: str, name: str) -> dict[int, tuple[int, int]]:
     if metadata.error is not None:
         raise KafkaException(metadata.error)
     partitions = [TopicPartition(name, number) for number in metadata.partitions]
-    found: dict[int, list[int]] = {}
 
-    def ask() -> None:
-        found.update((number, []) for number in metadata.partitions)
+    def ask() -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {number: [] for number in metadata.partitions}
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
             for partition, future in client.list_offsets(dict.fromkeys(partitions, spec)).items():
                 found[partition.partition].append(future.result(WAIT).offset)
+        return found
 
     # A broker that has just come back may lead nothing for a moment.
-    eventually(ask, WAIT, what=f"all partitions of {name} have a leader")
+    found = eventually(ask, WAIT, what=f"all partitions of {name} have a leader")
     return {number: (start, end) for number, (start, end) in found.items()}
 
 
