@@ -35,8 +35,6 @@ from tests.support.traffic import Reader, Writer
 
 STALL = 20.0
 """Seconds that no reader may go without records, for as long as records are written."""
-PATIENCE = 60.0
-"""Seconds for all else that is waited for."""
 SECONDS = float(os.environ.get("MIRROR_BRIDGE_FAULT_SECONDS", "20"))
 """Seconds of faults at random."""
 PARTITIONS = 3
@@ -176,7 +174,7 @@ def test_a_slice_is_retried_while_the_old_attempt_still_writes(flow: CopyFlow) -
         ground.reader.wait_more()
         jobs.retry.set()
         ground.reader.wait_more()
-        eventually(lambda: running.status.layout > 1, PATIENCE, what="a layout without doubts")
+        eventually(lambda: running.status.layout > 1, STALL, what="a layout without doubts")
         ground.reader.wait_more()
     assert "fenced" in jobs.ends
 
@@ -198,7 +196,7 @@ def test_a_slot_whose_transaction_took_too_long_gets_a_new_layout(flow: CopyFlow
         running = ground.pipeline()
         ground.reader.wait_more()
         asyncio.run(fence(producer_settings(Side.TARGET, flow.spec.props), [transactional_id(flow.spec, 0)]))
-        eventually(lambda: running.status.layout > 1, PATIENCE, what="a new layout")
+        eventually(lambda: running.status.layout > 1, STALL, what="a new layout")
         ground.reader.wait_more()
 
 
@@ -240,7 +238,7 @@ def wait_copying(running: InProcess) -> None:
     def copying() -> None:
         assert running.status.state is PipelineState.COPYING, replace(running.status, progress={})
 
-    eventually(copying, PATIENCE, what="it copies")
+    eventually(copying, STALL, what="it copies")
 
 
 def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
@@ -260,7 +258,7 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
         ground.reader.wait_more()
         monkeypatch.setattr(Coordinator, "end", end)
         running.want(flow.wanted()[:2])
-        eventually(lambda: len(failed) == 2, PATIENCE, what="commit and abort have failed")
+        eventually(lambda: len(failed) == 2, STALL, what="commit and abort have failed")
         running.want(flow.wanted())
         wait_copying(running)
         ground.reader.wait_more()
