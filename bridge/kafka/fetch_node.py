@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import NamedTuple, Protocol
 
 from bridge.errors import KafkaFailure
 from bridge.kafka import requests
+from bridge.kafka.distance import UNKNOWN, stretched
 from bridge.kafka.errors import of_code
 from bridge.kafka.fetch_session import FetchSession
 from bridge.kafka.link import Link
@@ -52,6 +54,11 @@ class FetchNode:
         self._link, self._number, self._limits, self._owner = link, number, limits, owner
         self._session = FetchSession()
         self._in_hand: set[TopicPartition] = set()
+        self._large: dict[TopicPartition, int] = {}
+        """Bytes to ask for where batches are larger than what we ask for: such a batch comes alone in an answer, and
+        those of all other partitions not at all."""
+        self._round_trip = UNKNOWN
+        """Seconds that the quickest answer took."""
         self._changed = asyncio.Event()
         self.places: set[TopicPartition] = set()
         self.by_name = False
@@ -60,7 +67,9 @@ class FetchNode:
     def want(self, place: TopicPartition, topic_id: str, offset: int, last_epoch: int) -> None:
         self.places.add(place)
         self._in_hand.discard(place)
-        self._session.want(place, FetchPart(topic_id, offset, self._limits.partition_bytes, last_epoch))
+        size = stretched(self._limits.partition_bytes, self._round_trip, self._limits.max_bytes)
+        size = max(size, self._large.get(place, 0))
+        self._session.want(place, FetchPart(topic_id, offset, size, last_epoch))
         self._changed.set()
 
     def hand_out(self, place: TopicPartition) -> None:
@@ -107,8 +116,11 @@ class FetchNode:
             by_id=bool(self._owner.names),
             asking=Asking(wait_ms, self._owner.room, plan.session, plan.epoch, plan.forgotten),
         )
+        began = time.monotonic()
         try:
             reader = await self._link.send(self._number, call, doing, apart=True)
+            took = time.monotonic() - began
+            self._round_trip = min(self._round_trip or took, took)
             self.by_name = call.API_VERSION < _IDS_FROM
             answer = requests.read_fetch_answer(reader, call.API_VERSION, self._owner.names)
             if not self._session.answered(answer.error, answer.session):
@@ -121,8 +133,9 @@ class FetchNode:
             self._owner.node_failed(self, error)
             return
         for place, got in answer.parts.items():
+            told = self._session.told(place)
             # What is set, dropped or in hand since the request was sent, the answer is not about.
-            if self._session.wanted(place) is not None and self._session.wanted(place) is self._session.told(
-                place
-            ):
+            if told is not None and self._session.wanted(place) is told:
+                if len(got.records) > told.max_bytes:
+                    self._large[place] = 2 * len(got.records)
                 await self._owner.take(place, got)

@@ -61,9 +61,9 @@ class _Partition:
 class Fetcher:
     """Fetches a set of partitions until told another.
 
-    A partition whose records have come is fetched again when they are `done`; all that has come and is not done stays
-    below `max_bytes`, give or take a batch for each broker. What time heals is tried again while the other
-    partitions go on; `errors` says what it is. For use in one event loop.
+    A partition whose records have come is fetched again when they are `done`; what has come and is not done stays below
+    `max_bytes`, give or take a batch for each broker. `partition_bytes` are asked for near by, more over a distance.
+    What time heals is tried again while other partitions go on; `errors` says what it is. For use in one event loop.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Fetcher:
         committed_only: bool,
         max_wait_ms: int = 500,
         max_bytes: int = 32 * 1024 * 1024,
-        partition_bytes: int = 1024 * 1024,
+        partition_bytes: int = 512 * 1024,  # more than twice as much costs a fifth: memory is fresh each time
     ) -> None:
         self._link = link
         self._limits = Limits(committed_only, max_wait_ms, max_bytes, partition_bytes)

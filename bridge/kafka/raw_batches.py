@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from bridge.kafka.codecs import DECODE
 
 HEADER_SIZE = 61
 """Of a v2 batch; its records follow, compressed together."""
+_NO_HEADER = bytes(HEADER_SIZE)
 CODEC, APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 """Bits of the attributes. 0x40 says that the first timestamp is a delete horizon, which is the cleaner's own; the
 records' timestamps are still relative to it."""
@@ -278,13 +279,13 @@ def passed(batch: RawBatch) -> Chunk:
 
 
 def headed(
-    records: bytes | bytearray, codec: int, count: int, first_timestamp: int, max_timestamp: int
+    records: Iterable[bytes], codec: int, count: int, first_timestamp: int, max_timestamp: int
 ) -> bytearray:
-    """A batch of `count` records, encoded and compressed already, as a producer makes it. Timestamps in ms."""
-    data = bytearray(HEADER_SIZE + len(records))
+    """A batch of `count` records, encoded and compressed already, in pieces, as a producer makes it. Timestamps in
+    ms."""
+    data = bytearray().join((_NO_HEADER, *records))
     _PREFIX.pack_into(data, 0, 0, len(data) - _LOG_OVERHEAD, -1, 2)
     _HEADER.pack_into(data, _CRC_AT, 0, codec, count - 1, first_timestamp, max_timestamp, -1, -1, -1, count)
-    data[HEADER_SIZE:] = records
     return data
 
 

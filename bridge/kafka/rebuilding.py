@@ -72,10 +72,11 @@ class UnreadableBatch(ValueError):
 
 
 class Small(NamedTuple):
-    """Batches of up to so many records and bytes, as they are on the wire."""
+    """Batches of up to so many records and bytes; `compressed`: bytes of those that have to be decoded and encoded."""
 
     records: int
     bytes: int
+    compressed: int
 
 
 class Limits(NamedTuple):
@@ -121,15 +122,18 @@ def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBat
     """Neighbours that become one batch together, small ones only: of larger ones a batch saved costs too much that is
     rebuilt. Not over a change of codec, nor of leader epoch, which a chunk has one of."""
     most = min(limits.batch_size, limits.max_message_bytes)
-    records, its_bytes = limits.coalesce or Small(0, 0)
-    its_bytes = min(its_bytes, most // 2)
+    few = limits.coalesce or Small(0, 0, 0)
+    plain, compressed = min(few.bytes, most // 2), min(few.compressed, most // 2)
     group: list[RawBatch] = []
     kind: tuple[int, int] | None = None
     room = 0
     for batch in batches:
         size = len(batch.data)
-        small = (batch.count <= records and size <= its_bytes) or batch.joined is not None
-        its_kind = (batch.attributes & CODEC, batch.leader_epoch)
+        codec = batch.attributes & CODEC
+        small = batch.joined is not None or (
+            batch.count <= few.records and size <= (compressed if codec else plain)
+        )
+        its_kind = (codec, batch.leader_epoch)
         if group and (not small or size > room or its_kind != kind):
             yield group
             group = []
@@ -190,7 +194,7 @@ def _chunk(records: Sequence[Record], codec: int, leader_epoch: int) -> Chunk:
         size = 1 + len(after) + len(place) + len(rest)
         parts += (known[size] if size < known_to else _encoded(size), b"\0", after, place, rest)
     data = headed(
-        ENCODE[codec](b"".join(parts)),
+        (ENCODE[codec](b"".join(parts)),) if codec else parts,
         codec,
         len(records),
         first_timestamp,

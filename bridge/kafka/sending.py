@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import produce_requests
+from bridge.kafka.distance import stretched
 from bridge.kafka.errors import failure, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity, Produced
@@ -23,9 +24,10 @@ from bridge.translation.model import TopicPartition
 
 _IN_FLIGHT = 5
 """Requests at a time to a node: as many of a producer's batches as a broker remembers for each partition."""
-_REQUEST_BYTES = 8 * 1024 * 1024
-"""Of batches in one request; one larger than that goes alone. Far below socket.request.max.bytes (100 MiB), beyond
-which a broker closes the connection."""
+_REQUEST_BYTES, _MOST_REQUEST_BYTES = 1024 * 1024, 8 * 1024 * 1024
+"""Of batches in one request, near by and over a distance; a batch larger than that goes alone. What the socket does not
+take at once is copied once more. Far below socket.request.max.bytes (100 MiB), beyond which a broker closes the
+connection."""
 _SEQUENCES = 1 << 31
 _NOT_ANSWERED = Produced(-1, -1, (), "The broker answered for other partitions only")
 
@@ -187,11 +189,11 @@ class BatchSender:
     def _take(self, places: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
         """One batch for each partition, as many as fit; partitions that have more come last the next time."""
         taken: dict[TopicPartition, _Batch] = {}
-        size = 0
+        size, most = 0, stretched(_REQUEST_BYTES, self.round_trip, _MOST_REQUEST_BYTES)
         for place in list(places):
             queue = self._queues[place]
             size += len(queue[0].data)
-            if taken and size > _REQUEST_BYTES:
+            if taken and size > most:
                 break
             taken[place] = queue.popleft()
             del places[place]
@@ -251,7 +253,11 @@ class BatchSender:
 
 
 def _aborted(cause: KafkaFailure) -> KafkaFailure:
-    return KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
+    """`__cause__` is what decides how to go on: where no batch was at fault (a partition could not be added to the
+    transaction, say, because somebody else has the id), nothing else tells."""
+    aborted = KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
+    aborted.__cause__ = cause
+    return aborted
 
 
 def _refusal(got: Produced, place: TopicPartition) -> KafkaFailure | None:

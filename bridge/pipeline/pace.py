@@ -6,18 +6,18 @@ trips in which nothing is sent. Near by, neither is felt.
 
 from __future__ import annotations
 
+from bridge.kafka.distance import NEAR, UNKNOWN, stretched
 from bridge.kafka.rebuilding import Small
 
-UNKNOWN = 0.0
-"""A round trip that was not measured yet."""
-_NEAR = 0.005
-"""Seconds of a round trip up to which nothing has to change."""
 _FIRST_IN_FLIGHT = 1024 * 1024
 _LARGEST = 1_000_000
 """Bytes of a batch: below what topics and brokers allow by default."""
-_FEW = Small(32, 2048)
+_BACKLOG = 7
+"""Batches of a backlog become up to so many times as large as batch.size: a batch costs, here and on the target's
+brokers, more than its bytes do. By default that stays below 128 KiB, from where on each takes fresh memory."""
+_FEW = Small(records=32, bytes=1 << 31, compressed=2048)
 """A batch that is larger costs less, about, when it is sent as it is than when it is rebuilt with its neighbours."""
-_ANY = Small(1 << 31, 1 << 31)
+_ANY = Small(1 << 31, 1 << 31, 1 << 31)
 _ROUND_TRIPS = 8
 """Of a transaction when there is a backlog."""
 
@@ -29,15 +29,16 @@ def in_flight_bytes(most: int, round_trip: float) -> int:
 
 
 def batch_bytes(batch_size: int, round_trip: float) -> int:
-    """Up to which size small batches of a backlog are put together: so large that as many bytes per second are under
-    way as near by. Sizes in bytes; `round_trip` in seconds to the target and back."""
-    return max(batch_size, min(_LARGEST, int(batch_size * round_trip / _NEAR)))
+    """Up to which size small batches of a backlog are put together. Sizes in bytes; `round_trip` in seconds to the
+    target and back."""
+    backlog = max(batch_size, min(_LARGEST, _BACKLOG * batch_size))
+    return max(backlog, stretched(batch_size, round_trip, _LARGEST))
 
 
 def small(round_trip: float) -> Small:
     """Which batches of a backlog are put together with others. Near by processors are scarce; over a distance it is
     batches."""
-    return _FEW if round_trip <= _NEAR else _ANY
+    return _FEW if round_trip <= NEAR else _ANY
 
 
 def transaction_seconds(interval: float, round_trip: float, *, backlog: bool) -> float:

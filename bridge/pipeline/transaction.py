@@ -54,14 +54,15 @@ async def written(parts: Iterable[Part]) -> list[Written]:
         else:
             done.append(each)
     if failed:
-        raise min(failed, key=_consequence)
+        refused = (each for each in failed if isinstance(each, Refused))
+        raise next(refused, None) or _cause(failed[0])
     return done
 
 
-def _consequence(failed: BaseException) -> int:
-    if isinstance(failed, Refused):
-        return 0
-    return 2 if isinstance(failed, KafkaFailure) and failed.fault is KafkaFault.ABORTED else 1
+def _cause(failed: BaseException) -> BaseException:
+    """Of what was not written only because something else failed, that something."""
+    aborted = isinstance(failed, KafkaFailure) and failed.fault is KafkaFault.ABORTED
+    return (failed.__cause__ or failed) if aborted else failed
 
 
 async def _written(part: Part) -> Written:

@@ -8,21 +8,27 @@ from bridge.pipeline.pace import UNKNOWN, batch_bytes, in_flight_bytes, small, t
 
 
 @pytest.mark.parametrize(
-    ("round_trip", "size"),
-    [(UNKNOWN, 16384), (0.001, 16384), (0.005, 16384), (0.05, 163_840), (0.1, 327_680), (3.0, 1_000_000)],
+    ("batch_size", "round_trip", "size"),
+    [
+        (16384, UNKNOWN, 114_688),
+        (16384, 0.005, 114_688),
+        (16384, 0.05, 163_840),
+        (16384, 0.1, 327_680),
+        (16384, 3.0, 1_000_000),
+        (200_000, 0.001, 1_000_000),
+        (5_000_000, 0.1, 5_000_000),
+    ],
 )
-def test_batches_grow_with_the_round_trip_and_never_get_smaller_than_configured(
-    round_trip: float, size: int
+def test_batches_of_a_backlog_grow_with_the_round_trip_and_never_get_smaller_than_configured(
+    batch_size: int, round_trip: float, size: int
 ) -> None:
-    assert batch_bytes(16384, round_trip) == size
+    assert batch_bytes(batch_size, round_trip) == size
 
 
-def test_a_batch_size_beyond_the_largest_stays() -> None:
-    assert batch_bytes(5_000_000, 0.1) == 5_000_000
-
-
-def test_near_by_only_batches_of_few_records_and_bytes_are_rebuilt() -> None:
-    assert small(UNKNOWN) == small(0.005) == (32, 2048)
+def test_near_by_only_batches_of_few_records_are_rebuilt_and_compressed_ones_of_few_bytes() -> None:
+    assert small(UNKNOWN) == small(0.005)
+    assert (small(UNKNOWN).records, small(UNKNOWN).compressed) == (32, 2048)
+    assert small(UNKNOWN).bytes > 10**9
     assert min(small(0.006)) > 10**9
 
 

@@ -41,6 +41,10 @@ class MemoryLink:
         self.fetched: list[tuple[int, int, dict[TopicPartition, int]]] = []
         """Node, session epoch, partitions that it has been told so far with their offsets."""
         self.lose_sessions = False
+        self.far = 0.0
+        """Seconds until an answer."""
+        self.sizes: list[dict[TopicPartition, int]] = []
+        """Bytes that were asked for, of the partitions of which something new was told."""
         self.gate, self.asked = asyncio.Event(), asyncio.Event()
         self.gate.set()
         self._known: dict[int, dict[TopicPartition, int]] = {}
@@ -70,8 +74,9 @@ class MemoryLink:
             return self._listed(call)
         call.prepare({1: (4, 17)})
         parts, asking = self._asked
+        self.sizes.append({place: part.max_bytes for place, part in parts.items()})
         self.asked.set()
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.far)
         await self.gate.wait()
         if node in self.broken:
             raise self.broken[node]
@@ -216,6 +221,36 @@ def test_a_lost_session_is_begun_anew_with_the_positions_of_now(link: MemoryLink
 
     fetch(link, work)
     assert [known for _, epoch, known in link.fetched if epoch == 0][-1] == {B: 6, A: 9}
+
+
+def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(link: MemoryLink) -> None:
+    """A broker sends such a batch alone, and nothing of other partitions: each would cost a round trip."""
+    link.serve = lambda node, place, at: Answer(records=bytes(1_000_000 if place == A else 1000))
+
+    async def work(fetcher: Fetcher) -> None:
+        for _ in range(20):
+            for part in await fetcher.next(0.5):
+                fetcher.done(part.place, part.offset + 1, 0)
+
+    fetch(link, work)
+    sizes = {place: [each[place] for each in link.sizes if place in each] for place in (A, B)}
+    assert (sizes[A][0], set(sizes[A][1:])) == (512 * 1024, {2_000_000})
+    assert set(sizes[B]) == {512 * 1024}
+
+
+def test_more_is_asked_for_over_a_distance(link: MemoryLink) -> None:
+    link.far = 0.05
+    link.serve = lambda node, place, at: Answer(records=b"x")
+
+    async def work(fetcher: Fetcher) -> None:
+        for offset in (5, 6):
+            await until(fetcher, lambda part, offset=offset: (part.place, part.offset) == (A, offset))
+            fetcher.done(A, offset + 1, 0)
+
+    fetch(link, work)
+    first, second = [each[A] for each in link.sizes if A in each][:2]
+    assert first == 512 * 1024
+    assert 10 * first <= second < 20 * first
 
 
 def test_a_log_that_took_another_way(link: MemoryLink) -> None:

@@ -31,7 +31,7 @@ from tests.support.raw_batches import (
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 WIDE = Limits(1_000_000, 16_384, coalesce=None)
-SMALL = Small(32, 4096)
+SMALL = Small(32, 4096, 4096)
 BACKLOG = WIDE._replace(coalesce=SMALL)
 BYTES = st.none() | st.binary(max_size=30)
 PLAIN = st.builds(
@@ -235,7 +235,7 @@ def test_neighbours_fill_a_batch_and_no_more() -> None:
 def test_large_batches_are_passed_in_a_backlog_too() -> None:
     large = batch(11, 40)
     data = batch(10, 1) + large + batch(51, 1)
-    found = made(data, Limits(1_000_000, len(large) * 2 - 1, Small(1000, 10**6)), 10)
+    found = made(data, Limits(1_000_000, len(large) * 2 - 1, Small(1000, 10**6, 10**6)), 10)
     assert [each.count for each in found] == [1, 40, 1]
     assert bytes(found[1].data[61:]) == large[61:]
 
@@ -280,7 +280,7 @@ def test_damage_in_joined_neighbours_is_found() -> None:
 
 def test_batches_of_many_records_are_passed_in_a_backlog_however_small() -> None:
     data = batch(0, 3) + batch(3, 4) + batch(7, 3) + batch(10, 2)
-    limits = BACKLOG._replace(coalesce=Small(3, 4096))
+    limits = BACKLOG._replace(coalesce=Small(3, 4096, 4096))
     assert [each.segments for each in made(data, limits)] == [((0, 3),), ((3, 4),), ((7, 5),)]
 
 

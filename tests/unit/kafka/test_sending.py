@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import pytest
@@ -87,10 +87,15 @@ class MemoryLink:
         return Reader(answer.encode(), flexible=False)
 
 
-def run(work: Callable[[MemoryLink, BatchSender], Awaitable[T]], within: float = 5.0) -> T:
+Enter = Callable[[Sequence[TopicPartition]], Awaitable[None]]
+
+
+def run(
+    work: Callable[[MemoryLink, BatchSender], Awaitable[T]], within: float = 5.0, enter: Enter | None = None
+) -> T:
     async def go() -> T:
         link = MemoryLink()
-        sender = BatchSender(link, "tx", within)  # type: ignore[arg-type]
+        sender = BatchSender(link, "tx", within, enter)  # type: ignore[arg-type]
         sender.restart(Identity(4000, 3))
         try:
             return await work(link, sender)
@@ -223,6 +228,40 @@ def test_a_silent_broker_costs_no_more_than_the_time_given() -> None:
         assert {await fault_of(each) for each in answers} == {KafkaFault.TIMEOUT, KafkaFault.ABORTED}
 
     run(work, within=0.05)
+
+
+def test_requests_get_larger_over_a_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_REQUEST_BYTES", 500)
+
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.held.clear()
+        for place in (A, B, C):
+            sender.send(place, batch(), 1)
+        await link.seen(1)
+        asyncio.get_running_loop().call_later(0.05, link.held.set)
+        await sender.flush()
+        for place in (A, B, C):
+            sender.send(place, batch(size=400), 1)
+        await sender.flush()
+        assert [list(request) for request in link.requests] == [[A, B, C]] * 2
+
+    run(work)
+
+
+def test_what_was_not_written_knows_why() -> None:
+    """Here no batch was at fault: nothing but the cause tells that somebody else has the id."""
+    taken = KafkaFailure(KafkaFault.FENCED, "somebody else has the id", retriable=False)
+
+    async def enter(_: Sequence[TopicPartition]) -> None:
+        raise taken
+
+    async def work(_: MemoryLink, sender: BatchSender) -> None:
+        for answered in [sender.send(place, batch(), 1) for place in (A, B)]:
+            with pytest.raises(KafkaFailure) as caught:
+                await answered
+            assert (caught.value.fault, caught.value.__cause__) == (KafkaFault.ABORTED, taken)
+
+    run(work, enter=enter)
 
 
 def test_closing_answers_what_is_still_under_way() -> None:

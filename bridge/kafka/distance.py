@@ -1,0 +1,13 @@
+"""What a round trip changes: as many bytes per second are to be under way over a distance as near by. Pure."""
+
+from __future__ import annotations
+
+UNKNOWN = 0.0
+"""A round trip that was not measured yet."""
+NEAR = 0.005
+"""Seconds of a round trip up to which nothing has to change."""
+
+
+def stretched(size: int, round_trip: float, most: int) -> int:
+    """What is `size` bytes near by, for a round trip of so many seconds: up to `most`, and never less than `size`."""
+    return max(size, min(most, int(size * round_trip / NEAR)))

@@ -1,0 +1,68 @@
+"""What a transaction's batches have become, and which error of several counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.raw_batches import Chunk
+from bridge.pipeline.refusals import Refused
+from bridge.pipeline.transaction import Part, Sent, Written, written
+from tests.pipeline.values import copied
+
+TAKEN = KafkaFailure(KafkaFault.FENCED, "somebody else has the id", retriable=False)
+TOO_LARGE = KafkaFailure(KafkaFault.RECORD_TOO_LARGE, "too large", retriable=False)
+
+
+def aborted(cause: KafkaFailure) -> KafkaFailure:
+    failure = KafkaFailure(KafkaFault.ABORTED, f"because of: {cause}")
+    failure.__cause__ = cause
+    return failure
+
+
+def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[Written]:
+    """Of partitions whose batches of two records each, from offset 0 on, were answered like this."""
+
+    async def waiting() -> list[Written]:
+        parts = []
+        for number, answers in enumerate(partitions):
+            part = Part(copied(number), 0)
+            for at, answer in enumerate(answers):
+                base: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+                if isinstance(answer, int):
+                    base.set_result(answer)
+                else:
+                    base.set_exception(answer)
+                    base.exception()  # as the sender does: nobody has to await it
+                part.sent.append(Sent(Chunk(bytearray(), 2, ((2 * at, 2),), -1, 0), 2 * at, base))
+            parts.append(part)
+        return await written(parts)
+
+    return asyncio.run(waiting())
+
+
+def test_neighbours_on_both_sides_are_one_segment() -> None:
+    (first, second) = outcome([10, 12, 20], [0])
+    assert [(each.upstream_start, each.downstream_start, each.count) for each in first.segments] == [
+        (0, 10, 4),
+        (4, 20, 2),
+    ]
+    assert [each.count for each in second.segments] == [2]
+
+
+def test_what_no_batch_was_at_fault_for_is_raised_as_itself() -> None:
+    """A slice that has been overtaken must end; if it were only told that its batches were not written, it would take
+    the id back."""
+    with pytest.raises(KafkaFailure) as caught:
+        outcome([0, aborted(TAKEN)], [aborted(TAKEN)])
+    assert caught.value is TAKEN
+
+
+def test_a_batch_that_was_refused_counts_before_what_it_has_brought() -> None:
+    with pytest.raises(Refused) as caught:
+        outcome([aborted(TOO_LARGE)], [0, TOO_LARGE])
+    refused = caught.value
+    assert (refused.source.partition, refused.first, refused.end, refused.cause) == (1, 2, 4, TOO_LARGE)
