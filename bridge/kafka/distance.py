@@ -8,6 +8,11 @@ NEAR = 0.005
 """Seconds of a round trip up to which nothing has to change."""
 
 
+def quickest(known: float, took: float) -> float:
+    """The round trip, once another answer took so many seconds: what waits, or is written behind others, is slower."""
+    return min(known or took, took)
+
+
 def stretched(size: int, round_trip: float, most: int) -> int:
     """What is `size` bytes near by, for a round trip of so many seconds: up to `most`, and never less than `size`."""
     return max(size, min(most, int(size * round_trip / NEAR)))

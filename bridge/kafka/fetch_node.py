@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from bridge.errors import KafkaFailure
 from bridge.kafka import requests
-from bridge.kafka.distance import UNKNOWN, stretched
+from bridge.kafka.distance import UNKNOWN, quickest, stretched
 from bridge.kafka.errors import of_code
 from bridge.kafka.fetch_session import FetchSession
 from bridge.kafka.link import Link
@@ -55,8 +55,8 @@ class FetchNode:
         self._session = FetchSession()
         self._in_hand: set[TopicPartition] = set()
         self._large: dict[TopicPartition, int] = {}
-        """Bytes to ask for where batches are larger than what we ask for: such a batch comes alone in an answer, and
-        those of all other partitions not at all."""
+        """Bytes to ask for where a batch was larger than what was asked for, with room for larger ones: such a batch
+        comes alone in an answer, and those of all other partitions not at all."""
         self._round_trip = UNKNOWN
         """Seconds that the quickest answer took."""
         self._changed = asyncio.Event()
@@ -119,8 +119,7 @@ class FetchNode:
         began = time.monotonic()
         try:
             reader = await self._link.send(self._number, call, doing, apart=True)
-            took = time.monotonic() - began
-            self._round_trip = min(self._round_trip or took, took)
+            self._round_trip = quickest(self._round_trip, time.monotonic() - began)
             self.by_name = call.API_VERSION < _IDS_FROM
             answer = requests.read_fetch_answer(reader, call.API_VERSION, self._owner.names)
             if not self._session.answered(answer.error, answer.session):

@@ -73,7 +73,7 @@ class Fetcher:
         committed_only: bool,
         max_wait_ms: int = 500,
         max_bytes: int = 32 * 1024 * 1024,
-        partition_bytes: int = 512 * 1024,  # more than twice as much costs a fifth: memory is fresh each time
+        partition_bytes: int = 512 * 1024,  # twice as much costs a fifth more: memory is fresh then
     ) -> None:
         self._link = link
         self._limits = Limits(committed_only, max_wait_ms, max_bytes, partition_bytes)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import produce_requests
-from bridge.kafka.distance import stretched
+from bridge.kafka.distance import UNKNOWN, quickest, stretched
 from bridge.kafka.errors import failure, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity, Produced
@@ -74,9 +74,8 @@ class BatchSender:
         self._changed = asyncio.Event()
         self.bytes_in_flight = 0
         self.failed: KafkaFailure | None = None
-        self.round_trip = 0.0
-        """Seconds that the quickest answer took, 0 before the first: what is queued and written behind others is
-        slower."""
+        self.round_trip = UNKNOWN
+        """Seconds that the quickest answer took."""
 
     @property
     def entered(self) -> bool:
@@ -209,8 +208,7 @@ class BatchSender:
         began = time.monotonic()
         try:
             produced = produce_requests.read_produced(await self._link.send(node, call, doing))
-            took = time.monotonic() - began
-            self.round_trip = min(self.round_trip or took, took)
+            self.round_trip = quickest(self.round_trip, time.monotonic() - began)
             for place, batch in batches.items():
                 got = produced.get(place, _NOT_ANSWERED)
                 failed = _refusal(got, place)

@@ -31,8 +31,7 @@ def in_flight_bytes(most: int, round_trip: float) -> int:
 def batch_bytes(batch_size: int, round_trip: float) -> int:
     """Up to which size small batches of a backlog are put together. Sizes in bytes; `round_trip` in seconds to the
     target and back."""
-    backlog = max(batch_size, min(_LARGEST, _BACKLOG * batch_size))
-    return max(backlog, stretched(batch_size, round_trip, _LARGEST))
+    return max(stretched(batch_size, round_trip, _LARGEST), min(_LARGEST, _BACKLOG * batch_size))
 
 
 def small(round_trip: float) -> Small:

@@ -195,12 +195,13 @@ def test_a_slot_whose_transaction_took_too_long_gets_a_new_layout(flow: CopyFlow
     Several times, because it may answer so whatever the slot is doing: adding a partition, writing, committing."""
     with traffic(flow) as ground:
         running = ground.pipeline()
-        for layout in range(1, 5):
+        for _ in range(4):
             ground.reader.wait_more()
+            before = running.status.layout
             asyncio.run(
                 fence(producer_settings(Side.TARGET, flow.spec.props), [transactional_id(flow.spec, 0)])
             )
-            eventually(lambda least=layout: running.status.layout > least, STALL, what="a new layout")
+            eventually(lambda before=before: running.status.layout > before, STALL, what="a new layout")
         ground.reader.wait_more()
 
 

@@ -9,18 +9,13 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.raw_batches import Chunk
+from bridge.kafka.sending import _aborted
 from bridge.pipeline.refusals import Refused
 from bridge.pipeline.transaction import Part, Sent, Written, written
 from tests.pipeline.values import copied
 
 TAKEN = KafkaFailure(KafkaFault.FENCED, "somebody else has the id", retriable=False)
 TOO_LARGE = KafkaFailure(KafkaFault.RECORD_TOO_LARGE, "too large", retriable=False)
-
-
-def aborted(cause: KafkaFailure) -> KafkaFailure:
-    failure = KafkaFailure(KafkaFault.ABORTED, f"because of: {cause}")
-    failure.__cause__ = cause
-    return failure
 
 
 def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[Written]:
@@ -57,12 +52,12 @@ def test_what_no_batch_was_at_fault_for_is_raised_as_itself() -> None:
     """A slice that has been overtaken must end; if it were only told that its batches were not written, it would take
     the id back."""
     with pytest.raises(KafkaFailure) as caught:
-        outcome([0, aborted(TAKEN)], [aborted(TAKEN)])
+        outcome([0, _aborted(TAKEN)], [_aborted(TAKEN)])
     assert caught.value is TAKEN
 
 
 def test_a_batch_that_was_refused_counts_before_what_it_has_brought() -> None:
     with pytest.raises(Refused) as caught:
-        outcome([aborted(TOO_LARGE)], [0, TOO_LARGE])
+        outcome([_aborted(TOO_LARGE)], [0, TOO_LARGE])
     refused = caught.value
     assert (refused.source.partition, refused.first, refused.end, refused.cause) == (1, 2, 4, TOO_LARGE)

@@ -284,6 +284,15 @@ def test_batches_of_many_records_are_passed_in_a_backlog_however_small() -> None
     assert [each.segments for each in made(data, limits)] == [((0, 3),), ((3, 4),), ((7, 5),)]
 
 
+@pytest.mark.parametrize(("codec", "counts"), [(NONE, [4]), (LZ4, [2, 2])])
+def test_compressed_batches_are_put_together_only_while_they_are_smaller_than_plain_ones(
+    codec: int, counts: list[int]
+) -> None:
+    data = batch(0, 2, codec=codec) + batch(2, 2, codec=codec)
+    limits = BACKLOG._replace(coalesce=Small(32, 4096, 61))
+    assert [each.count for each in made(data, limits)] == counts
+
+
 def test_neighbours_of_another_codec_or_leader_epoch_stay_apart() -> None:
     data = batch(0, 1) + batch(1, 1, codec=LZ4) + batch(2, 1, codec=LZ4) + batch(3, 1, codec=LZ4, epoch=6)
     found = made(data, BACKLOG)
