@@ -11,6 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
 from bridge.kafka.raw_batches import CorruptBatch, DataFilter, RawBatch, parse
+from bridge.kafka.wire import Piece
 from bridge.translation.lookups import Window
 from bridge.translation.model import LogRecord, RecordView
 
@@ -25,7 +26,7 @@ class _Legacy:
         self.headers: list[object] = []
 
 
-def window(data: bytes, offset: int, log_end: int, aborted: Sequence[tuple[int, int]]) -> Window | None:
+def window(data: Piece, offset: int, log_end: int, aborted: Sequence[tuple[int, int]]) -> Window | None:
     """The window that a fetch at `offset` has opened.
 
     `log_end` is what could be read (high watermark or last stable offset). `aborted` is the broker's list of (producer
@@ -62,7 +63,7 @@ class Stretch(NamedTuple):
     """Batches that arrived as they were written, and that nobody can decode."""
 
 
-def stretch(data: bytes, offset: int, aborted: Sequence[tuple[int, int]] = ()) -> Stretch | None:
+def stretch(data: Piece, offset: int, aborted: Sequence[tuple[int, int]] = ()) -> Stretch | None:
     """All data records at or after `offset` but those of `aborted` (producer id, first offset) transactions, which a
     broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written, and may
     be better when fetched again."""

@@ -118,10 +118,14 @@ class FetchNode:
         )
         began = time.monotonic()
         try:
-            reader = await self._link.send(self._number, call, doing, apart=True)
+            answer = await self._link.send_bulk(
+                self._number,
+                call,
+                lambda reader: requests.read_fetch_answer(reader, call.API_VERSION, self._owner.names),
+                doing,
+            )
             self._round_trip = quickest(self._round_trip, time.monotonic() - began)
             self.by_name = call.API_VERSION < _IDS_FROM
-            answer = requests.read_fetch_answer(reader, call.API_VERSION, self._owner.names)
             if not self._session.answered(answer.error, answer.session):
                 return
             failed = of_code(answer.error, doing)

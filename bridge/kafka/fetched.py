@@ -12,6 +12,7 @@ from bridge.kafka import epoch_requests
 from bridge.kafka.bounds import bounds
 from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
+from bridge.kafka.wire import Piece
 from bridge.translation.model import TopicPartition
 
 UNKNOWN_TOPIC, NOT_AUTHORIZED = 3, 29
@@ -53,7 +54,7 @@ class FetchedPart(NamedTuple):
     records, and none come until the partition is set again."""
 
     place: TopicPartition
-    records: bytes
+    records: Piece
     offset: int
     aborted: Sequence[tuple[int, int]] = ()
     high_watermark: int = -1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.conn import create_conn
@@ -13,12 +14,14 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import group_requests, requests
+from bridge.kafka.bulk import BulkConnection
 from bridge.kafka.client_config import RawSettings
 from bridge.kafka.errors import failure, of_exception
 from bridge.kafka.requests import PartitionMeta, TopicMeta
 from bridge.kafka.wire import Call, Reader
 from bridge.translation.model import TopicPartition
 
+T = TypeVar("T")
 _COORDINATORS_A_CALL = 500
 
 
@@ -28,6 +31,8 @@ class Link:
     def __init__(self, settings: RawSettings) -> None:
         self._settings = settings
         self._client: AIOKafkaClient | None = None
+        self._bulk: dict[int, BulkConnection] = {}
+        self._opening_bulk: dict[int, asyncio.Lock] = {}
         self._opening = asyncio.Lock()
         self._coordinators: dict[str, int] = {}
         self._leaders: dict[TopicPartition, PartitionMeta] = {}
@@ -35,6 +40,9 @@ class Link:
 
     async def close(self) -> None:
         client, self._client = self._client, None
+        bulk, self._bulk = list(self._bulk.values()), {}
+        for each in bulk:
+            await each.close()
         if client is not None:
             await client.close()
 
@@ -51,6 +59,33 @@ class Link:
             return await self._send_to(client, node, call, apart=apart)
         except Exception as error:
             raise of_exception(error, doing) from error
+
+    async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
+        """What `read` makes of a node's answer, over a connection of its own for what is large: the answer's bytes are
+        gone when `read` returns. Raises KafkaFailure."""
+        try:
+            connection = await self._bulk_to(await self._open(), node)
+            return await connection.send(call, read)
+        except Exception as error:
+            raise of_exception(error, doing) from error
+
+    async def _bulk_to(self, client: AIOKafkaClient, node: int) -> BulkConnection:
+        async with self._opening_bulk.setdefault(node, asyncio.Lock()):
+            found = self._bulk.get(node)
+            if found is not None and found.usable:
+                return found
+            if found is not None:
+                found.close()
+            broker = client.cluster.broker_metadata(node)
+            try:
+                if broker is None:
+                    raise NodeNotReadyError(f"Broker {node} is not known")
+                opened = await BulkConnection.open(broker.host, broker.port, self._settings.arguments())
+            except Exception:
+                client.force_metadata_update()  # it may have another address now
+                raise
+            self._bulk[node] = opened
+            return opened
 
     async def _send_any(self, client: AIOKafkaClient, call: Call) -> Reader:
         nodes = [broker.nodeId for broker in client.cluster.brokers()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from bridge.kafka.wire import Call, Reader, Writer
+from bridge.kafka.wire import Call, Piece, Reader, Writer
 from bridge.translation.model import TopicPartition
 
 
@@ -117,9 +117,7 @@ def read_ended_transaction(answer: Reader) -> int:
     return answer.int16()
 
 
-def produce(
-    transactional_id: str | None, batches: Mapping[TopicPartition, bytes | bytearray], timeout_ms: int
-) -> Call:
+def produce(transactional_id: str | None, batches: Mapping[TopicPartition, Piece], timeout_ms: int) -> Call:
     """Produce v8 (the first that says which record was refused, KIP-467), to all in-sync replicas; one batch for each
     partition, which is all that a broker takes."""
     topics = _by_topic(batches)

@@ -14,6 +14,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity
 from bridge.kafka.sending import BatchSender
 from bridge.kafka.transactions import TRANSACTION_TIMEOUT_MS, Coordinator, fence
+from bridge.kafka.wire import Writable
 from bridge.translation.model import TopicPartition
 
 __all__ = ["SyncProducer", "TransactionalProducer", "fence", "producer_settings"]
@@ -75,7 +76,7 @@ class TransactionalProducer:
         assert not self._open, "a transaction is open"
         self._open = True
 
-    def send(self, place: TopicPartition, data: bytearray, count: int) -> asyncio.Future[int]:
+    def send(self, place: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
         """Sends one batch of `count` offsets (Chunk.data), in order within a partition; answers its base offset.
         Whoever sends keeps `bytes_in_flight` within bounds; the future need not be awaited, `commit` raises too."""
         assert self._open, "no transaction is open"

@@ -17,6 +17,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatch
 from crc32c import crc32c
 
 from bridge.kafka.codecs import DECODE
+from bridge.kafka.wire import Piece, Writable
 
 HEADER_SIZE = 61
 """Of a v2 batch; its records follow, compressed together."""
@@ -79,7 +80,7 @@ class RawBatch:
     joined: list[Record] | None = None
 
 
-def parse(data: bytes | bytearray, *, checked: bool = False, join: bool = False) -> Iterator[RawBatch]:
+def parse(data: Piece, *, checked: bool = False, join: bool = False) -> Iterator[RawBatch]:
     """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length that no
     batch can have, and when `checked` for a wrong checksum. `join`: neighbours of one plain record each as one."""
     view, at = memoryview(data), 0
@@ -114,9 +115,7 @@ def parse(data: bytes | bytearray, *, checked: bool = False, join: bool = False)
         at = following
 
 
-def _stretch(
-    data: bytes | bytearray, view: memoryview, start: int, flags: int, epoch: int
-) -> RawBatch | None:
+def _stretch(data: Piece, view: memoryview, start: int, flags: int, epoch: int) -> RawBatch | None:
     """Batches of one record each, of one codec and in no transaction, as many as stand side by side. Producers that
     send each record at once make them by the thousand, and to take each apart by itself costs three times as much.
     None when it would be one only, or something is odd about the first. Raises CorruptBatch."""
@@ -156,7 +155,7 @@ def _stretch(
     )
 
 
-def _rest(data: bytes | bytearray, at: int, end: int) -> bytes | None:
+def _rest(data: Piece, at: int, end: int) -> bytes | None:
     """Key, value and headers of the only record of a batch, which ends at `end`; None when it is not as short and plain
     as most are: a length of two bytes at most, no attributes, at the batch's own timestamp and offset."""
     if end - at < 5:
@@ -212,7 +211,7 @@ class DataBatches(NamedTuple):
 
     @classmethod
     def committed(
-        cls, data: bytes, offset: int, aborted: Sequence[tuple[int, int]] | None, *, join: bool = False
+        cls, data: Piece, offset: int, aborted: Sequence[tuple[int, int]] | None, *, join: bool = False
     ) -> DataBatches:
         """What is to be copied of a fetch at `offset`: batches that hold data at or after it. `aborted` is None where
         data of open and aborted transactions is copied too. `join`: neighbours of one plain record each as one, which
@@ -240,7 +239,7 @@ class Chunk:
     header is read. `leader_epoch` is the source's.
     """
 
-    data: bytearray
+    data: Writable
     count: int
     segments: tuple[tuple[int, int], ...]
     last_timestamp: int
@@ -269,8 +268,8 @@ def passes(batch: RawBatch, start_offset: int, max_message_bytes: int) -> bool:
 
 def passed(batch: RawBatch) -> Chunk:
     """The batch's own records under a new header. Of its flags only the codec is left: the target's cleaner would
-    take a delete horizon for its own."""
-    data = bytearray(batch.data)
+    take a delete horizon for its own. Overwrites the batch, if it is where it can be written to."""
+    data = memoryview(bytearray(batch.data)) if batch.data.readonly else batch.data
     _FRONT.pack_into(data, 0, 0, len(data) - _LOG_OVERHEAD, -1)
     data[_FLAGS_AT - 1 : _FLAGS_AT + 1] = bytes((0, batch.attributes & CODEC))
     _PRODUCER.pack_into(data, _PRODUCER_AT, -1, -1, -1)
@@ -289,7 +288,7 @@ def headed(
     return data
 
 
-def stamp(data: bytearray, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
+def stamp(data: Writable, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
     """Writes producer, sequence of the first record and transactional bit into a chunk's data, and then its checksum.
     May be done again, for another try."""
     _PRODUCER.pack_into(data, _PRODUCER_AT, producer_id, epoch, sequence)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bridge.kafka.wire import Call, Reader, Writer
+from bridge.kafka.wire import Call, Piece, Reader, Writer
 from bridge.translation.model import TopicPartition
 
 LATEST, EARLIEST = -1, -2
@@ -137,7 +137,7 @@ class Fetched(NamedTuple):
     log_start: int
     aborted: Sequence[tuple[int, int]]
     """(producer id, first offset) of aborted transactions in what was fetched; read committed only."""
-    records: bytes
+    records: Piece
     diverged: tuple[int, int] | None = None
     """Epoch and end offset up to which the log agrees with what was fetched before; None while it does."""
 
@@ -240,7 +240,7 @@ def read_fetch_answer(answer: Reader, version: int, names: Mapping[str, str]) ->
                 aborted.append((answer.int64(), answer.int64()))
                 answer.tags()
             answer.skip(4)
-            records = answer.blob()
+            records = answer.buffer()
             tagged = answer.tagged()
             diverged = (
                 _EPOCH_END.unpack_from(tagged[_DIVERGING_EPOCH]) if _DIVERGING_EPOCH in tagged else None

@@ -20,6 +20,7 @@ from bridge.kafka.errors import failure, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity, Produced
 from bridge.kafka.raw_batches import stamp
+from bridge.kafka.wire import Writable
 from bridge.translation.model import TopicPartition
 
 _IN_FLIGHT = 5
@@ -35,7 +36,7 @@ _NOT_ANSWERED = Produced(-1, -1, (), "The broker answered for other partitions o
 @dataclass(eq=False, slots=True)
 class _Batch:
     place: TopicPartition
-    data: bytearray
+    data: Writable
     answered: asyncio.Future[int]
 
 
@@ -82,7 +83,7 @@ class BatchSender:
         """Whether anything was sent, or tried, since the last `restart` or `reenter`."""
         return bool(self._entered or self._entering)
 
-    def send(self, place: TopicPartition, data: bytearray, count: int) -> asyncio.Future[int]:
+    def send(self, place: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
         """Takes the batch over, `data` included; the future tells its base offset. It never has to be awaited."""
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         batch = _Batch(place, data, answered)
@@ -207,7 +208,7 @@ class BatchSender:
         error = failure(KafkaFault.TIMEOUT, doing, f"No answer within {self._within:g} s")
         began = time.monotonic()
         try:
-            produced = produce_requests.read_produced(await self._link.send(node, call, doing))
+            produced = await self._link.send_bulk(node, call, produce_requests.read_produced, doing)
             self.round_trip = quickest(self.round_trip, time.monotonic() - began)
             for place, batch in batches.items():
                 got = produced.get(place, _NOT_ANSWERED)

@@ -14,6 +14,10 @@ from io import BytesIO
 
 from bridge.errors import KafkaFailure, KafkaFault
 
+Writable = bytearray | memoryview
+Piece = bytes | Writable
+_LARGE = 64 * 1024
+"""Bytes from which on a blob is sent from where it lies; a shorter one is copied, which costs less than a send."""
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 
@@ -22,6 +26,7 @@ class Writer:
 
     def __init__(self, *, flexible: bool) -> None:
         self.flexible = flexible
+        self._before: list[Piece] = []
         self._parts = bytearray()
 
     def int8(self, value: int) -> None:
@@ -50,12 +55,17 @@ class Writer:
             self.int16(-1 if data is None else len(data))
         self._parts += data or b""
 
-    def blob(self, value: bytes | bytearray) -> None:
+    def blob(self, value: Piece) -> None:
+        """What is large is not copied."""
         if self.flexible:
             self.varint(len(value) + 1)
         else:
             self.int32(len(value))
-        self._parts += value
+        if len(value) < _LARGE:
+            self._parts += value
+        else:
+            self._before += (self._parts, value)
+            self._parts = bytearray()
 
     def uuid(self, value: str) -> None:
         self._parts += uuid.UUID(value).bytes
@@ -70,15 +80,19 @@ class Writer:
         if self.flexible:
             self.varint(0)
 
+    def pieces(self) -> list[Piece]:
+        """To be sent one behind the other."""
+        return [*self._before, self._parts]
+
     def encode(self) -> bytearray:
-        return self._parts
+        return bytearray().join(self.pieces()) if self._before else self._parts
 
 
 class Reader:
-    """Reads fields in order from one answer."""
+    """Reads fields in order from one answer; what it answers are copies."""
 
-    def __init__(self, data: bytes | bytearray, *, flexible: bool) -> None:
-        self.data, self.at, self.flexible = bytes(data), 0, flexible
+    def __init__(self, data: Piece, *, flexible: bool) -> None:
+        self.data, self.at, self.flexible = data, 0, flexible
 
     def int8(self) -> int:
         self.at += 1
@@ -121,6 +135,12 @@ class Reader:
         length = self.varint() - 1 if self.flexible else self.int32()
         return self._take(length) if length > 0 else b""
 
+    def buffer(self) -> bytearray:
+        """A blob that may be written to."""
+        length = self.varint() - 1 if self.flexible else self.int32()
+        self.skip(max(0, length))
+        return bytearray(self.data[self.at - length : self.at]) if length > 0 else bytearray()
+
     def uuid(self) -> str:
         return str(uuid.UUID(bytes=self._take(16)))
 
@@ -145,7 +165,7 @@ class Reader:
         return {self.varint(): self._take(self.varint()) for _ in range(self.varint())}
 
     def _take(self, length: int) -> bytes:
-        value = self.data[self.at : self.at + length]
+        value = bytes(self.data[self.at : self.at + length])
         self.at += length
         return value
 
@@ -215,9 +235,27 @@ class Call:
         return _Encoded(head + b"\0" if self.flexible else head)
 
     def encode(self) -> bytearray:
+        return self._written().encode()
+
+    def _written(self) -> Writer:
         writer = Writer(flexible=self.flexible)
         self._write(writer, self.API_VERSION)
-        return writer.encode()
+        return writer
+
+    def framed(self, correlation_id: int, client_id: str) -> list[Piece]:
+        """The whole request with its length in front, to be sent one piece behind the other."""
+        head = self.build_request_header(correlation_id, client_id).encode()
+        first, *rest = self._written().pieces()
+        size = len(head) + len(first) + sum(map(len, rest))
+        return [b"".join((_INT32.pack(size), head, first)), *rest]
+
+    def answer(self, frame: Piece) -> Reader:
+        """For a whole answer without its length."""
+        reader = Reader(frame, flexible=self.flexible)
+        reader.skip(
+            5 if self.flexible else 4
+        )  # correlation id and tagged fields: no broker sends any in a header
+        return reader
 
     def parse_response_header(self, buffer: BytesIO) -> _Header:
         header = _Header(_INT32.unpack(buffer.read(4))[0])

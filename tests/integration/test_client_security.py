@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
+from aiokafka.record.default_records import DefaultRecordBatch
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import requests
 from bridge.kafka.client_config import ClientSettings, client_settings
+from bridge.kafka.fetching import Fetcher, FetchFrom
+from bridge.kafka.link import Link
+from bridge.kafka.raw_batches import DataBatches
+from bridge.kafka.sending import BatchSender
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
 from bridge.local.security import Security, TlsFiles, make_tls
-from bridge.translation.model import Side
+from bridge.translation.model import Side, TopicPartition
+from tests.support import unique
+from tests.support.raw_batches import Plain, batch_of
 
 # aiokafka forgets to close the transport of a connection that was refused.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -114,6 +124,79 @@ def test_mutual_tls(broker: Broker, tls: TlsFiles) -> None:
     address = broker.address("SSL")
     assert brokers_seen(settings(address, security__protocol="SSL", **trust, **own)) == (1, 1)
     assert brokers_seen(settings(address, security__protocol="SSL", **trust)) == (0, 0)
+
+
+def secured(broker: Broker, tls: TlsFiles, protocol: str, password: str = "wonder") -> ClientSettings:
+    """Of alice, or over plain TLS of the client's certificate."""
+    given = {"security__protocol": protocol}
+    if protocol.startswith("SASL"):
+        given |= {"sasl__mechanism": "SCRAM-SHA-512", "sasl__jaas__config": jaas("SCRAM-SHA-512", password)}
+    if protocol.endswith("SSL"):
+        given |= {
+            "ssl__truststore__type": "PEM",
+            "ssl__truststore__location": str(tls.authority),
+            "ssl__keystore__type": "PEM",
+            "ssl__keystore__location": str(tls.client),
+        }
+    return settings(broker.address(protocol), **given)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
+def test_batches_go_both_ways_over_connections_for_what_is_large(
+    broker: Broker, tls: TlsFiles, protocol: str
+) -> None:
+    found = secured(broker, tls, protocol)
+    place = TopicPartition(unique("large"), 0)
+    values = [random.Random(number).randbytes(900_000) for number in range(8)]
+    admin = AdminClient({**found.admin, "log_level": 0})
+    admin.create_topics([NewTopic(place.topic, 1)])[place.topic].result(30)
+
+    async def go() -> list[bytes]:
+        link = Link(found.raw)
+        sender, fetcher = BatchSender(link, None, 20.0), Fetcher(link, committed_only=True)
+        back: list[bytes] = []
+        try:
+            async with asyncio.timeout(30):
+                for value in values:
+                    sender.send(place, bytearray(batch_of([Plain(1, None, value)])), 1)
+                await sender.flush()
+                topic_id = (await link.metadata([place.topic]))[place.topic].topic_id
+                await fetcher.start()
+                fetcher.set({place: FetchFrom(topic_id, 0)})
+                while len(back) < len(values):
+                    for part in await fetcher.next(1.0):
+                        batches = DataBatches.committed(part.records, part.offset, part.aborted)
+                        for each in batches.batches:
+                            back += (record.value for record in DefaultRecordBatch(bytes(each.data)))
+                        fetcher.done(place, batches.next_offset, batches.leader_epoch)
+        finally:
+            await fetcher.close()
+            await sender.close()
+            await link.close()
+        return back
+
+    assert asyncio.run(go()) == values
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_wrong_password_is_told_by_connections_for_what_is_large_too(
+    broker: Broker, tls: TlsFiles, protocol: str
+) -> None:
+    right, wrong = secured(broker, tls, protocol), secured(broker, tls, protocol, "wander")
+
+    async def go() -> None:
+        link = Link(right.raw)
+        try:
+            (node,) = await link.nodes()
+            link._settings = wrong.raw  # it was changed since the first connection
+            with pytest.raises(KafkaFailure, match="Authentication failed") as told:
+                await link.send_bulk(node, requests.metadata([]), requests.read_controller, "ask")
+            assert told.value.fault is KafkaFault.CREDENTIALS
+        finally:
+            await link.close()
+
+    asyncio.run(go())
+    gc.collect()
 
 
 def test_a_broker_that_is_not_trusted_is_refused(broker: Broker, tls: TlsFiles, tmp_path: Path) -> None:

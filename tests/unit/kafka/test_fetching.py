@@ -71,9 +71,10 @@ class MemoryLink:
             nodes.setdefault(self.leaders[place], []).append(place)
         return nodes, {}
 
-    async def send(self, node: int, call: Call, doing: str, *, apart: bool = False) -> Reader:
-        if call.API_KEY == 2:
-            return self._listed(call)
+    async def send(self, node: int, call: Call, doing: str) -> Reader:
+        return self._listed(call)
+
+    async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
         call.prepare({1: (4, 17)})
         parts, asking = self._asked
         self.sizes.append({place: part.max_bytes for place, part in parts.items()})
@@ -92,7 +93,7 @@ class MemoryLink:
         known |= {place: part.offset for place, part in parts.items()}
         self.fetched.append((node, asking.epoch, dict(known)))
         answers = {} if error else {place: self.serve(node, place, at) for place, at in known.items()}
-        return self._answer(error, {place: each for place, each in answers.items() if each is not None})
+        return read(self._answer(error, {place: each for place, each in answers.items() if each is not None}))
 
     def _answer(self, error: int, answers: Mapping[TopicPartition, Answer]) -> Reader:
         writer = Writer(flexible=True)

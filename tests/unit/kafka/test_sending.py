@@ -53,7 +53,7 @@ class MemoryLink:
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
         return {NODE: list(places)}, {}
 
-    async def send(self, node: int, call: Call, doing: str) -> Reader:
+    async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
         request = Reader(call.prepare({0: (3, 11)}).encode(), flexible=False)
         request.string()
         request.skip(2 + 4)
@@ -84,7 +84,7 @@ class MemoryLink:
             answer.int64(0)
             answer.array(0)
             answer.string(None)
-        return Reader(answer.encode(), flexible=False)
+        return read(Reader(answer.encode(), flexible=False))
 
 
 Enter = Callable[[Sequence[TopicPartition]], Awaitable[None]]
