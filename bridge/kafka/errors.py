@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from aiokafka import errors as wire_errors
 from confluent_kafka import KafkaError, KafkaException
 
 from bridge.errors import KafkaFailure, KafkaFault
+
+TOPIC_DENIED = 29
 
 _FAULTS: dict[int, KafkaFault] = {
     1: KafkaFault.OUT_OF_RANGE,
@@ -25,7 +28,7 @@ _FAULTS: dict[int, KafkaFault] = {
     22: KafkaFault.GROUP_ACTIVE,
     25: KafkaFault.GROUP_ACTIVE,
     27: KafkaFault.GROUP_ACTIVE,
-    29: KafkaFault.NOT_AUTHORIZED,
+    TOPIC_DENIED: KafkaFault.NOT_AUTHORIZED,
     30: KafkaFault.NOT_AUTHORIZED,
     31: KafkaFault.NOT_AUTHORIZED,
     32: KafkaFault.RECORD_REFUSED,
@@ -49,6 +52,7 @@ _FAULTS: dict[int, KafkaFault] = {
 _SAID = {
     47: "A newer producer has taken over the transactional id, or its transaction took too long",
     51: "The last transaction of the transactional id is still being ended",
+    53: "Not authorized to use the transactional id: grant WRITE and DESCRIBE on it",
     87: "The broker refuses a record",
     90: "A newer producer has taken over the transactional id, or its transaction took too long",
     100: "The broker knows no topic of this id",
@@ -88,6 +92,11 @@ def of_code(code: int, doing: str) -> KafkaFailure | None:
     kind = wire_errors.for_code(code)
     said = _SAID.get(code) or getattr(kind, "description", None) or kind.__name__
     return failure(_FAULTS.get(code, KafkaFault.OTHER), doing, str(said).strip())
+
+
+def not_allowed_to_write(topics: Iterable[str], doing: str) -> KafkaFailure:
+    names = ", ".join(sorted(set(topics)))
+    return failure(KafkaFault.NOT_AUTHORIZED, doing, f"Not authorized to write to {names}: grant WRITE on it")
 
 
 def of_librdkafka(error: KafkaError, doing: str) -> KafkaFailure:

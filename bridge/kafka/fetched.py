@@ -10,12 +10,12 @@ from typing import NamedTuple
 from bridge.errors import KafkaFailure
 from bridge.kafka import epoch_requests
 from bridge.kafka.bounds import bounds
-from bridge.kafka.errors import of_code
+from bridge.kafka.errors import TOPIC_DENIED, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.wire import Piece
 from bridge.translation.model import TopicPartition
 
-UNKNOWN_TOPIC, NOT_AUTHORIZED = 3, 29
+_UNKNOWN_TOPIC = 3
 
 
 class TroubleKind(StrEnum):
@@ -81,9 +81,9 @@ async def topics_trouble(
     troubles = {}
     for place, position in positions.items():
         topic = topics[place.topic]
-        if topic.error == NOT_AUTHORIZED:
+        if topic.error == TOPIC_DENIED:
             troubles[place] = FetchTrouble(TroubleKind.NOT_AUTHORIZED)
-        elif topic.error == UNKNOWN_TOPIC or (
+        elif topic.error == _UNKNOWN_TOPIC or (
             topic.topic_id and position.topic_id and topic.topic_id != position.topic_id
         ):
             troubles[place] = FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)

@@ -13,10 +13,9 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.errors import of_code
+from bridge.kafka.errors import TOPIC_DENIED, of_code
 from bridge.kafka.fetch_node import FetchNode, Limits
 from bridge.kafka.fetched import (
-    NOT_AUTHORIZED,
     FetchedPart,
     FetchFrom,
     FetchTrouble,
@@ -163,7 +162,7 @@ class Fetcher:
         if got.diverged is not None:
             epoch, end_offset = got.diverged
             self._park(place, FetchTrouble(TroubleKind.DIVERGED, epoch=epoch, end_offset=end_offset))
-        elif got.error == NOT_AUTHORIZED:
+        elif got.error == TOPIC_DENIED:
             self._park(place, FetchTrouble(TroubleKind.NOT_AUTHORIZED))
         elif got.error == _OUT_OF_RANGE:
             await self._out_of_range(place, partition)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import produce_requests
 from bridge.kafka.distance import UNKNOWN, quickest, stretched
-from bridge.kafka.errors import failure, of_code
+from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity, Produced
 from bridge.kafka.raw_batches import stamp
@@ -262,6 +262,8 @@ def _aborted(cause: KafkaFailure) -> KafkaFailure:
 def _refusal(got: Produced, place: TopicPartition) -> KafkaFailure | None:
     doing = f"write to {place.topic}-{place.partition}"
     failed = of_code(got.error, doing)
+    if got.error == TOPIC_DENIED:
+        return not_allowed_to_write([place.topic], doing)
     if failed is None:
         # A duplicate is answered without its offset when the broker has forgotten it.
         return None if got.offset >= 0 else failure(KafkaFault.OTHER, doing, "The broker told no offset")

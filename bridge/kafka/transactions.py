@@ -9,7 +9,7 @@ from typing import TypeVar
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import produce_requests
 from bridge.kafka.client_config import RawSettings
-from bridge.kafka.errors import failure, of_code
+from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity
 from bridge.kafka.wire import Call, Reader
@@ -50,6 +50,9 @@ class Coordinator:
 
         def read(answer: Reader) -> tuple[int, None]:
             errors = produce_requests.read_added_partitions(answer)
+            denied = [place.topic for place, code in errors.items() if code == TOPIC_DENIED]
+            if denied:
+                raise not_allowed_to_write(denied, doing)
             # 55, operation not attempted, only says that another partition failed.
             codes = sorted(set(errors.values()) - {0, 55})
             return codes[0] if codes else 0, None
@@ -59,7 +62,8 @@ class Coordinator:
 
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places)[:5])
         more = " …" if len(places) > 5 else ""
-        await self._ask(call, read, f"add {names}{more} to the transaction of {self._id}", within)
+        doing = f"add {names}{more} to the transaction of {self._id}"
+        await self._ask(call, read, doing, within)
 
     async def end(self, identity: Identity, within: float, *, commit: bool) -> None:
         """Ends the transaction. To abort is right also when none was begun, and when one is being committed, which

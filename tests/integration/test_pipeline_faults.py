@@ -10,9 +10,10 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producing import fence, producer_settings
 from bridge.kafka.raw_batches import parse
 from bridge.kafka.transactions import Coordinator
-from bridge.local import Broker, Cluster, LocalStack, eventually
+from bridge.local import Broker, Cluster, LocalStack, Security, eventually, kafka_jars
 from bridge.local.errors import WaitTimedOut
 from bridge.pipeline.layouts import Slice, transactional_id
 from bridge.translation.copying import PipelineState
@@ -29,7 +30,7 @@ from bridge.translation.model import Side, TopicPartition
 from tests.conftest import chosen_clusters
 from tests.integration.test_pipeline_gaps import ledger
 from tests.integration.test_pipeline_records import open_transaction
-from tests.support import Record, bounds, numbered, produce
+from tests.support import Record, allow, bounds, denied, numbered, produce
 from tests.support.pipeline import CopyFlow, InProcess, ThreadJobs, fetch_by_name
 from tests.support.traffic import Reader, Writer
 
@@ -38,6 +39,7 @@ STALL = 20.0
 SECONDS = float(os.environ.get("MIRROR_BRIDGE_FAULT_SECONDS", "20"))
 """Seconds of faults at random."""
 PARTITIONS = 3
+MIRROR, PASSWORD = "User:mirror", "wonder-3b1f"
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +143,47 @@ def test_the_target_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> 
         ground.pipeline()
         ground.reader.wait_more()
         ground.breaks(fault, flow.target)
+        ground.reader.wait_more()
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Broker]:
+    """A target where the mirror needs rights, and has all of them."""
+    security = Security(users={"mirror": PASSWORD}, authorizer=True)
+    with closing(Broker("guarded", kafka_jars(), tmp_path, security=security, heap="384m")) as broker:
+        broker.start()
+        for kind, name in (
+            ("TOPIC", "*"),
+            ("GROUP", "*"),
+            ("TRANSACTIONAL_ID", "*"),
+            ("BROKER", "kafka-cluster"),
+        ):
+            allow(broker.bootstrap, MIRROR, name, "ALL", kind)
+        yield broker
+
+
+def test_the_target_is_read_only_for_a_while(own: LocalStack, guarded: Broker) -> None:
+    """It shows all it has, and takes nothing: no time heals that, so the copy fails and says what is missing; what was
+    open then is not there, and the next one goes on."""
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="mirror" password="{PASSWORD}";'
+    props = {
+        "target.cluster.bootstrap.servers": guarded.address("SASL_PLAINTEXT"),
+        "target.cluster.security.protocol": "SASL_PLAINTEXT",
+        "target.cluster.sasl.mechanism": "PLAIN",
+        "target.cluster.sasl.jaas.config": login,
+    }
+    flow = CopyFlow(own.source, guarded, props=props)
+    with traffic(flow) as ground:
+        copying = ground.pipeline()
+        ground.reader.wait_more()
+        (topic,) = flow.topics
+        with denied(guarded.bootstrap, MIRROR, flow.remote(topic), "WRITE"):
+            failed = copying.ended()
+            assert failed.state is PipelineState.FAILED
+            assert flow.remote(topic) in failed.failure
+            assert "WRITE" in failed.failure
+            assert PASSWORD not in str(failed)
+        ground.pipeline()
         ground.reader.wait_more()
 
 

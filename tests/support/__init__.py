@@ -14,6 +14,7 @@ from tests.support.topics import (
     create_topic,
     delete_records,
     delete_topic,
+    denied,
     set_topic_config,
 )
 
@@ -32,6 +33,7 @@ __all__ = [
     "delete_group",
     "delete_records",
     "delete_topic",
+    "denied",
     "eventually",
     "mirror",
     "mirroring",

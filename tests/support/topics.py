@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
@@ -109,29 +110,50 @@ def delete_records(bootstrap: str, name: str, before: Mapping[int, int]) -> None
 def allow(bootstrap: str, principal: str, name: str, operation: str, kind: str = "TOPIC") -> None:
     """An ACL from every host: `operation` as DESCRIBE or READ, on a TOPIC, a GROUP or the BROKER (cluster). Done when
     the broker has it: what the controller has stored it learns a moment later."""
-    binding = AclBinding(
+    _add_rule(bootstrap, _rule(principal, name, operation, kind, "ALLOW"))
+
+
+@contextmanager
+def denied(bootstrap: str, principal: str, name: str, operation: str, kind: str = "TOPIC") -> Iterator[None]:
+    """As `allow`, and the contrary of it, for the time of the block."""
+    rule = _rule(principal, name, operation, kind, "DENY")
+    _add_rule(bootstrap, rule)
+    try:
+        yield
+    finally:
+        client = admin(bootstrap)
+        client.delete_acls([_just(rule)])[_just(rule)].result(WAIT)
+        eventually(lambda: not client.describe_acls(_just(rule)).result(WAIT), WAIT, what=f"{rule} is gone")
+
+
+def _rule(principal: str, name: str, operation: str, kind: str, permission: str) -> AclBinding:
+    return AclBinding(
         ResourceType[kind],
         name,
         ResourcePatternType.LITERAL,
         principal,
         "*",
         AclOperation[operation],
-        AclPermissionType.ALLOW,
+        AclPermissionType[permission],
     )
+
+
+def _just(rule: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        rule.restype,
+        rule.name,
+        rule.resource_pattern_type,
+        rule.principal,
+        rule.host,
+        rule.operation,
+        rule.permission_type,
+    )
+
+
+def _add_rule(bootstrap: str, rule: AclBinding) -> None:
     client = admin(bootstrap)
-    client.create_acls([binding])[binding].result(WAIT)
-    same = AclBindingFilter(
-        binding.restype,
-        name,
-        binding.resource_pattern_type,
-        principal,
-        "*",
-        binding.operation,
-        binding.permission_type,
-    )
-    eventually(
-        lambda: client.describe_acls(same).result(WAIT), WAIT, what=f"{principal} may {operation} {name}"
-    )
+    client.create_acls([rule])[rule].result(WAIT)
+    eventually(lambda: client.describe_acls(_just(rule)).result(WAIT), WAIT, what=f"the broker has {rule}")
 
 
 def compact(bootstrap: str, name: str, partition: int = 0) -> list[int]:

@@ -274,3 +274,15 @@ def test_closing_answers_what_is_still_under_way() -> None:
         assert all([await fault_of(each) for each in answers])
 
     run(work)
+
+
+def test_a_missing_right_is_named_with_what_to_grant() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.serve = lambda place: (29, -1) if place == B else (0, 100)
+        written, refused = sender.send(A, batch(), 1), sender.send(B, batch(), 1)
+        with pytest.raises(KafkaFailure, match="Not authorized to write to orders: grant WRITE on it"):
+            await sender.flush()
+        assert await written == 100
+        assert await fault_of(refused) is KafkaFault.NOT_AUTHORIZED
+
+    run(work)
