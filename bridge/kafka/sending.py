@@ -1,8 +1,8 @@
 """Ready-made batches to the leaders of their partitions, pipelined; what one error costs is the caller's transaction.
 
-Written on the connections of the library, not on its producer: that one sends one request at a time to a node and one
-batch at a time of a partition (a round trip each), tries for ever what does not heal, wraps sequences to negative
-numbers, and leaves tasks behind when it is closed in trouble.
+Not by the library's producer: that one sends one request at a time to a node and one batch at a time of a partition (a
+round trip each), tries for ever what does not heal, wraps sequences to negative numbers, and leaves tasks behind when
+it is closed in trouble.
 """
 
 from __future__ import annotations
