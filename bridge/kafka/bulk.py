@@ -95,9 +95,9 @@ class BulkConnection(asyncio.BufferedProtocol):
             raise KafkaConnectionError(str(self._lost))
         call.prepare(self._versions)
         self._number = (self._number + 1) % _NUMBERS
+        self._outgoing += call.framed(self._number, self._client_id)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._asked.append(_Asked(self._number, call, read, answer))
-        self._outgoing += call.framed(self._number, self._client_id)
         self._flush()
         try:
             async with asyncio.timeout(self._within):

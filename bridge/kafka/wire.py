@@ -252,9 +252,8 @@ class Call:
     def answer(self, frame: Piece) -> Reader:
         """For a whole answer without its length."""
         reader = Reader(frame, flexible=self.flexible)
-        reader.skip(
-            5 if self.flexible else 4
-        )  # correlation id and tagged fields: no broker sends any in a header
+        reader.skip(4)  # the correlation id
+        reader.tags()
         return reader
 
     def parse_response_header(self, buffer: BytesIO) -> _Header:

@@ -212,7 +212,7 @@ class Copier:
             await self._answered(self._unanswered.popleft())
         remote = TopicPartition(self._copied[place].target_topic, place.partition)
         base = self._producer.send(remote, chunk.data, chunk.count)
-        self._part(place).sent.append(Sent(chunk, covered, base))
+        self._part(place).sent.append(Sent.of(chunk, covered, base))
         self._unanswered.append(base)
 
     async def _answered(self, base: asyncio.Future[int]) -> None:

@@ -18,12 +18,20 @@ from bridge.translation.sync_writer import OffsetSyncWriter
 
 
 class Sent(NamedTuple):
-    """A batch on its way. `covered_from`: what lies between it and the batch's first record was seen, and had nothing
-    to copy. `base`: the offset that the target gave its first record."""
+    """A batch on its way, as a Chunk has it, but without its bytes: these are let go when it is answered, not when the
+    transaction ends. `covered_from`: what lies between it and the batch's first record was seen, and had nothing to
+    copy. `base`: the offset that the target gave its first record."""
 
-    chunk: Chunk
+    segments: tuple[tuple[int, int], ...]
+    last_timestamp: int
+    leader_epoch: int
+    size: int
     covered_from: int
     base: Awaitable[int]
+
+    @classmethod
+    def of(cls, chunk: Chunk, covered_from: int, base: Awaitable[int]) -> Sent:
+        return cls(chunk.segments, chunk.last_timestamp, chunk.leader_epoch, chunk.size, covered_from, base)
 
 
 @dataclass(slots=True)
@@ -73,10 +81,10 @@ async def _written(part: Part) -> Written:
         except KafkaFailure as failure:
             if failure.fault not in REFUSALS:
                 raise
-            last, count = sent.chunk.segments[-1]
-            raise Refused(part.copied.source, sent.chunk.segments[0][0], last + count, failure) from None
-        epoch, timestamp, size = sent.chunk.leader_epoch, sent.chunk.last_timestamp, sent.chunk.size
-        for upstream, count in sent.chunk.segments:
+            last, count = sent.segments[-1]
+            raise Refused(part.copied.source, sent.segments[0][0], last + count, failure) from None
+        epoch, timestamp, size = sent.leader_epoch, sent.last_timestamp, sent.size
+        for upstream, count in sent.segments:
             _add(segments, Segment(covered, upstream, downstream, count, epoch, timestamp, size))
             covered, downstream, size = upstream + count, downstream + count, 0
     return Written(part, segments)

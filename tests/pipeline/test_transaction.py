@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.raw_batches import Chunk
 from bridge.kafka.sending import _aborted
 from bridge.pipeline.refusals import Refused
 from bridge.pipeline.transaction import Part, Sent, Written, written
@@ -32,7 +31,7 @@ def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[Written]:
                 else:
                     base.set_exception(answer)
                     base.exception()  # as the sender does: nobody has to await it
-                part.sent.append(Sent(Chunk(bytearray(), 2, ((2 * at, 2),), -1, 0), 2 * at, base))
+                part.sent.append(Sent(((2 * at, 2),), -1, 0, 0, 2 * at, base))
             parts.append(part)
         return await written(parts)
 

@@ -200,3 +200,14 @@ def test_a_delete_horizon_is_cleared_and_the_timestamps_stay() -> None:
     stamp(chunk.data, 1, 0, 0, False)
     assert chunk.data[21:23] == b"\0\0"
     assert plain_records(chunk.data) == records
+
+
+def test_a_batch_is_passed_where_it_lies_unless_it_may_not_be_written_to() -> None:
+    whole = batch_of([Plain(NOW, b"k", b"v")] * 3)
+    fetched = bytearray(whole)
+    (mine,), (theirs,) = parse(fetched), parse(whole)
+    here, copied = passed(mine), passed(theirs)
+    assert here.data == copied.data
+    assert isinstance(here.data, memoryview)
+    assert here.data.obj is fetched
+    assert whole == batch_of([Plain(NOW, b"k", b"v")] * 3)
