@@ -33,6 +33,12 @@ _WITHIN_MS, _IDLE_MS = 40_000, 540_000
 _PARAMETERS = frozenset(inspect.signature(AIOKafkaConnection).parameters)
 
 
+def connection_to(host: str, port: int, settings: Mapping[str, Any]) -> AIOKafkaConnection:
+    """The library's connection, to be connected; `settings`: arguments of the library's client."""
+    known = {name: value for name, value in settings.items() if name in _PARAMETERS}
+    return AIOKafkaConnection(host, port, **known)
+
+
 @dataclass(eq=False, slots=True)
 class _Asked:
     number: int
@@ -66,8 +72,7 @@ class BulkConnection(asyncio.BufferedProtocol):
     @classmethod
     async def open(cls, host: str, port: int, settings: Mapping[str, Any]) -> Self:
         """`settings`: arguments of the library's client. Raises what the library raises."""
-        known = {name: value for name, value in settings.items() if name in _PARAMETERS}
-        library = AIOKafkaConnection(host, port, **known)
+        library = connection_to(host, port, settings)
         _, writer = await library.connect()
         connection = cls(library, writer.transport, settings)
         writer.transport.set_protocol(connection)
@@ -140,12 +145,13 @@ class BulkConnection(asyncio.BufferedProtocol):
 
     def _go_on_from(self, at: int, needed: int) -> None:
         """With what lies behind `at` in front, and room for an answer of `needed` bytes."""
-        rest = bytes(self._buffer[at : self._filled]) if at or needed > len(self._buffer) else None
+        if not at and needed <= len(self._buffer):
+            return
+        rest = bytes(self._buffer[at : self._filled])
         if needed > len(self._buffer):
             self._buffer = memoryview(bytearray(max(needed, 2 * len(self._buffer))))
-        if rest is not None:
-            self._filled = len(rest)
-            self._buffer[: self._filled] = rest
+        self._filled = len(rest)
+        self._buffer[: self._filled] = rest
 
     def pause_writing(self) -> None:
         self._paused = True

@@ -95,6 +95,7 @@ def of_code(code: int, doing: str) -> KafkaFailure | None:
 
 
 def not_allowed_to_write(topics: Iterable[str], doing: str) -> KafkaFailure:
+    """Of topics for which a broker answers TOPIC_DENIED; it does not say which right is missing."""
     names = ", ".join(sorted(set(topics)))
     return failure(KafkaFault.NOT_AUTHORIZED, doing, f"Not authorized to write to {names}: grant WRITE on it")
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
-from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import group_requests, requests
-from bridge.kafka.bulk import BulkConnection
+from bridge.kafka.bulk import BulkConnection, connection_to
 from bridge.kafka.client_config import RawSettings
 from bridge.kafka.errors import failure, of_exception
 from bridge.kafka.requests import PartitionMeta, TopicMeta
@@ -32,7 +31,7 @@ class Link:
         self._settings = settings
         self._client: AIOKafkaClient | None = None
         self._bulk: dict[int, BulkConnection] = {}
-        self._opening_bulk: dict[int, asyncio.Lock] = {}
+        self._opening_bulk: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._opening = asyncio.Lock()
         self._coordinators: dict[str, int] = {}
         self._leaders: dict[TopicPartition, PartitionMeta] = {}
@@ -70,7 +69,7 @@ class Link:
             raise of_exception(error, doing) from error
 
     async def _bulk_to(self, client: AIOKafkaClient, node: int) -> BulkConnection:
-        async with self._opening_bulk.setdefault(node, asyncio.Lock()):
+        async with self._opening_bulk[node]:
             found = self._bulk.get(node)
             if found is not None and found.usable:
                 return found
@@ -130,10 +129,8 @@ class Link:
 
     async def _probe(self, host: str, port: int) -> None:
         """Why a connection failed, as its own exception; none when it succeeds now."""
-        arguments = self._settings.arguments()
-        names = inspect.signature(create_conn).parameters
-        known = {name: value for name, value in arguments.items() if name in names}
-        connection = await create_conn(host, port, **known)
+        connection = connection_to(host, port, self._settings.arguments())
+        await connection.connect()
         connection.close()
 
     async def nodes(self) -> list[int]:

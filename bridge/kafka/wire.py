@@ -132,14 +132,17 @@ class Reader:
         return None if length < 0 else self._take(length).decode()
 
     def blob(self) -> bytes:
-        length = self.varint() - 1 if self.flexible else self.int32()
-        return self._take(length) if length > 0 else b""
+        return self._take(self._length())
 
     def buffer(self) -> bytearray:
         """A blob that may be written to."""
-        length = self.varint() - 1 if self.flexible else self.int32()
-        self.skip(max(0, length))
-        return bytearray(self.data[self.at - length : self.at]) if length > 0 else bytearray()
+        length = self._length()
+        self.skip(length)
+        return bytearray(memoryview(self.data)[self.at - length : self.at])  # one copy, whatever the data are
+
+    def _length(self) -> int:
+        """Of a blob; null is as good as empty."""
+        return max(0, self.varint() - 1 if self.flexible else self.int32())
 
     def uuid(self) -> str:
         return str(uuid.UUID(bytes=self._take(16)))

@@ -104,28 +104,6 @@ def test_a_wrong_password_lets_neither_in(broker: Broker) -> None:
     assert brokers_seen(found) == (0, 0)
 
 
-def test_sasl_over_tls_with_a_pem_trust_store(broker: Broker, tls: TlsFiles) -> None:
-    common = {"security__protocol": "SASL_SSL", "sasl__mechanism": "SCRAM-SHA-512"}
-    found = settings(
-        broker.address("SASL_SSL"),
-        **common,
-        sasl__jaas__config=jaas("SCRAM-SHA-512", "wonder"),
-        ssl__truststore__type="PEM",
-        ssl__truststore__location=str(tls.authority),
-        ssl__keystore__type="PEM",
-        ssl__keystore__location=str(tls.client),
-    )
-    assert brokers_seen(found) == (1, 1)
-
-
-def test_mutual_tls(broker: Broker, tls: TlsFiles) -> None:
-    trust = {"ssl__truststore__type": "PEM", "ssl__truststore__certificates": tls.authority.read_text()}
-    own = {"ssl__keystore__type": "PEM", "ssl__keystore__location": str(tls.client)}
-    address = broker.address("SSL")
-    assert brokers_seen(settings(address, security__protocol="SSL", **trust, **own)) == (1, 1)
-    assert brokers_seen(settings(address, security__protocol="SSL", **trust)) == (0, 0)
-
-
 def secured(broker: Broker, tls: TlsFiles, protocol: str, password: str = "wonder") -> ClientSettings:
     """Of alice, or over plain TLS of the client's certificate."""
     given = {"security__protocol": protocol}
@@ -139,6 +117,18 @@ def secured(broker: Broker, tls: TlsFiles, protocol: str, password: str = "wonde
             "ssl__keystore__location": str(tls.client),
         }
     return settings(broker.address(protocol), **given)
+
+
+def test_sasl_over_tls_with_a_pem_trust_store(broker: Broker, tls: TlsFiles) -> None:
+    assert brokers_seen(secured(broker, tls, "SASL_SSL")) == (1, 1)
+
+
+def test_mutual_tls(broker: Broker, tls: TlsFiles) -> None:
+    trust = {"ssl__truststore__type": "PEM", "ssl__truststore__certificates": tls.authority.read_text()}
+    own = {"ssl__keystore__type": "PEM", "ssl__keystore__location": str(tls.client)}
+    address = broker.address("SSL")
+    assert brokers_seen(settings(address, security__protocol="SSL", **trust, **own)) == (1, 1)
+    assert brokers_seen(settings(address, security__protocol="SSL", **trust)) == (0, 0)
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
