@@ -1,52 +1,13 @@
-"""Batches into chunks: passed as they are where that keeps what they say, else their records put together anew.
-
-A record is cut at its key and copied from there on, so that key, value and headers stay bit for bit; only its length,
-timestamp delta and offset delta are written again. The library's own builder would not do: it reads header keys as
-UTF-8, and takes a first timestamp of -1 for none (aiokafka 0.14).
-"""
+"""Batches into chunks: passed as they are where that keeps what they say, else their records put together anew."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from aiokafka.record.legacy_records import LegacyRecordBatch
-from aiokafka.record.util import decode_varint, encode_varint
-
-from bridge.kafka.codecs import DECODE, ENCODE
-from bridge.kafka.raw_batches import (
-    APPEND_TIME,
-    CODEC,
-    HEADER_SIZE,
-    Chunk,
-    RawBatch,
-    Record,
-    headed,
-    parse,
-    passed,
-    passes,
-)
-
-_decode_varint = cast(Callable[[bytes, int], tuple[int, int]], decode_varint)
-"""The library's type says bytearray; every buffer will do."""
-_PADDING = bytes(40)
-"""Behind the records: the library reads numbers of ten bytes at most, without a look at the end."""
-_INT64 = 1 << 63
-
-
-def _wrapped(number: int) -> int:
-    """As arithmetic in 64 bits wraps, which timestamps and their deltas do on brokers and clients."""
-    return (number + _INT64) % (2 * _INT64) - _INT64
-
-
-def _encoded(number: int) -> bytes:
-    written = bytearray()
-    encode_varint(_wrapped(number), written.append)
-    return bytes(written)
-
-
-_VARINTS = tuple(map(_encoded, range(8192)))
-"""What most numbers of a record are."""
+from bridge.kafka.data_batches import Joining, Small
+from bridge.kafka.raw_batches import CODEC, Chunk, RawBatch, parse, passed, passes
+from bridge.kafka.records import Records
 
 
 class RecordTooLarge(ValueError):
@@ -69,14 +30,6 @@ class UnreadableBatch(ValueError):
         )
         super().__init__(f"The batch {where} can't be decoded: {why}")
         self.offset, self.last_offset = offset, last_offset
-
-
-class Small(NamedTuple):
-    """Batches of up to so many records and bytes; `compressed`: bytes of those that have to be decoded and encoded."""
-
-    records: int
-    bytes: int
-    compressed: int
 
 
 class Limits(NamedTuple):
@@ -109,30 +62,24 @@ def refused(chunk: Chunk) -> tuple[Chunk, ...]:
     if chunk.count == 1:
         return ()
     (batch,) = parse(chunk.data)
-    offsets = (start + at for start, count in chunk.segments for at in range(count))
-    records = [
-        (offset, timestamp, rest)
-        for offset, (_, timestamp, rest) in zip(offsets, _decoded(batch), strict=True)
-    ]
-    codec, middle = batch.attributes & CODEC, chunk.count // 2
-    return tuple(_chunk(half, codec, chunk.leader_epoch) for half in (records[:middle], records[middle:]))
+    codec = batch.attributes & CODEC
+    return tuple(
+        half.chunk(codec, chunk.leader_epoch) for half in _decoded(batch).numbered(chunk.segments).halves()
+    )
 
 
 def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBatch]]:
-    """Neighbours that become one batch together, small ones only: of larger ones a batch saved costs too much that is
-    rebuilt. Not over a change of codec, nor of leader epoch, which a chunk has one of."""
+    """Neighbours that become one batch together. Not over a change of codec, nor of leader epoch, which a chunk has one
+    of."""
     most = min(limits.batch_size, limits.max_message_bytes)
-    few = limits.coalesce or Small(0, 0, 0)
-    plain, compressed = min(few.bytes, most // 2), min(few.compressed, most // 2)
+    join = Joining(limits.coalesce or Small(0, 0), most)
     group: list[RawBatch] = []
     kind: tuple[int, int] | None = None
     room = 0
     for batch in batches:
         size = len(batch.data)
         codec = batch.attributes & CODEC
-        small = batch.joined is not None or (
-            batch.count <= few.records and size <= (compressed if codec else plain)
-        )
+        small = batch.heads is not None or join.takes(codec, size)
         its_kind = (codec, batch.leader_epoch)
         if group and (not small or size > room or its_kind != kind):
             yield group
@@ -147,126 +94,60 @@ def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBat
 
 def _rebuilt(group: Sequence[RawBatch], max_message_bytes: int, start_offset: int) -> Iterator[Chunk]:
     codec, epoch = group[0].attributes & CODEC, group[0].leader_epoch
-    records: list[Record] = []
-    for batch in group:
-        try:
-            found = _decoded(batch)
-        except UnreadableBatch:
-            yield from _fitting(records, codec, epoch, max_message_bytes)
-            records = []
-            if not passes(batch, start_offset, max_message_bytes):
-                raise
-            yield passed(batch)
+    found: list[Records] = []
+
+    def ready() -> Iterator[Chunk]:
+        if found:
+            yield from _fitting(Records.together(found), codec, epoch, max_message_bytes)
+            found.clear()
+
+    for batch, decoded in _decoded_each(group, start_offset):
+        if isinstance(decoded, Records):
+            # The first offset of a batch from before 0.11 is in its records only.
+            wanted = decoded.since(start_offset)
+            found += [wanted] if wanted.count else []
             continue
-        # The first offset of a batch from before 0.11 is in its records only.
-        records += (
-            found if found[0][0] >= start_offset else [each for each in found if each[0] >= start_offset]
-        )
-    yield from _fitting(records, codec, epoch, max_message_bytes)
+        yield from ready()
+        if not passes(batch, start_offset, max_message_bytes):
+            raise decoded
+        yield passed(batch)
+    yield from ready()
 
 
-def _fitting(
-    records: Sequence[Record], codec: int, leader_epoch: int, max_message_bytes: int
-) -> Iterator[Chunk]:
+def _fitting(records: Records, codec: int, leader_epoch: int, max_message_bytes: int) -> Iterator[Chunk]:
     """One chunk, or halves and their halves until each is small enough."""
-    if not records:
-        return
-    whole = _chunk(records, codec, leader_epoch)
+    whole = records.chunk(codec, leader_epoch)
     if whole.size <= max_message_bytes:
         yield whole
         return
-    if len(records) == 1:
-        raise RecordTooLarge(records[0][0], whole.size, max_message_bytes)
-    middle = len(records) // 2
-    yield from _fitting(records[:middle], codec, leader_epoch, max_message_bytes)
-    yield from _fitting(records[middle:], codec, leader_epoch, max_message_bytes)
+    if records.count == 1:
+        raise RecordTooLarge(records.first, whole.size, max_message_bytes)
+    for half in records.halves():
+        yield from _fitting(half, codec, leader_epoch, max_message_bytes)
 
 
-def _chunk(records: Sequence[Record], codec: int, leader_epoch: int) -> Chunk:
-    first_timestamp = records[0][1]
-    parts: list[bytes] = []
-    # Of all that is done for a record, this is most: no call that can be left out.
-    known, known_to = _VARINTS, len(_VARINTS)
-    for number, (_, timestamp, rest) in enumerate(records):
-        delta = timestamp - first_timestamp
-        after = known[delta] if 0 <= delta < known_to else _encoded(delta)
-        place = known[number] if number < known_to else _encoded(number)
-        size = 1 + len(after) + len(place) + len(rest)
-        parts += (known[size] if size < known_to else _encoded(size), b"\0", after, place, rest)
-    data = headed(
-        (ENCODE[codec](b"".join(parts)),) if codec else parts,
-        codec,
-        len(records),
-        first_timestamp,
-        max(record[1] for record in records),
-    )
-    return Chunk(data, len(records), _segments(records), records[-1][1], leader_epoch)
+def _decoded_each(
+    batches: Iterable[RawBatch], start_offset: int
+) -> Iterator[tuple[RawBatch, Records | UnreadableBatch]]:
+    """Neighbours that are taken for one are told apart where that one can't be decoded: what is wrong has a name."""
+    for batch in batches:
+        if batch.last_offset < start_offset:
+            continue
+        try:
+            found: Records | UnreadableBatch = _decoded(batch)
+        except UnreadableBatch as unreadable:
+            found = unreadable
+            if batch.heads is not None:
+                # Of a copy: what is passed is overwritten, and this may be asked for again.
+                yield from _decoded_each(parse(bytes(batch.data)), start_offset)
+                continue
+        yield batch, found
 
 
-def _varint(number: int) -> bytes:
-    return _VARINTS[number] if 0 <= number < len(_VARINTS) else _encoded(number)
-
-
-def _segments(records: Sequence[Record]) -> tuple[tuple[int, int], ...]:
-    first, last = records[0][0], records[-1][0]
-    if last - first + 1 == len(records):
-        return ((first, len(records)),)
-    segments: list[tuple[int, int]] = []
-    start, following = first, first
-    for offset, _, _ in records:
-        if offset != following:
-            segments.append((start, following - start))
-            start = offset
-        following = offset + 1
-    return (*segments, (start, following - start))
-
-
-def _decoded(batch: RawBatch) -> list[Record]:
-    """Never empty. Raises UnreadableBatch."""
-    if batch.joined is not None:
-        return batch.joined
-    first = batch.base_offset if batch.magic == 2 else -1
+def _decoded(batch: RawBatch) -> Records:
+    """Raises UnreadableBatch."""
     try:
-        records = _records(batch) if batch.magic == 2 else _legacy_records(batch)
+        return Records.of(batch)
     except Exception as error:  # each codec has exceptions of its own
+        first = batch.base_offset if batch.magic == 2 else -1
         raise UnreadableBatch(first, batch.last_offset, str(error) or repr(error)) from error
-    if not records:
-        raise UnreadableBatch(first, batch.last_offset, "it has no records")
-    return records
-
-
-def _records(batch: RawBatch) -> list[Record]:
-    data = b"".join((DECODE[batch.attributes & CODEC](batch.data[HEADER_SIZE:]), _PADDING))
-    size, at = len(data) - len(_PADDING), 0
-    base, first = batch.base_offset, batch.first_timestamp
-    records: list[Record] = []
-    for _ in range(batch.count):
-        length, begin = _decode_varint(data, at)
-        delta, at = _decode_varint(data, begin + 1)  # behind the record's attributes, which are unused
-        offset, at = _decode_varint(data, at)
-        end = begin + length
-        if not at <= end <= size:
-            raise ValueError("a record does not end where it says")
-        timestamp = first + delta
-        if not -_INT64 <= timestamp < _INT64:
-            timestamp = _wrapped(timestamp)
-        records.append((base + offset, timestamp, data[at:end]))
-        at = end
-    if at != size:
-        raise ValueError(f"{size - at} bytes are left behind its records")
-    if batch.attributes & APPEND_TIME:
-        return [(offset, batch.max_timestamp, rest) for offset, _, rest in records]
-    return records
-
-
-def _legacy_records(batch: RawBatch) -> list[Record]:
-    """Without headers; before 0.10 without a timestamp."""
-    return [
-        (record.offset, -1 if record.timestamp is None else record.timestamp, _rest(record.key, record.value))
-        for record in LegacyRecordBatch(bytes(batch.data), batch.magic)
-    ]
-
-
-def _rest(key: bytes | None, value: bytes | None) -> bytes:
-    parts = (_varint(-1 if part is None else len(part)) + (part or b"") for part in (key, value))
-    return b"".join((*parts, _varint(0)))

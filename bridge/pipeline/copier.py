@@ -12,11 +12,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.data_batches import DataBatches, Joining
 from bridge.kafka.fetched import FetchTrouble, TroubleKind
 from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom
 from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer
-from bridge.kafka.raw_batches import Chunk, CorruptBatch, DataBatches
+from bridge.kafka.raw_batches import Chunk, CorruptBatch
 from bridge.kafka.rebuilding import Limits
 from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.pipeline.gaps import agreement, ledger_entry
@@ -161,13 +162,14 @@ class Copier:
         if part.trouble is not None:
             raise self._of(place, part.trouble)
         position = self._positions[place]
-        found = self._batches(part, position)
+        most = self._largest.get(self._copied[place].target_topic, _LARGEST)
+        round_trip = self._producer.round_trip
+        size, few = batch_bytes(self._spec.batch_size, round_trip), small(round_trip)
+        found = self._batches(part, position, Joining(few, min(size, most)))
         more = part.last_stable > found.next_offset
         self._backlog = self._backlog or more
-        most = self._largest.get(self._copied[place].target_topic, _LARGEST)
-        round_trip, backlog = self._producer.round_trip, more or len(found.batches) > 1
-        size = batch_bytes(self._spec.batch_size, round_trip)
-        limits = Limits(most, size, coalesce=small(round_trip) if backlog else None)
+        backlog = more or len(found.batches) > 1
+        limits = Limits(most, size, coalesce=few if backlog else None)
         covered = position
         for piece in self._refusals.chunks(place, found.batches, limits, position):
             if isinstance(piece, Gap):
@@ -180,11 +182,11 @@ class Copier:
             self._positions[place] = self._part(place).position = found.next_offset
         self._fetcher.done(place, found.next_offset, found.leader_epoch)
 
-    def _batches(self, part: FetchedPart, position: int) -> DataBatches:
+    def _batches(self, part: FetchedPart, position: int, join: Joining) -> DataBatches:
         """Raises KafkaFailure for bytes that are not those that were written: a second fetch may bring better ones."""
         try:
             return DataBatches.committed(
-                part.records, position, part.aborted if self._spec.committed_only else None, join=True
+                part.records, position, part.aborted if self._spec.committed_only else None, join
             )
         except CorruptBatch as corrupt:
             said = f"{part.place.topic}-{part.place.partition}: {corrupt}"

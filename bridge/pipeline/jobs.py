@@ -7,14 +7,13 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridge.pipeline import archive
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.slices import run_slices
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -26,6 +25,7 @@ _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
+    "spark.python.daemon.module": "bridge.pipeline.workers",
 }
 _ON_THIS_MACHINE = {
     "spark.driver.host": "localhost",
@@ -86,7 +86,7 @@ class SparkJobs:
             try:
                 self._context.setJobGroup(group, group, interruptOnCancel=False)
                 data = self._context.parallelize(slices, len(slices))
-                future.set_result(data.mapPartitions(run_slices).collect())
+                future.set_result(data.mapPartitions(_run).collect())
             except Exception as error:
                 future.set_exception(error)
 
@@ -103,3 +103,11 @@ class SparkJobs:
         if not self._local:
             self._context.stop()
         self._temporary.cleanup()
+
+
+def _run(slices: Iterable[Slice]) -> Iterator[str]:
+    from bridge.pipeline.slices import (
+        run_slices,
+    )  # not in the driver, which needs nothing of what slices import
+
+    return run_slices(slices)

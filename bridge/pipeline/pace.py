@@ -6,8 +6,8 @@ trips in which nothing is sent. Near by, neither is felt.
 
 from __future__ import annotations
 
+from bridge.kafka.data_batches import Small
 from bridge.kafka.distance import NEAR, UNKNOWN, stretched
-from bridge.kafka.rebuilding import Small
 
 _FIRST_IN_FLIGHT = 1024 * 1024
 _LARGEST = 1_000_000
@@ -15,9 +15,9 @@ _LARGEST = 1_000_000
 _BACKLOG = 7
 """Batches of a backlog become up to so many times as large as batch.size: a batch costs, here and on the target's
 brokers, more than its bytes do. By default that stays below 128 KiB, from where on each takes fresh memory."""
-_FEW = Small(records=32, bytes=1 << 31, compressed=2048)
+_FEW = Small(plain=1 << 31, compressed=2048)
 """A batch that is larger costs less, about, when it is sent as it is than when it is rebuilt with its neighbours."""
-_ANY = Small(1 << 31, 1 << 31, 1 << 31)
+_ANY = Small(1 << 31, 1 << 31)
 _ROUND_TRIPS = 8
 """Of a transaction when there is a backlog."""
 

@@ -18,9 +18,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
 from bridge.kafka.client_config import ClientSettings, client_settings
+from bridge.kafka.data_batches import DataBatches
 from bridge.kafka.fetching import Fetcher, FetchFrom
 from bridge.kafka.link import Link
-from bridge.kafka.raw_batches import DataBatches
 from bridge.kafka.sending import BatchSender
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars

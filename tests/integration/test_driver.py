@@ -49,7 +49,7 @@ def python_workers(driver: int) -> list[int]:
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"pyspark.daemon" in (each / "cmdline").read_bytes():
+            if b"bridge.pipeline.workers" in (each / "cmdline").read_bytes():
                 daemons.add(int(each.name))
 
     def ours(pid: int) -> bool:

@@ -13,9 +13,9 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from bridge.kafka import requests
 from bridge.kafka.client_config import client_settings
+from bridge.kafka.data_batches import DataBatches
 from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom, FetchTrouble, TroubleKind
 from bridge.kafka.link import Link
-from bridge.kafka.raw_batches import DataBatches
 from bridge.kafka.wire import Call
 from bridge.local import Cluster
 from bridge.translation.model import Side, TopicPartition

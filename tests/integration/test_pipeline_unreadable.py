@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.kafka import rebuilding
+from bridge.kafka import records
+from bridge.kafka.kernels import Bytes, Numbers
 from bridge.kafka.raw_batches import RawBatch
 from bridge.local import Cluster
 from bridge.translation.copying import PipelineState
@@ -24,14 +25,14 @@ def test_a_batch_that_nobody_can_decode(
     topic = flow.topic(configs={"message.timestamp.type": "LogAppendTime"})
     for start in (0, BROKEN, BROKEN + 10):
         produce(source.bootstrap, topic, numbered(10 if start else BROKEN, start=start), compression="zstd")
-    decode = rebuilding._records
+    cut = records._cut
 
-    def failing(batch: RawBatch) -> list[tuple[int, int, bytes]]:
-        if batch.base_offset == BROKEN:
+    def failing(batch: RawBatch) -> tuple[Bytes, Numbers]:
+        if batch.base_offset <= BROKEN <= batch.last_offset:  # also as one with its neighbours
             raise RuntimeError("Corrupted frame")
-        return decode(batch)
+        return cut(batch)
 
-    monkeypatch.setattr(rebuilding, "_records", failing)
+    monkeypatch.setattr(records, "_cut", failing)
     status = flow.copy()
     here, there = ([each.content for each in found] for found in (flow.original(topic), flow.copies(topic)))
     if policy == "fail":

@@ -16,10 +16,11 @@ import pytest
 from bridge.kafka import produce_requests, requests
 from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import client_settings
+from bridge.kafka.data_batches import DataBatches, Small
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity, Produced
-from bridge.kafka.raw_batches import Chunk, DataBatches, RawBatch, parse, passed, stamp
-from bridge.kafka.rebuilding import Limits, RecordTooLarge, Small, chunks, refused
+from bridge.kafka.raw_batches import Chunk, RawBatch, parse, passed, stamp
+from bridge.kafka.rebuilding import Limits, RecordTooLarge, chunks, refused
 from bridge.kafka.requests import FetchPart
 from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.local import Cluster
@@ -51,7 +52,7 @@ from tests.support.raw_batches import (
 T = TypeVar("T")
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 WIDE = Limits(1_048_588, 16_384, coalesce=None)
-BACKLOG = WIDE._replace(coalesce=Small(32, 4096, 4096))
+BACKLOG = WIDE._replace(coalesce=Small(4096, 4096))
 CORRUPT, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_RECORD = 2, 10, 32, 45, 87
 NOBODY = Identity(-1, -1)
 ODD = [

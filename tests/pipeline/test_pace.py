@@ -25,10 +25,10 @@ def test_batches_of_a_backlog_grow_with_the_round_trip_and_never_get_smaller_tha
     assert batch_bytes(batch_size, round_trip) == size
 
 
-def test_near_by_only_batches_of_few_records_are_rebuilt_and_compressed_ones_of_few_bytes() -> None:
+def test_near_by_compressed_batches_are_rebuilt_only_when_they_are_of_few_bytes() -> None:
     assert small(UNKNOWN) == small(0.005)
-    assert (small(UNKNOWN).records, small(UNKNOWN).compressed) == (32, 2048)
-    assert small(UNKNOWN).bytes > 10**9
+    assert small(UNKNOWN).compressed == 2048
+    assert small(UNKNOWN).plain > 10**9
     assert min(small(0.006)) > 10**9
 
 

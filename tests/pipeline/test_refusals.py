@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
-from bridge.kafka.raw_batches import DataBatches
-from bridge.kafka.rebuilding import Limits, Small
+from bridge.kafka.data_batches import DataBatches, Small
+from bridge.kafka.rebuilding import Limits
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.translation.copying import Gap, GapKind
 from bridge.translation.model import TopicPartition
@@ -16,7 +16,7 @@ from tests.pipeline.values import copied
 from tests.support.raw_batches import GZIP, batch, legacy, sealed
 
 PLACE = TopicPartition("orders", 0)
-LIMITS = Limits(1_000_000, 16_384, coalesce=Small(32, 4096, 4096))
+LIMITS = Limits(1_000_000, 16_384, coalesce=Small(4096, 4096))
 
 
 def unreadable(base: int) -> bytes:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.batches import window
-from bridge.kafka.raw_batches import CorruptBatch, DataBatches, parse, passed, passes, stamp
+from bridge.kafka.data_batches import DataBatches
+from bridge.kafka.raw_batches import CorruptBatch, parse, passed, passes, stamp
 from tests.support.raw_batches import (
     ABORT,
     COMMIT,

@@ -12,8 +12,9 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.kafka.raw_batches import Chunk, CorruptBatch, DataBatches, stamp
-from bridge.kafka.rebuilding import Limits, RecordTooLarge, Small, UnreadableBatch, chunks, refused
+from bridge.kafka.data_batches import DataBatches, Joining, Small
+from bridge.kafka.raw_batches import Chunk, CorruptBatch, stamp
+from bridge.kafka.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
 from tests.support.raw_batches import (
     GZIP,
     LZ4,
@@ -31,8 +32,10 @@ from tests.support.raw_batches import (
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 WIDE = Limits(1_000_000, 16_384, coalesce=None)
-SMALL = Small(32, 4096, 4096)
+SMALL = Small(4096, 4096)
 BACKLOG = WIDE._replace(coalesce=SMALL)
+JOINING = Joining(SMALL, 16_384)
+JOINED = pytest.mark.parametrize("join", [None, JOINING], ids=["apart", "joined"])
 BYTES = st.none() | st.binary(max_size=30)
 PLAIN = st.builds(
     Plain,
@@ -65,6 +68,7 @@ class Log:
         self.end += len(records)
 
 
+SMALLS = st.none() | st.builds(Small, st.integers(60, 1000), st.integers(60, 1000))
 BATCHES = st.lists(
     st.tuples(
         # What compaction has left: at least one record.
@@ -79,8 +83,8 @@ BATCHES = st.lists(
 )
 
 
-def made(data: bytes, limits: Limits = WIDE, start: int = 0) -> list[Chunk]:
-    return list(chunks(DataBatches.committed(data, start, ()).batches, limits, start))
+def made(data: bytes, limits: Limits = WIDE, start: int = 0, join: Joining | None = None) -> list[Chunk]:
+    return list(chunks(DataBatches.committed(data, start, (), join).batches, limits, start))
 
 
 def read(chunk: Chunk) -> dict[int, Plain]:
@@ -107,10 +111,10 @@ def read(chunk: Chunk) -> dict[int, Plain]:
 @given(
     BATCHES,
     st.integers(0, 30),
-    st.none() | st.builds(Small, st.integers(1, 6), st.integers(60, 1000)),
+    SMALLS,
     st.integers(90, 400),
     st.integers(0, 2000),
-    st.booleans(),
+    SMALLS,
 )
 def test_every_record_once_in_order_and_as_it_was(
     batches: list[tuple[list[Plain | None], int, int, int | None, int]],
@@ -118,7 +122,7 @@ def test_every_record_once_in_order_and_as_it_was(
     coalesce: Small | None,
     most: int,
     batch_size: int,
-    join: bool,
+    join: Small | None,
 ) -> None:
     log = Log()
     for each in batches:
@@ -130,7 +134,8 @@ def test_every_record_once_in_order_and_as_it_was(
         dict[int, int](),
     )
     while at <= log.end:
-        fetched = DataBatches.committed(log.data, at, (), join=join).batches
+        joining = join and Joining(join, min(batch_size, most))
+        fetched = DataBatches.committed(log.data, at, (), joining).batches
         before, at = at, log.end + 1
         try:
             for chunk in chunks(fetched, limits, before):
@@ -235,7 +240,7 @@ def test_neighbours_fill_a_batch_and_no_more() -> None:
 def test_large_batches_are_passed_in_a_backlog_too() -> None:
     large = batch(11, 40)
     data = batch(10, 1) + large + batch(51, 1)
-    found = made(data, Limits(1_000_000, len(large) * 2 - 1, Small(1000, 10**6, 10**6)), 10)
+    found = made(data, Limits(1_000_000, len(large) * 2 - 1, Small(10**6, 10**6)), 10)
     assert [each.count for each in found] == [1, 40, 1]
     assert bytes(found[1].data[61:]) == large[61:]
 
@@ -251,7 +256,7 @@ def test_neighbours_of_one_record_are_joined_as_they_are_read(start: int, codec:
         + batch(70, 1)
         + batch(72, 1)
     )
-    apart, joined = (DataBatches.committed(data, start, (), join=join).batches for join in (False, True))
+    apart, joined = (DataBatches.committed(data, start, (), join).batches for join in (None, JOINING))
     assert len(joined) < len(apart)
     assert sum(len(each.data) for each in apart) <= sum(len(each.data) for each in joined)
     limits = Limits(1_000_000, 16_384, coalesce=SMALL)
@@ -266,7 +271,7 @@ def test_neighbours_of_one_record_are_joined_as_they_are_read(start: int, codec:
 def test_odd_records_among_neighbours_are_copied_too(odd: bytes | None) -> None:
     values = [b"a", b"b", odd, b"c", odd, odd, b"d", b"e"]
     data = b"".join(batch_of([Plain(NOW, None, value)], at) for at, value in enumerate(values))
-    found = chunks(DataBatches.committed(data, 0, (), join=True).batches, BACKLOG, 0)
+    found = chunks(DataBatches.committed(data, 0, (), JOINING).batches, BACKLOG, 0)
     assert [record.value for chunk in found for record in read(chunk).values()] == values
 
 
@@ -274,14 +279,8 @@ def test_damage_in_joined_neighbours_is_found() -> None:
     data = bytearray(b"".join(batch(10 + at, 1) for at in range(5)))
     data[-1] ^= 1
     with pytest.raises(CorruptBatch) as error:
-        DataBatches.committed(bytes(data), 10, (), join=True)
+        DataBatches.committed(bytes(data), 10, (), JOINING)
     assert error.value.offset == 14
-
-
-def test_batches_of_many_records_are_passed_in_a_backlog_however_small() -> None:
-    data = batch(0, 3) + batch(3, 4) + batch(7, 3) + batch(10, 2)
-    limits = BACKLOG._replace(coalesce=Small(3, 4096, 4096))
-    assert [each.segments for each in made(data, limits)] == [((0, 3),), ((3, 4),), ((7, 5),)]
 
 
 @pytest.mark.parametrize(("codec", "counts"), [(NONE, [4]), (LZ4, [2, 2])])
@@ -289,7 +288,7 @@ def test_compressed_batches_are_put_together_only_while_they_are_smaller_than_pl
     codec: int, counts: list[int]
 ) -> None:
     data = batch(0, 2, codec=codec) + batch(2, 2, codec=codec)
-    limits = BACKLOG._replace(coalesce=Small(32, 4096, 61))
+    limits = BACKLOG._replace(coalesce=Small(4096, 61))
     assert [each.count for each in made(data, limits)] == counts
 
 
@@ -358,18 +357,21 @@ def unreadable(base: int, *, without: tuple[int, ...] = (), codec: int = GZIP) -
     return sealed(data)
 
 
-def test_a_batch_that_nobody_can_decode_is_passed_where_it_may() -> None:
+@JOINED
+def test_a_batch_that_nobody_can_decode_is_passed_where_it_may(join: Joining | None) -> None:
     data = batch(0, 1, codec=GZIP) + unreadable(1) + batch(4, 1, codec=GZIP) + batch(5, 1, codec=GZIP)
-    found = made(data, BACKLOG)
+    found = made(data, BACKLOG, join=join)
     assert [each.segments for each in found] == [((0, 1),), ((1, 3),), ((4, 2),)]
     assert bytes(found[1].data[61:]) == unreadable(1)[61:]
 
 
+@JOINED
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_nobody_can_decode_and_that_has_a_hole_is_named(codec: int) -> None:
-    batches = DataBatches.committed(
-        batch(0, 1, codec=codec) + unreadable(1, without=(1,), codec=codec) + batch(4, 1, codec=codec), 0, ()
-    ).batches
+def test_a_batch_that_nobody_can_decode_and_that_has_a_hole_is_named(
+    codec: int, join: Joining | None
+) -> None:
+    data = batch(0, 1, codec=codec) + unreadable(1, without=(1,), codec=codec) + batch(4, 1, codec=codec)
+    batches = DataBatches.committed(data, 0, (), join).batches
     found: list[tuple[tuple[int, int], ...]] = []
     with pytest.raises(UnreadableBatch, match="offsets 1 to 3 can't be decoded") as error:
         found.extend(each.segments for each in chunks(batches, BACKLOG, 0))

@@ -1,0 +1,119 @@
+"""What is to be copied of a fetch: batches that hold data, neighbours among them taken for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+
+from bridge.kafka import kernels
+from bridge.kafka.kernels import Numbers, as_bytes
+from bridge.kafka.raw_batches import (
+    APPEND_TIME,
+    CODEC,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    DataFilter,
+    RawBatch,
+    batch_at,
+)
+from bridge.kafka.wire import Piece
+
+_LEAST = HEADER_SIZE + 7
+"""Bytes of a batch with a record."""
+_CHECKED_FROM = 21 - HEADER_SIZE
+"""From where a batch's records begin."""
+
+
+class Small(NamedTuple):
+    """Batches of up to so many bytes: `plain` ones, and `compressed` ones, which have to be decoded and encoded."""
+
+    plain: int
+    compressed: int
+
+
+class Joining(NamedTuple):
+    """Which neighbours are taken for one: small ones, together of `batch_size` bytes at most."""
+
+    small: Small
+    batch_size: int
+
+    def takes(self, codec: int, size: int) -> bool:
+        """Whether a batch of so many bytes has room for a neighbour."""
+        return size <= min(self.small.compressed if codec else self.small.plain, self.batch_size // 2)
+
+
+class DataBatches(NamedTuple):
+    """The data of one fetch. `next_offset`: past the last complete batch, control and aborted ones too; the fetch's
+    own offset when there is none. `leader_epoch`: of that batch, -1 for none or unknown. `incomplete`: bytes have
+    come, and no complete batch among them: ask for more."""
+
+    batches: list[RawBatch]
+    next_offset: int
+    leader_epoch: int
+    incomplete: bool
+
+    @classmethod
+    def committed(
+        cls,
+        data: Piece,
+        offset: int,
+        aborted: Sequence[tuple[int, int]] | None,
+        join: Joining | None = None,
+    ) -> DataBatches:
+        """What is to be copied of a fetch at `offset`: batches that hold data at or after it. `aborted` is None where
+        data of open and aborted transactions is copied too. Raises CorruptBatch."""
+        batches: list[RawBatch] = []
+        following, epoch, at = offset, -1, 0
+        data_filter = DataFilter(aborted or ())
+        # Where transactions were aborted, each batch is looked at by itself.
+        joined = CODEC | APPEND_TIME | (0 if aborted else TRANSACTIONAL)
+        view = memoryview(data)
+        while (batch := batch_at(view, at, checked=True)) is not None:
+            if join is not None and not batch.attributes & ~joined:
+                batch = neighbours(view, at, batch, join) or batch
+            at += len(batch.data)
+            if batch.last_offset >= following:
+                following = batch.last_offset + 1
+            epoch = batch.leader_epoch
+            # A batch without records is what compaction keeps of a producer's last sequence.
+            if data_filter.is_data(batch) and batch.count and batch.last_offset >= offset:
+                batches.append(batch)
+        return cls(batches, following, epoch, bool(data) and not at)
+
+
+def neighbours(view: memoryview, start: int, first: RawBatch, join: Joining) -> RawBatch | None:
+    """The batch at `start`, which is `first`, and those behind it that are of its kind, as one; None when there are
+    none, or it has no room for any. What is damaged is not among them."""
+    codec = first.attributes & CODEC
+    if first.magic < 2 or not join.takes(codec, len(first.data)):
+        return None
+    room = min(join.batch_size, len(view) - start)
+    heads = np.empty((room // _LEAST, kernels.COLUMNS), np.int64)
+    large = join.small.compressed if codec else join.small.plain
+    append = bool(first.attributes & APPEND_TIME)
+    data = view[start : start + room]
+    rows = kernels.walk(as_bytes(data), large, first.attributes, first.leader_epoch, append, heads)
+    heads = heads[: _undamaged(data, heads[:rows])]
+    if len(heads) < 2:
+        return None
+    count, end, last = (
+        int(heads[:, kernels.COUNT].sum()),
+        int(heads[-1, kernels.END]),
+        int(heads[-1, kernels.LAST]),
+    )
+    return replace(first, last_offset=last, count=count, data=data[:end], heads=heads)
+
+
+def _undamaged(data: memoryview, heads: Numbers) -> int:
+    """Rows before the first one with a wrong checksum, of those that `walk` has left unchecked."""
+    sizes = heads[:, kernels.END] - heads[:, kernels.AT] + HEADER_SIZE
+    unchecked = np.flatnonzero(sizes >= kernels.CHECKED_BELOW)
+    rows: list[list[int]] = heads[unchecked, : kernels.CRC + 1].tolist()
+    for row, (at, end, said) in zip(unchecked.tolist(), rows, strict=True):
+        if crc32c(data[at + _CHECKED_FROM : end]) != said:
+            return int(row)
+    return len(heads)

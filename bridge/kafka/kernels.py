@@ -1,0 +1,210 @@
+"""Loops over batches and records, compiled: what is done for each record is what batches of a few of them cost.
+
+Machine code is made when this module is first imported (some seconds), and kept beside it, or in NUMBA_CACHE_DIR, for
+the imports after it. Nothing is read or written outside the given arrays, whatever bytes they hold. Sizes and positions
+are in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bridge.kafka.wire import Piece
+
+Bytes = NDArray[np.uint8]
+Numbers = NDArray[np.int64]
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+AT, END, CRC, COUNT, BASE, TIME, LAST = range(7)
+"""Columns of heads, a row for each batch: where its records begin and end, its checksum, how many records, offset and
+timestamp of the first, offset of the last."""
+COLUMNS = 7
+CHECKED_BELOW = 512
+"""Bytes of a batch. What is shorter is checked here: a call of the library costs more than reading it."""
+_HEADER_SIZE = 61
+_POSITIVE, _WITHOUT_7 = (1 << 63) - 1, (1 << 57) - 1
+"""Bits of a number that was shifted right by 1 and by 7, which would repeat its sign."""
+CUT_SHORT, BYTES_LEFT = -1, -2
+"""What `cut` answers for a record that does not end where it says, and for bytes behind the last one."""
+
+
+def as_bytes(data: Piece) -> Bytes:
+    """The same memory."""
+    return np.frombuffer(data, np.uint8)
+
+
+def _compiled(signature: str) -> Callable[[_F], _F]:
+    def decorate(function: _F) -> _F:
+        try:
+            return cast(_F, njit(signature, cache=True)(function))
+        except RuntimeError:  # nowhere to keep it: what is read-only has no place for a cache
+            return cast(_F, njit(signature)(function))
+
+    return decorate
+
+
+def _part(function: _F) -> _F:
+    """Compiled into whatever calls it."""
+    return cast(_F, njit(function))
+
+
+def _crc_table() -> NDArray[np.uint32]:
+    """Of CRC-32C, eight bytes at a time: row k is for a byte with k more behind it."""
+    table = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table[0, byte] = crc
+    for row in range(1, 8):
+        table[row] = table[0, table[row - 1] & 0xFF] ^ table[row - 1] >> np.uint32(8)
+    return table
+
+
+_CRC = _crc_table()
+_IN = "Array(uint8, 1, 'C', readonly=True)"
+
+
+@_compiled(f"uint32({_IN}, int64, int64)")
+def crc(data: Bytes, at: int, end: int) -> int:
+    """CRC-32C of what lies between."""
+    found, byte = np.uint32(0xFFFFFFFF), np.uint32(0xFF)
+    while at + 8 <= end:
+        four = np.uint32(data[at]) | np.uint32(data[at + 1]) << np.uint32(8)
+        four |= np.uint32(data[at + 2]) << np.uint32(16) | np.uint32(data[at + 3]) << np.uint32(24)
+        four ^= found
+        found = _CRC[7, four & byte] ^ _CRC[6, four >> np.uint32(8) & byte]
+        found ^= _CRC[5, four >> np.uint32(16) & byte] ^ _CRC[4, four >> np.uint32(24)]
+        found ^= _CRC[3, data[at + 4]] ^ _CRC[2, data[at + 5]] ^ _CRC[1, data[at + 6]] ^ _CRC[0, data[at + 7]]
+        at += 8
+    while at < end:
+        found = _CRC[0, (found ^ np.uint32(data[at])) & byte] ^ found >> np.uint32(8)
+        at += 1
+    return int(found ^ np.uint32(0xFFFFFFFF))
+
+
+@_part
+def _number(data: Bytes, at: int, size: int) -> int:
+    """As a header has them, of `size` bytes with the first one's sign."""
+    value = int(np.int8(data[at]))
+    for step in range(1, size):
+        value = value << 8 | int(data[at + step])
+    return value
+
+
+@_part
+def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """A zigzag varint, and where it ends: -1 for one that is longer than ten bytes, or than what there is."""
+    value = shift = 0
+    while at < end and shift < 70:
+        byte = int(data[at])
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value >> 1 & _POSITIVE ^ -(value & 1), at
+        shift += 7
+    return 0, -1
+
+
+@_compiled(f"int64({_IN}, int64, int64, int64, boolean, int64[:, ::1])")
+def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: Numbers) -> int:
+    """Batches side by side, whole ones from the beginning on, of these flags and this leader epoch, of `large` bytes
+    each at most. Fills `heads`; answers how many. Stops at a short one with a wrong checksum. `append`: a batch's
+    timestamp is the greatest, for all its records."""
+    at = row = 0
+    while row < len(heads) and at + _HEADER_SIZE <= len(data):
+        size = _number(data, at + 8, 4) + 12
+        if size < _HEADER_SIZE or size > large or size > len(data) - at or data[at + 16] != 2:
+            break
+        if _number(data, at + 21, 2) != flags or _number(data, at + 12, 4) != epoch:
+            break
+        count, base = _number(data, at + 57, 4), _number(data, at, 8)
+        if count < 1:
+            break
+        said = _number(data, at + 17, 4) & 0xFFFFFFFF
+        if size < CHECKED_BELOW and crc(data, at + 21, at + size) != said:
+            break
+        heads[row, AT], heads[row, END], heads[row, CRC] = at + _HEADER_SIZE, at + size, said
+        heads[row, COUNT] = count
+        heads[row, BASE], heads[row, TIME] = base, _number(data, at + (35 if append else 27), 8)
+        heads[row, LAST] = base + _number(data, at + 23, 4)
+        at, row = at + size, row + 1
+    return row
+
+
+@_compiled(f"int64({_IN}, int64[:, ::1], boolean, int64[:, ::1])")
+def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
+    """The records of uncompressed batches, as the rows of `records` (see records.Records), which is as long as there
+    are records. Answers the number of batches, or what is wrong: CUT_SHORT or BYTES_LEFT."""
+    row = 0
+    for number in range(len(heads)):
+        at, end = heads[number, AT], heads[number, END]
+        for _ in range(heads[number, COUNT]):
+            length, at = _varint(data, at, end)
+            stop = at + length
+            if at < 0 or length < 1 or length > end - at or row >= records.shape[1]:
+                return CUT_SHORT
+            delta, at = _varint(data, at + 1, stop)  # behind the record's attributes, which are unused
+            if at < 0:
+                return CUT_SHORT
+            offset, at = _varint(data, at, stop)
+            if at < 0:
+                return CUT_SHORT
+            records[0, row] = heads[number, BASE] + offset
+            records[1, row] = heads[number, TIME] + (0 if append else delta)
+            records[2, row], records[3, row] = at, stop
+            at, row = stop, row + 1
+        if at != end:
+            return BYTES_LEFT
+    return len(heads)
+
+
+@_part
+def _width(value: int) -> int:
+    """Of a zigzag varint."""
+    rest, size = value << 1 ^ value >> 63, 1
+    while rest & ~0x7F:
+        rest, size = rest >> 7 & _WITHOUT_7, size + 1
+    return size
+
+
+@_part
+def _put(out: Bytes, at: int, value: int) -> int:
+    rest = value << 1 ^ value >> 63
+    while rest & ~0x7F:
+        out[at] = rest & 0x7F | 0x80
+        rest, at = rest >> 7 & _WITHOUT_7, at + 1
+    out[at] = rest
+    return at + 1
+
+
+@_compiled("int64(int64[:, :])")
+def put_size(records: Numbers) -> int:
+    """Bytes of what `put` writes."""
+    size = 0
+    for row in range(records.shape[1]):
+        own = 1 + _width(records[1, row] - records[1, 0]) + _width(row) + records[3, row] - records[2, row]
+        size += _width(own) + own
+    return size
+
+
+@_compiled(f"int64({_IN}, int64[:, :], uint8[::1], int64)")
+def put(data: Bytes, records: Numbers, out: Bytes, at: int) -> int:
+    """Writes records as those of one batch, whose first timestamp is the first one's; `out` has room for them. Answers
+    where they end."""
+    for row in range(records.shape[1]):
+        begin, end, delta = records[2, row], records[3, row], records[1, row] - records[1, 0]
+        at = _put(out, at, 1 + _width(delta) + _width(row) + end - begin)
+        out[at] = 0
+        at = _put(out, at + 1, delta)
+        at = _put(out, at, row)
+        piece, room = data[begin:end], out[at : at + end - begin]
+        for place in range(len(piece)):  # as one slice into the other, it would be byte by byte
+            room[place] = piece[place]
+        at += end - begin
+    return at

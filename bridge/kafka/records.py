@@ -1,0 +1,146 @@
+"""Records of batches in columns: cut out of them, and put together anew.
+
+A record is cut at its key and copied from there on, so that key, value and headers stay bit for bit; only its length,
+timestamp delta and offset delta are written again. The library's own builder would not do: it reads header keys as
+UTF-8, and takes a first timestamp of -1 for none (aiokafka 0.14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from aiokafka.record.legacy_records import LegacyRecordBatch
+from aiokafka.record.util import encode_varint
+
+from bridge.kafka import kernels
+from bridge.kafka.codecs import DECODE, ENCODE
+from bridge.kafka.kernels import Bytes, Numbers, as_bytes
+from bridge.kafka.raw_batches import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
+
+_NO_HEADER = bytes(HEADER_SIZE)
+_LEAST = 7
+"""Bytes of a record without key, value and headers."""
+_WRONG = {
+    kernels.CUT_SHORT: "a record does not end where it says",
+    kernels.BYTES_LEFT: "bytes are left behind its records",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """`columns`: offset, timestamp in ms, and where in `data` key, value and headers begin and end; one record each."""
+
+    data: Bytes
+    columns: Numbers
+
+    @property
+    def count(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def first(self) -> int:
+        """Its offset."""
+        return int(self.columns[0, 0])
+
+    @classmethod
+    def of(cls, batch: RawBatch) -> Self:
+        """At least one. Raises what the codecs do, and ValueError for what is no record."""
+        data, columns = _legacy(batch) if batch.magic < 2 else _cut(batch)
+        if not len(columns[0]):
+            raise ValueError("it has no records")
+        return cls(data, columns)
+
+    @classmethod
+    def together(cls, several: Sequence[Records]) -> Self:
+        """At least one."""
+        if len(several) == 1:
+            return cls(several[0].data, several[0].columns)
+        columns = np.concatenate([each.columns for each in several], axis=1)
+        row = shift = 0
+        for each in several:
+            columns[2:, row : row + each.count] += shift
+            row, shift = row + each.count, shift + len(each.data)
+        return cls(np.concatenate([each.data for each in several]), columns)
+
+    def since(self, offset: int) -> Self:
+        """Without those below; perhaps none."""
+        if self.first >= offset:
+            return self
+        return replace(self, columns=self.columns[:, self.columns[0] >= offset])
+
+    def halves(self) -> tuple[Self, Self]:
+        middle = self.count // 2
+        return (
+            replace(self, columns=self.columns[:, :middle]),
+            replace(self, columns=self.columns[:, middle:]),
+        )
+
+    def numbered(self, segments: Iterable[tuple[int, int]]) -> Self:
+        """With the offsets of these (first, count) instead of their own."""
+        columns = self.columns.copy()
+        columns[0] = np.concatenate([np.arange(first, first + count) for first, count in segments])
+        return replace(self, columns=columns)
+
+    def chunk(self, codec: int, leader_epoch: int) -> Chunk:
+        """All in one batch."""
+        timestamps = self.columns[1]
+        begin = 0 if codec else HEADER_SIZE
+        data = bytearray(begin + kernels.put_size(self.columns))
+        kernels.put(self.data, self.columns, as_bytes(data), begin)
+        if codec:
+            data = bytearray().join((_NO_HEADER, ENCODE[codec](bytes(data))))
+        headed(data, codec, self.count, int(timestamps[0]), int(timestamps.max()))
+        return Chunk(data, self.count, self._segments(), int(timestamps[-1]), leader_epoch)
+
+    def _segments(self) -> tuple[tuple[int, int], ...]:
+        offsets = self.columns[0]
+        first = self.first
+        if int(offsets[-1]) - first + 1 == self.count:
+            return ((first, self.count),)
+        starts = [0, *(np.flatnonzero(np.diff(offsets) != 1) + 1).tolist()]
+        return tuple(
+            (int(offsets[start]), end - start)
+            for start, end in zip(starts, [*starts[1:], self.count], strict=True)
+        )
+
+
+def _cut(batch: RawBatch) -> tuple[Bytes, Numbers]:
+    append = bool(batch.attributes & APPEND_TIME)
+    if batch.heads is None:
+        time = batch.max_timestamp if append else batch.first_timestamp
+        row = (HEADER_SIZE, len(batch.data), -1, batch.count, batch.base_offset, time, batch.last_offset)
+        heads = np.array([row], np.int64)
+    else:
+        heads = batch.heads
+    data = batch.data
+    decode = DECODE[batch.attributes & CODEC]
+    if batch.attributes & CODEC:
+        pieces = [decode(data[at:end]) for at, end in heads[:, : kernels.END + 1].tolist()]
+        heads = heads.copy()
+        heads[:, kernels.END] = np.cumsum([len(piece) for piece in pieces])
+        heads[0, kernels.AT], heads[1:, kernels.AT] = 0, heads[:-1, kernels.END]
+        data = memoryview(b"".join(pieces))
+    count = int(heads[:, kernels.COUNT].sum())
+    if count > len(data) // _LEAST:
+        raise ValueError(_WRONG[kernels.CUT_SHORT])
+    columns = np.empty((4, count), np.int64)
+    found = kernels.cut(as_bytes(data), heads, append, columns)
+    if found < 0:
+        raise ValueError(_WRONG[found])
+    return as_bytes(data), columns
+
+
+def _legacy(batch: RawBatch) -> tuple[Bytes, Numbers]:
+    """Without headers; before 0.10 without a timestamp."""
+    rows, data = list[tuple[int, int, int, int]](), bytearray()
+    for record in LegacyRecordBatch(bytes(batch.data), batch.magic):
+        begin = len(data)
+        for part in (record.key, record.value):
+            encode_varint(-1 if part is None else len(part), data.append)
+            data += part or b""
+        data.append(0)
+        rows.append((record.offset, -1 if record.timestamp is None else record.timestamp, begin, len(data)))
+    return as_bytes(data), np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 4).T)
