@@ -1,0 +1,81 @@
+"""Compiled loops: the same as what is not compiled, and within the given bytes whatever these are."""
+
+from __future__ import annotations
+
+import numpy as np
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.kafka import kernels
+from bridge.kafka.kernels import as_bytes
+from tests.support.raw_batches import batch
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.binary(max_size=600), st.integers(0, 600))
+def test_the_checksum_is_the_librarys(data: bytes, at: int) -> None:
+    at = min(at, len(data))
+    assert kernels.crc(as_bytes(data), at, len(data)) == crc32c(data[at:])
+
+
+@given(st.lists(st.tuples(NUMBERS, st.binary(max_size=300)), min_size=1, max_size=40))
+def test_what_is_put_is_cut_again(records: list[tuple[int, bytes]]) -> None:
+    data = b"".join(rest for _, rest in records)
+    ends = np.cumsum([len(rest) for _, rest in records])
+    columns = np.array([np.arange(len(records)), [time for time, _ in records], [0, *ends[:-1]], ends])
+    out = bytearray(kernels.put_size(columns))
+    assert kernels.put(as_bytes(data), columns, as_bytes(out), 0) == len(out)
+    heads = np.array([[0, len(out), -1, len(records), 0, records[0][0], -1]])
+    found = np.empty((4, len(records)), np.int64)
+    assert kernels.cut(as_bytes(out), heads, False, found) == 1
+    assert found[0].tolist() == columns[0].tolist()
+    assert found[1].tolist() == columns[1].tolist()
+    assert [bytes(out[begin:end]) for begin, end in found[2:].T] == [rest for _, rest in records]
+
+
+@given(
+    st.binary(max_size=60) | st.lists(st.sampled_from([0, 2, 8, 255]), max_size=40).map(bytes),
+    st.integers(0, 9),
+)
+def test_whatever_is_cut_lies_within(data: bytes, count: int) -> None:
+    """Nothing behind what a batch has is read as a record, and no number past its end."""
+    end = len(data)
+    heads, found = np.array([[0, end, -1, count, 10, 20, -1]]), np.empty((4, count), np.int64)
+    answer = kernels.cut(as_bytes(data + bytes(20)), heads, False, found)
+    assert answer in (1, kernels.CUT_SHORT, kernels.BYTES_LEFT)
+    if answer == 1:
+        begins, ends = found[2], found[3]
+        assert all(0 < begin <= stop <= end for begin, stop in zip(begins, ends, strict=True))
+        assert sorted(ends.tolist()) == ends.tolist()
+
+
+@given(st.integers(0, 400), st.integers(0, 255), st.integers(0, 8), st.integers(100, 500))
+def test_a_walk_ends_before_what_is_damaged_cut_off_or_too_large(
+    at: int, byte: int, missing: int, large: int
+) -> None:
+    whole = b"".join(batch(10 + number, 1) for number in range(5))
+    data = bytearray(whole)
+    data[min(at, len(data) - 1)] = byte
+    del data[len(data) - missing :]
+    heads = np.empty((len(data) // 61 + 1, kernels.COLUMNS), np.int64)
+    rows = kernels.walk(as_bytes(data), large, 0, 5, False, heads)
+    size = len(whole) // 5
+    # The base offset and the leader epoch are not among what the checksum is of.
+    damaged = next(
+        (number for number in range(0, len(data), size) if data[number + 8 :][:4] != whole[8:12]), None
+    )
+    assert rows <= len(data) // size
+    assert missing or data != whole or rows == (5 if size <= large else 0)
+    for row, (begin, end, said) in enumerate(heads[:rows, : kernels.CRC + 1].tolist()):
+        assert (begin, end) == (row * size + 61, (row + 1) * size)
+        assert crc32c(data[begin - 40 : end]) == said
+    assert damaged is None or rows * size <= damaged
+
+
+def test_a_walk_fills_what_it_is_given() -> None:
+    data = b"".join(batch(10 + number, 1) for number in range(5))
+    heads = np.empty((3, kernels.COLUMNS), np.int64)
+    assert kernels.walk(as_bytes(data), 1000, 0, 5, False, heads) == 3
+    assert heads[:, kernels.LAST].tolist() == [10, 11, 12]
