@@ -17,8 +17,11 @@ COPY --from=build /opt/mirror-bridge /opt/mirror-bridge
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
-RUN useradd --system --no-create-home bridge
+# Where compiled loops are kept (docs/decisions/0016); made here, so that no copy has to wait for them.
+ENV NUMBA_CACHE_DIR=/var/cache/mirror-bridge
+RUN useradd --system --no-create-home bridge && install --directory --owner=bridge "$NUMBA_CACHE_DIR"
 USER bridge
+RUN /opt/mirror-bridge/bin/python -c "import bridge.kafka.kernels"
 # Other containers have to reach it. Whatever carries passwords wants MIRROR_BRIDGE_TLS_CERT, _TLS_KEY and a token too.
 ENV MIRROR_BRIDGE_HOST=0.0.0.0 \
     MIRROR_BRIDGE_PORT=8900 \

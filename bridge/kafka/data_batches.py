@@ -22,7 +22,7 @@ from bridge.kafka.raw_batches import (
 )
 from bridge.kafka.wire import Piece
 
-_LEAST = HEADER_SIZE + 7
+_LEAST = HEADER_SIZE + kernels.LEAST
 """Bytes of a batch with a record."""
 _CHECKED_FROM = 21 - HEADER_SIZE
 """From where a batch's records begin."""
@@ -100,12 +100,13 @@ def neighbours(view: memoryview, start: int, first: RawBatch, join: Joining) -> 
     heads = heads[: _undamaged(data, heads[:rows])]
     if len(heads) < 2:
         return None
-    count, end, last = (
-        int(heads[:, kernels.COUNT].sum()),
-        int(heads[-1, kernels.END]),
-        int(heads[-1, kernels.LAST]),
+    return replace(
+        first,
+        last_offset=int(heads[-1, kernels.LAST]),
+        count=int(heads[:, kernels.COUNT].sum()),
+        data=data[: int(heads[-1, kernels.END])],
+        heads=heads,
     )
-    return replace(first, last_offset=last, count=count, data=data[:end], heads=heads)
 
 
 def _undamaged(data: memoryview, heads: Numbers) -> int:

@@ -26,6 +26,8 @@ timestamp of the first, offset of the last."""
 COLUMNS = 7
 CHECKED_BELOW = 512
 """Bytes of a batch. What is shorter is checked here: a call of the library costs more than reading it."""
+LEAST = 7
+"""Bytes of a record without key, value and headers."""
 _HEADER_SIZE = 61
 _POSITIVE, _WITHOUT_7 = (1 << 63) - 1, (1 << 57) - 1
 """Bits of a number that was shifted right by 1 and by 7, which would repeat its sign."""

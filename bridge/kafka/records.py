@@ -21,8 +21,6 @@ from bridge.kafka.kernels import Bytes, Numbers, as_bytes
 from bridge.kafka.raw_batches import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
 
 _NO_HEADER = bytes(HEADER_SIZE)
-_LEAST = 7
-"""Bytes of a record without key, value and headers."""
 _WRONG = {
     kernels.CUT_SHORT: "a record does not end where it says",
     kernels.BYTES_LEFT: "bytes are left behind its records",
@@ -124,7 +122,7 @@ def _cut(batch: RawBatch) -> tuple[Bytes, Numbers]:
         heads[0, kernels.AT], heads[1:, kernels.AT] = 0, heads[:-1, kernels.END]
         data = memoryview(b"".join(pieces))
     count = int(heads[:, kernels.COUNT].sum())
-    if count > len(data) // _LEAST:
+    if count > len(data) // kernels.LEAST:
         raise ValueError(_WRONG[kernels.CUT_SHORT])
     columns = np.empty((4, count), np.int64)
     found = kernels.cut(as_bytes(data), heads, append, columns)
