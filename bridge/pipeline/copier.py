@@ -168,8 +168,7 @@ class Copier:
         found = self._batches(part, position, Joining(few, min(size, most)))
         more = part.last_stable > found.next_offset
         self._backlog = self._backlog or more
-        backlog = more or len(found.batches) > 1
-        limits = Limits(most, size, coalesce=few if backlog else None)
+        limits = Limits(most, size, coalesce=few if more or len(found.batches) > 1 else None)
         covered = position
         for piece in self._refusals.chunks(place, found.batches, limits, position):
             if isinstance(piece, Gap):
