@@ -25,7 +25,7 @@ from bridge.kafka.wire import Piece
 _LEAST = HEADER_SIZE + kernels.LEAST
 """Bytes of a batch with a record."""
 _CHECKED_FROM = 21 - HEADER_SIZE
-"""From where a batch's records begin."""
+"""Where what the checksum is of begins, seen from the records."""
 
 
 class Small(NamedTuple):

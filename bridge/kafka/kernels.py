@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from bridge.kafka.raw_batches import HEADER_SIZE
 from bridge.kafka.wire import Piece
 
 Bytes = NDArray[np.uint8]
@@ -28,7 +29,6 @@ CHECKED_BELOW = 512
 """Bytes of a batch. What is shorter is checked here: a call of the library costs more than reading it."""
 LEAST = 7
 """Bytes of a record without key, value and headers."""
-_HEADER_SIZE = 61
 _POSITIVE, _WITHOUT_7 = (1 << 63) - 1, (1 << 57) - 1
 """Bits of a number that was shifted right by 1 and by 7, which would repeat its sign."""
 CUT_SHORT, BYTES_LEFT = -1, -2
@@ -119,9 +119,9 @@ def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: N
     each at most. Fills `heads`; answers how many. Stops at a short one with a wrong checksum. `append`: a batch's
     timestamp is the greatest, for all its records."""
     at = row = 0
-    while row < len(heads) and at + _HEADER_SIZE <= len(data):
+    while row < len(heads) and at + HEADER_SIZE <= len(data):
         size = _number(data, at + 8, 4) + 12
-        if size < _HEADER_SIZE or size > large or size > len(data) - at or data[at + 16] != 2:
+        if size < HEADER_SIZE or size > large or size > len(data) - at or data[at + 16] != 2:
             break
         if _number(data, at + 21, 2) != flags or _number(data, at + 12, 4) != epoch:
             break
@@ -131,7 +131,7 @@ def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: N
         said = _number(data, at + 17, 4) & 0xFFFFFFFF
         if size < CHECKED_BELOW and crc(data, at + 21, at + size) != said:
             break
-        heads[row, AT], heads[row, END], heads[row, CRC] = at + _HEADER_SIZE, at + size, said
+        heads[row, AT], heads[row, END], heads[row, CRC] = at + HEADER_SIZE, at + size, said
         heads[row, COUNT] = count
         heads[row, BASE], heads[row, TIME] = base, _number(data, at + (35 if append else 27), 8)
         heads[row, LAST] = base + _number(data, at + 23, 4)

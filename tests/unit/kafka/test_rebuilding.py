@@ -275,6 +275,14 @@ def test_odd_records_among_neighbours_are_copied_too(odd: bytes | None) -> None:
     assert [record.value for chunk in found for record in read(chunk).values()] == values
 
 
+def test_transactions_are_joined_where_none_was_aborted_and_told_apart_where_one_was() -> None:
+    """Batches of several producers stand side by side, and only their producer says which were aborted."""
+    data = b"".join(batch(10 + at, 1, producer=7 + at % 2) for at in range(6))
+    whole, apart = (DataBatches.committed(data, 10, aborted, JOINING).batches for aborted in ((), [(7, 10)]))
+    assert [each.count for each in whole] == [6]
+    assert [each.base_offset for each in apart] == [11, 13, 15]
+
+
 def test_damage_in_joined_neighbours_is_found() -> None:
     data = bytearray(b"".join(batch(10 + at, 1) for at in range(5)))
     data[-1] ^= 1
