@@ -283,8 +283,15 @@ def test_transactions_are_joined_where_none_was_aborted_and_told_apart_where_one
     assert [each.base_offset for each in apart] == [11, 13, 15]
 
 
-def test_damage_in_joined_neighbours_is_found() -> None:
-    data = bytearray(b"".join(batch(10 + at, 1) for at in range(5)))
+def test_append_time_of_joined_neighbours_is_each_batchs_own() -> None:
+    data = b"".join(batch(10 + 2 * at, 2, append_time=NOW * 2 + at) for at in range(3))
+    (chunk,) = made(data, BACKLOG, 10, JOINING)
+    assert [each.timestamp - NOW * 2 for each in read(chunk).values()] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("size", [5, 600])
+def test_damage_in_joined_neighbours_is_found(size: int) -> None:
+    data = bytearray(b"".join(batch_of([Plain(NOW, None, bytes(size))], 10 + at) for at in range(5)))
     data[-1] ^= 1
     with pytest.raises(CorruptBatch) as error:
         DataBatches.committed(bytes(data), 10, (), JOINING)
