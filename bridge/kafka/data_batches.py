@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from crc32c import crc32c
@@ -29,10 +29,23 @@ _CHECKED_FROM = 21 - HEADER_SIZE
 
 
 class Small(NamedTuple):
-    """Batches of up to so many bytes: `plain` ones, and `compressed` ones, which have to be decoded and encoded."""
+    """Batches of up to so many bytes, by codec, in the order of their numbers: to put them together, compressed ones
+    have to be decoded and encoded."""
 
-    plain: int
-    compressed: int
+    none: int
+    gzip: int
+    snappy: int
+    lz4: int
+    zstd: int
+
+    @classmethod
+    def any(cls, size: int) -> Self:
+        """Of up to so many bytes, whatever their codec."""
+        return cls(size, size, size, size, size)
+
+    def of(self, codec: int) -> int:
+        """0 for a codec that nobody knows."""
+        return self[codec] if codec < len(self) else 0
 
 
 class Joining(NamedTuple):
@@ -43,7 +56,7 @@ class Joining(NamedTuple):
 
     def takes(self, codec: int, size: int) -> bool:
         """Whether a batch of so many bytes has room for a neighbour."""
-        return size <= min(self.small.compressed if codec else self.small.plain, self.batch_size // 2)
+        return size <= min(self.small.of(codec), self.batch_size // 2)
 
 
 class DataBatches(NamedTuple):
@@ -93,10 +106,11 @@ def neighbours(view: memoryview, start: int, first: RawBatch, join: Joining) -> 
         return None
     room = min(join.batch_size, len(view) - start)
     heads = np.empty((room // _LEAST, kernels.COLUMNS), np.int64)
-    large = join.small.compressed if codec else join.small.plain
     append = bool(first.attributes & APPEND_TIME)
     data = view[start : start + room]
-    rows = kernels.walk(as_bytes(data), large, first.attributes, first.leader_epoch, append, heads)
+    rows = kernels.walk(
+        as_bytes(data), join.small.of(codec), first.attributes, first.leader_epoch, append, heads
+    )
     heads = heads[: _undamaged(data, heads[:rows])]
     if len(heads) < 2:
         return None

@@ -72,7 +72,7 @@ def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBat
     """Neighbours that become one batch together. Not over a change of codec, nor of leader epoch, which a chunk has one
     of."""
     most = min(limits.batch_size, limits.max_message_bytes)
-    join = Joining(limits.coalesce or Small(0, 0), most)
+    join = Joining(limits.coalesce or Small.any(0), most)
     group: list[RawBatch] = []
     kind: tuple[int, int] | None = None
     room = 0

@@ -15,9 +15,9 @@ _LARGEST = 1_000_000
 _BACKLOG = 7
 """Batches of a backlog become up to so many times as large as batch.size: a batch costs, here and on the target's
 brokers, more than its bytes do. By default that stays below 128 KiB, from where on each takes fresh memory."""
-_FEW = Small(plain=1 << 31, compressed=2048)
+_FEW = Small(none=1 << 31, gzip=2048, snappy=16384, lz4=16384, zstd=16384)
 """A batch that is larger costs less, about, when it is sent as it is than when it is rebuilt with its neighbours."""
-_ANY = Small(1 << 31, 1 << 31)
+_ANY = Small.any(1 << 31)
 _ROUND_TRIPS = 8
 """Of a transaction when there is a backlog."""
 

@@ -52,7 +52,7 @@ from tests.support.raw_batches import (
 T = TypeVar("T")
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 WIDE = Limits(1_048_588, 16_384, coalesce=None)
-BACKLOG = WIDE._replace(coalesce=Small(4096, 4096))
+BACKLOG = WIDE._replace(coalesce=Small.any(4096))
 CORRUPT, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_RECORD = 2, 10, 32, 45, 87
 NOBODY = Identity(-1, -1)
 ODD = [

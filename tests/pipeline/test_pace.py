@@ -25,10 +25,12 @@ def test_batches_of_a_backlog_grow_with_the_round_trip_and_never_get_smaller_tha
     assert batch_bytes(batch_size, round_trip) == size
 
 
-def test_near_by_compressed_batches_are_rebuilt_only_when_they_are_of_few_bytes() -> None:
-    assert small(UNKNOWN) == small(0.005)
-    assert small(UNKNOWN).compressed == 2048
-    assert small(UNKNOWN).plain > 10**9
+def test_near_by_compressed_batches_are_rebuilt_only_when_their_codec_is_quicker_than_a_batch() -> None:
+    near = small(UNKNOWN)
+    assert near == small(0.005)
+    assert near.gzip == 2048
+    assert near.snappy == near.lz4 == near.zstd == 16384
+    assert near.none > 10**9
     assert min(small(0.006)) > 10**9
 
 

@@ -16,7 +16,7 @@ from tests.pipeline.values import copied
 from tests.support.raw_batches import GZIP, batch, legacy, sealed
 
 PLACE = TopicPartition("orders", 0)
-LIMITS = Limits(1_000_000, 16_384, coalesce=Small(4096, 4096))
+LIMITS = Limits(1_000_000, 16_384, coalesce=Small.any(4096))
 
 
 def unreadable(base: int) -> bytes:

@@ -32,7 +32,7 @@ from tests.support.raw_batches import (
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 WIDE = Limits(1_000_000, 16_384, coalesce=None)
-SMALL = Small(4096, 4096)
+SMALL = Small.any(4096)
 BACKLOG = WIDE._replace(coalesce=SMALL)
 JOINING = Joining(SMALL, 16_384)
 JOINED = pytest.mark.parametrize("join", [None, JOINING], ids=["apart", "joined"])
@@ -240,7 +240,7 @@ def test_neighbours_fill_a_batch_and_no_more() -> None:
 def test_large_batches_are_passed_in_a_backlog_too() -> None:
     large = batch(11, 40)
     data = batch(10, 1) + large + batch(51, 1)
-    found = made(data, Limits(1_000_000, len(large) * 2 - 1, Small(10**6, 10**6)), 10)
+    found = made(data, Limits(1_000_000, len(large) * 2 - 1, Small.any(10**6)), 10)
     assert [each.count for each in found] == [1, 40, 1]
     assert bytes(found[1].data[61:]) == large[61:]
 
@@ -298,13 +298,17 @@ def test_damage_in_joined_neighbours_is_found(size: int) -> None:
     assert error.value.offset == 14
 
 
-@pytest.mark.parametrize(("codec", "counts"), [(NONE, [4]), (LZ4, [2, 2])])
-def test_compressed_batches_are_put_together_only_while_they_are_smaller_than_plain_ones(
-    codec: int, counts: list[int]
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("joined", [False, True], ids=["apart", "joined"])
+def test_each_codec_has_a_size_of_its_own_up_to_which_batches_are_put_together(
+    codec: int, joined: bool
 ) -> None:
     data = batch(0, 2, codec=codec) + batch(2, 2, codec=codec)
-    limits = BACKLOG._replace(coalesce=Small(4096, 61))
-    assert [each.count for each in made(data, limits)] == counts
+    for which in range(len(CODECS)):
+        small = Small(*(61 if each == which else 4096 for each in CODECS))
+        join = Joining(small, JOINING.batch_size) if joined else None
+        found = made(data, BACKLOG._replace(coalesce=small), join=join)
+        assert [each.count for each in found] == ([2, 2] if which == codec else [4])
 
 
 def test_neighbours_of_another_codec_or_leader_epoch_stay_apart() -> None:
