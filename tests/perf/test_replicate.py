@@ -25,8 +25,9 @@ from tests.support import create_topic, delete_topic, unique
 
 SIZES = {120: 4_000_000, 1000: 400_000}
 """Bytes of a record, and how many."""
-SMALL = 0.25
-"""Part of the records that batches of a few of them take: filling the source would take longer than all copies."""
+SMALL = {120: 0.25, 1000: 1.0}
+"""Part of the records that batches of a few of them take: filling the source would take longer than all copies; but a
+copy of under a second says little."""
 AT_LIMIT = 4
 """Times the records that are produced alone: over too soon otherwise."""
 LIMITS = ("16 KB", "1 MB")
@@ -38,7 +39,7 @@ def loads() -> list[Load]:
     found = []
     for size, records in SIZES.items():
         for batch in ("16 KB", "1 MB", "4", "1"):
-            part = SCALE * (SMALL if batch in ("1", "4") else 1.0)
+            part = SCALE * (SMALL[size] if batch in ("1", "4") else 1.0)
             for codec in ("none", "lz4", "zstd"):
                 found.append(Load(int(records * part), size, batch, codec))
     return found
