@@ -5,7 +5,7 @@ needs. So that is imported once for all workers of a machine, and their memory f
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from bridge.pipeline import slices
@@ -13,17 +13,20 @@ from bridge.pipeline import slices
 __all__ = ["slices", "without_zips"]
 
 
-def without_zips(path: Iterable[str]) -> list[str]:
-    """A search path without the zips of an installed pyspark, which Spark puts in front of it: the package around them
-    has the same modules, and keeps them compiled. From a zip they are compiled at each start, for half a second more of
-    processor time. A distribution of Spark has them in zips only."""
-    return [each for each in path if not _of_installed(Path(each))]
+def without_zips(path: Sequence[str]) -> list[str]:
+    """A search path without the zips of a pyspark that lies on it as it is, too: Spark puts them in front, and from a
+    zip modules are compiled at each start, for half a second more of processor time. Elsewhere Spark has them in zips
+    only, or its package is not for the Python that an executor has."""
+    return [each for each in path if not _beside_package(Path(each), path)]
 
 
-def _of_installed(path: Path) -> bool:
-    """As in pyspark/python/lib/pyspark.zip."""
-    package = path.parents[2] if len(path.parents) > 2 else path
-    return path.suffix == ".zip" and package.name == "pyspark" and (package / "__init__.py").is_file()
+def _beside_package(zipped: Path, path: Sequence[str]) -> bool:
+    """As site-packages/pyspark/python/lib/pyspark.zip, with site-packages on the path."""
+    if zipped.suffix != ".zip" or len(zipped.parents) < 4:
+        return False
+    package, site = zipped.parents[2], zipped.parents[3]
+    found = package.name == "pyspark" and (site / "py4j").is_dir() and (package / "__init__.py").is_file()
+    return found and str(site) in path
 
 
 if __name__ == "__main__":

@@ -9,10 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.perf.processes import Meter
+
+_MOVED = (KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION)
+"""A broker that was too busy to say that it lives leads its partitions anew."""
+_TRIES = 20
 
 
 class Copy(NamedTuple):
@@ -94,10 +98,20 @@ class Watch:
             self._failed.append(error)
 
     def _look(self) -> None:
-        found = self._admin.list_offsets(self._ask, isolation_level=IsolationLevel.READ_COMMITTED)
-        offsets = sum(future.result(30).offset for future in found.values())
+        offsets = self._ends()
         mirror, brokers = (meter.seconds() for meter in self._meters)
         self._samples.append(_Sample(time.monotonic(), offsets, mirror, brokers))
+
+    def _ends(self) -> int:
+        """Of all partitions together."""
+        for _ in range(_TRIES):
+            found = self._admin.list_offsets(self._ask, isolation_level=IsolationLevel.READ_COMMITTED)
+            try:
+                return sum(future.result(30).offset for future in found.values())
+            except KafkaException as error:
+                if error.args[0].code() not in _MOVED:
+                    raise
+        raise AssertionError(f"partitions have no leader that stays, {_TRIES} times asked")
 
     @property
     def offsets(self) -> int:

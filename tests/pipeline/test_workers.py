@@ -8,14 +8,24 @@ import pyspark
 
 from bridge.pipeline.workers import without_zips
 
+SITE = Path(pyspark.__file__).parents[1]
+
+
+def zips(lib: Path) -> list[str]:
+    return [str(lib / "pyspark.zip"), str(lib / "py4j-0.10.9.9-src.zip")]
+
 
 def test_an_installed_pyspark_is_not_imported_from_its_own_zips() -> None:
-    zips = [str(each) for each in (Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")]
-    assert {Path(each).name.partition("-")[0] for each in zips} == {"pyspark.zip", "py4j"}
-    assert without_zips(["", *zips, "/opt/site-packages"]) == ["", "/opt/site-packages"]
+    lib = SITE / "pyspark" / "python" / "lib"
+    assert sorted(map(str, lib.glob("*.zip"))) == sorted(zips(lib))
+    assert without_zips(["", *zips(lib), str(SITE)]) == ["", str(SITE)]
+
+
+def test_a_python_that_has_no_pyspark_of_its_own_imports_it_from_zips() -> None:
+    kept = ["", *zips(SITE / "pyspark" / "python" / "lib"), "/archive/site-packages"]
+    assert without_zips(kept) == kept
 
 
 def test_a_distribution_of_spark_has_its_modules_in_zips_only(tmp_path: Path) -> None:
-    lib = tmp_path / "pyspark" / "python" / "lib"
-    kept = ["", "a.zip", str(lib / "pyspark.zip"), str(lib / "py4j-0.10.9.9-src.zip"), str(tmp_path)]
+    kept = ["", "a.zip", *zips(tmp_path / "spark" / "python" / "lib"), str(tmp_path)]
     assert without_zips(kept) == kept
