@@ -91,7 +91,7 @@ class Watch:
 
     def _run(self) -> None:
         try:
-            while not self._over.wait(self._tick):
+            while not self._over.wait(self._tick) or not self._settled():
                 self._look()
             self._look()
         except BaseException as error:
@@ -102,10 +102,14 @@ class Watch:
         mirror, brokers = (meter.seconds() for meter in self._meters)
         self._samples.append(_Sample(time.monotonic(), offsets, mirror, brokers))
 
-    def _ends(self) -> int:
+    def _settled(self) -> bool:
+        """Whether readers see all there is: brokers write markers after they have answered a commit."""
+        return self._ends() == self._ends(IsolationLevel.READ_UNCOMMITTED)
+
+    def _ends(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> int:
         """Of all partitions together."""
         for _ in range(_TRIES):
-            found = self._admin.list_offsets(self._ask, isolation_level=IsolationLevel.READ_COMMITTED)
+            found = self._admin.list_offsets(self._ask, isolation_level=isolation)
             try:
                 return sum(future.result(30).offset for future in found.values())
             except KafkaException as error:
