@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.local import DEFAULT_KAFKA, ConnectWorker, LocalStack
+from tests.perf.held_memory import held_memory
 from tests.perf.jvms import BROKER_HEAP, copying_worker, full_jvms
 
 
@@ -16,7 +17,8 @@ def copy_stack(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalStack]:
     version = request.config.getoption("--kafka-version") or DEFAULT_KAFKA
-    with LocalStack(tmp_path_factory.mktemp("copy"), version=version, broker_heap=BROKER_HEAP) as running:
+    directory = tmp_path_factory.mktemp("copy")
+    with held_memory(), LocalStack(directory, version=version, broker_heap=BROKER_HEAP) as running:
         with full_jvms():
             running.start_clusters()
         yield running
