@@ -54,7 +54,7 @@ _DEFAULTS = {
     "log.retention.check.interval.ms": "300",
     "log.initial.task.delay.ms": "300",
     "log.segment.delete.delay.ms": "100",
-    # Where read-ahead is large, the kernel fills a whole index with zeros at its first entry: 2 times 10 MB a partition.
+    # Where read-ahead is large, the first entry of an index has the kernel fill all of it with zeros: 10 MB by default.
     "log.index.size.max.bytes": "262144",
 }
 
