@@ -88,8 +88,6 @@ class Link:
 
     async def _send_any(self, client: AIOKafkaClient, call: Call) -> Reader:
         nodes = [broker.nodeId for broker in client.cluster.brokers()]
-        if not nodes:
-            raise KafkaConnectionError("The cluster named no brokers")
         random.shuffle(nodes)
         for node in nodes[:-1]:
             try:
@@ -124,6 +122,11 @@ class Link:
                     for host, port, _ in client.hosts:
                         await self._probe(host, port)
                     raise
+                if not client.cluster.brokers():
+                    # A broker that is about to join its cluster names none. This client would not ask again for five
+                    # minutes, and until then there would be no node, and no group on any.
+                    await client.close()
+                    raise KafkaConnectionError("The cluster named no brokers")
                 self._client = client
             return self._client
 

@@ -1,0 +1,68 @@
+"""A link to a broker in memory, in states that brokers are in for a moment only."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.link import Link
+from bridge.translation.model import Side
+
+API_VERSIONS, METADATA = 18, 3
+
+
+class Joining:
+    """A broker that is number 1 of its cluster, and that names itself once it has `joined`."""
+
+    def __init__(self) -> None:
+        self.joined = False
+        self.port = 0
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                api, _, number = struct.unpack_from(">hhi", await reader.readexactly(size))
+                body = struct.pack(">i", number) + (
+                    self._versions() if api == API_VERSIONS else self._metadata()
+                )
+                writer.write(struct.pack(">i", len(body)) + body)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    @staticmethod
+    def _versions() -> bytes:
+        return struct.pack(">hi6h", 0, 2, API_VERSIONS, 0, 0, METADATA, 0, 0)
+
+    def _metadata(self) -> bytes:
+        """Version 0: brokers, and no topics."""
+        brokers = [struct.pack(">ih9si", 1, 9, b"127.0.0.1", self.port)] if self.joined else []
+        return struct.pack(">i", len(brokers)) + b"".join(brokers) + struct.pack(">i", 0)
+
+
+def test_a_broker_that_names_no_brokers_yet_is_asked_again() -> None:
+    async def work() -> None:
+        broker = Joining()
+        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
+        broker.port = listening.sockets[0].getsockname()[1]
+        props = {"target.cluster.bootstrap.servers": f"127.0.0.1:{broker.port}"}
+        link = Link(client_settings(Side.TARGET, props).raw)
+        try:
+            with pytest.raises(KafkaFailure, match="The cluster named no brokers") as failed:
+                await link.nodes()
+            assert failed.value.fault is KafkaFault.UNREACHABLE
+            assert failed.value.retriable
+            broker.joined = True
+            assert await link.nodes() == [1]
+        finally:
+            await link.close()
+            listening.close()
+            await listening.wait_closed()
+
+    asyncio.run(work())
