@@ -16,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 _MB = 1 << 20
 _LEFT = 300
@@ -40,10 +39,8 @@ def held_memory() -> Iterator[None]:
             holder.kill()
 
 
-def _meminfo(name: str) -> int:
-    """In MB."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) // 1024
+def _megabytes(pages: str) -> int:
+    return os.sysconf(pages) * mmap.PAGESIZE // _MB
 
 
 def _touched() -> mmap.mmap:
@@ -57,10 +54,10 @@ def _touched() -> mmap.mmap:
 
 def _fill(held: deque[mmap.mmap]) -> None:
     """Until little is free, or until taking leaves no less: then a container has its limit."""
-    free = _meminfo("MemFree")
+    free = _megabytes("SC_AVPHYS_PAGES")
     while free >= _LEFT + _CHUNK:
         held.append(_touched())
-        before, free = free, _meminfo("MemFree")
+        before, free = free, _megabytes("SC_AVPHYS_PAGES")
         if before - free < _CHUNK // 2:
             break
 
@@ -68,7 +65,7 @@ def _fill(held: deque[mmap.mmap]) -> None:
 def main() -> None:
     """Until killed, or until whoever has started it is gone."""
     parent = os.getppid()
-    held: deque[mmap.mmap] = deque(maxlen=2 * _meminfo("MemTotal") // _CHUNK)
+    held: deque[mmap.mmap] = deque(maxlen=2 * _megabytes("SC_PHYS_PAGES") // _CHUNK)
     _fill(held)
     print(_HELD, flush=True)
     while os.getppid() == parent:

@@ -93,7 +93,6 @@ class Watch:
         try:
             while not self._over.wait(self._tick) or not self._settled():
                 self._look()
-            self._look()
         except BaseException as error:
             self._failed.append(error)
 
@@ -103,8 +102,8 @@ class Watch:
         self._samples.append(_Sample(time.monotonic(), offsets, mirror, brokers))
 
     def _settled(self) -> bool:
-        """Whether readers see all there is: brokers write markers after they have answered a commit."""
-        return self._ends() == self._ends(IsolationLevel.READ_UNCOMMITTED)
+        """Whether readers saw all there is: brokers write markers after they have answered a commit."""
+        return self.offsets == self._ends(IsolationLevel.READ_UNCOMMITTED)
 
     def _ends(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> int:
         """Of all partitions together."""
