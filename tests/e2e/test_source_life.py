@@ -13,6 +13,8 @@ from functools import partial
 import pytest
 
 from bridge.local import Broker, LocalStack, Security
+from bridge.translation.mm2_records import Checkpoint
+from bridge.translation.model import TopicPartition
 from tests.e2e.control import aliased, latest
 from tests.e2e.flows import MIRRORED, PARTITIONS, OurFlow, every, read_all
 from tests.e2e.ground import LEASE_MS, WAIT, Ground, standing, stays
@@ -186,8 +188,9 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
         flow.commit(group, topic, every(7))
         flow.wait_exact(topic, every(7), partial(standing, own.target.bootstrap, group), group)
         eventually(partial(_ready_by_runs, own, group), WAIT, what=f"{group} is ready", watched=own.watched)
-    checkpoints = latest(own.target, own.source.name, groups[0])
-    assert len(checkpoints) == PARTITIONS
+    checkpoints = eventually(
+        partial(_all_told, own, groups[0]), WAIT, what=f"checkpoints of {groups[0]}", watched=own.watched
+    )
     names = own.worker.rest.connectors()
     origin.kill()
     try:
@@ -213,6 +216,15 @@ def _ready_by_runs(ground: Ground, group: str) -> None:
     report = ground.service.report(group)
     assert report["ready"], report
     assert {(row["verdict"], row["evidence"]) for row in report["partitions"]} == {("exact", "run")}, report
+
+
+def _all_told(ground: Ground, group: str) -> dict[TopicPartition, Checkpoint]:
+    """The newest checkpoints of a group, all of where it stands. Connect writes them after the group has moved."""
+    found = latest(ground.target, ground.source.name, group)
+    told = {place: checkpoint.downstream_offset for place, checkpoint in found.items()}
+    assert told == standing(ground.target.bootstrap, group)
+    assert len(told) == PARTITIONS
+    return found
 
 
 def _troubled(ground: Ground, name: str) -> None:
