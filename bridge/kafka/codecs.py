@@ -12,6 +12,8 @@ import lz4.frame  # type: ignore[import-untyped]
 import zstandard
 from aiokafka import codec as codecs
 
+LZ4 = 3
+"""Its number."""
 _zstd = zstandard.ZstdDecompressor()
 
 

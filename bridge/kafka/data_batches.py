@@ -10,7 +10,7 @@ import numpy as np
 from crc32c import crc32c
 
 from bridge.kafka import kernels
-from bridge.kafka.kernels import Numbers, as_bytes
+from bridge.kafka.compiled import Numbers, as_bytes
 from bridge.kafka.raw_batches import (
     APPEND_TIME,
     CODEC,

@@ -1,25 +1,15 @@
 """Loops over batches and records, compiled: what is done for each record is what batches of a few of them cost.
 
-Machine code is made when this module is first imported (some seconds), and kept beside it, or in NUMBA_CACHE_DIR, for
-the imports after it. Nothing is read or written outside the given arrays, whatever bytes they hold. Sizes and positions
-are in bytes.
+Nothing is read or written outside the given arrays, whatever bytes they hold. Sizes and positions are in bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from bridge.kafka.compiled import IN, Bytes, Numbers, compiled, part, word
 from bridge.kafka.raw_batches import HEADER_SIZE
-from bridge.kafka.wire import Piece
-
-Bytes = NDArray[np.uint8]
-Numbers = NDArray[np.int64]
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 AT, END, CRC, COUNT, BASE, TIME, LAST = range(7)
 """Columns of heads, a row for each batch: where its records begin and end, its checksum, how many records, offset and
@@ -33,26 +23,6 @@ _POSITIVE, _WITHOUT_7 = (1 << 63) - 1, (1 << 57) - 1
 """Bits of a number that was shifted right by 1 and by 7, which would repeat its sign."""
 CUT_SHORT, BYTES_LEFT = -1, -2
 """What `cut` answers for a record that does not end where it says, and for bytes behind the last one."""
-
-
-def as_bytes(data: Piece) -> Bytes:
-    """The same memory."""
-    return np.frombuffer(data, np.uint8)
-
-
-def _compiled(signature: str) -> Callable[[_F], _F]:
-    def decorate(function: _F) -> _F:
-        try:
-            return cast(_F, njit(signature, cache=True)(function))
-        except RuntimeError:  # nowhere to keep it: what is read-only has no place for a cache
-            return cast(_F, njit(signature)(function))
-
-    return decorate
-
-
-def _part(function: _F) -> _F:
-    """Compiled into whatever calls it."""
-    return cast(_F, njit(function))
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -69,20 +39,18 @@ def _crc_table() -> NDArray[np.uint32]:
 
 
 _CRC = _crc_table()
-_IN = "Array(uint8, 1, 'C', readonly=True)"
 
 
-@_compiled(f"uint32({_IN}, int64, int64)")
+@compiled(f"uint32({IN}, int64, int64)")
 def crc(data: Bytes, at: int, end: int) -> int:
     """CRC-32C of what lies between."""
     found, byte = np.uint32(0xFFFFFFFF), np.uint32(0xFF)
     while at + 8 <= end:
-        four = np.uint32(data[at]) | np.uint32(data[at + 1]) << np.uint32(8)
-        four |= np.uint32(data[at + 2]) << np.uint32(16) | np.uint32(data[at + 3]) << np.uint32(24)
-        four ^= found
-        found = _CRC[7, four & byte] ^ _CRC[6, four >> np.uint32(8) & byte]
-        found ^= _CRC[5, four >> np.uint32(16) & byte] ^ _CRC[4, four >> np.uint32(24)]
-        found ^= _CRC[3, data[at + 4]] ^ _CRC[2, data[at + 5]] ^ _CRC[1, data[at + 6]] ^ _CRC[0, data[at + 7]]
+        low, high = found ^ word(data, at), word(data, at + 4)
+        found = _CRC[7, low & byte] ^ _CRC[6, low >> np.uint32(8) & byte]
+        found ^= _CRC[5, low >> np.uint32(16) & byte] ^ _CRC[4, low >> np.uint32(24)]
+        found ^= _CRC[3, high & byte] ^ _CRC[2, high >> np.uint32(8) & byte]
+        found ^= _CRC[1, high >> np.uint32(16) & byte] ^ _CRC[0, high >> np.uint32(24)]
         at += 8
     while at < end:
         found = _CRC[0, (found ^ np.uint32(data[at])) & byte] ^ found >> np.uint32(8)
@@ -90,7 +58,7 @@ def crc(data: Bytes, at: int, end: int) -> int:
     return int(found ^ np.uint32(0xFFFFFFFF))
 
 
-@_part
+@part
 def _number(data: Bytes, at: int, size: int) -> int:
     """As a header has them, of `size` bytes with the first one's sign."""
     value = int(np.int8(data[at]))
@@ -99,7 +67,7 @@ def _number(data: Bytes, at: int, size: int) -> int:
     return value
 
 
-@_part
+@part
 def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """A zigzag varint, and where it ends: -1 for one that is longer than ten bytes, or than what there is."""
     value = shift = 0
@@ -113,7 +81,7 @@ def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-@_compiled(f"int64({_IN}, int64, int64, int64, boolean, int64[:, ::1])")
+@compiled(f"int64({IN}, int64, int64, int64, boolean, int64[:, ::1])")
 def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: Numbers) -> int:
     """Batches side by side, whole ones from the beginning on, of these flags and this leader epoch, of `large` bytes
     each at most. Fills `heads`; answers how many. Stops at a short one with a wrong checksum. `append`: a batch's
@@ -139,7 +107,7 @@ def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: N
     return row
 
 
-@_compiled(f"int64({_IN}, int64[:, ::1], boolean, int64[:, ::1])")
+@compiled(f"int64({IN}, int64[:, ::1], boolean, int64[:, ::1])")
 def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
     """The records of uncompressed batches, as the rows of `records` (see records.Records), which is as long as there
     are records. Answers the number of batches, or what is wrong: CUT_SHORT or BYTES_LEFT."""
@@ -166,7 +134,7 @@ def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
     return len(heads)
 
 
-@_part
+@part
 def _width(value: int) -> int:
     """Of a zigzag varint."""
     rest, size = value << 1 ^ value >> 63, 1
@@ -175,7 +143,7 @@ def _width(value: int) -> int:
     return size
 
 
-@_part
+@part
 def _put(out: Bytes, at: int, value: int) -> int:
     rest = value << 1 ^ value >> 63
     while rest & ~0x7F:
@@ -185,7 +153,7 @@ def _put(out: Bytes, at: int, value: int) -> int:
     return at + 1
 
 
-@_compiled("int64(int64[:, :])")
+@compiled("int64(int64[:, :])")
 def put_size(records: Numbers) -> int:
     """Bytes of what `put` writes."""
     size = 0
@@ -195,7 +163,7 @@ def put_size(records: Numbers) -> int:
     return size
 
 
-@_compiled(f"int64({_IN}, int64[:, :], uint8[::1], int64)")
+@compiled(f"int64({IN}, int64[:, :], uint8[::1], int64)")
 def put(data: Bytes, records: Numbers, out: Bytes, at: int) -> int:
     """Writes records as those of one batch, whose first timestamp is the first one's; `out` has room for them. Answers
     where they end."""

@@ -19,7 +19,7 @@ from crc32c import crc32c
 from bridge.kafka.wire import Piece, Writable
 
 if TYPE_CHECKING:
-    from bridge.kafka.kernels import Numbers
+    from bridge.kafka.compiled import Numbers
 
 HEADER_SIZE = 61
 """Of a v2 batch; its records follow, compressed together."""
@@ -177,7 +177,7 @@ def passed(batch: RawBatch) -> Chunk:
     return Chunk(data, batch.count, segments, batch.max_timestamp, batch.leader_epoch)
 
 
-def headed(data: bytearray, codec: int, count: int, first_timestamp: int, max_timestamp: int) -> None:
+def headed(data: Writable, codec: int, count: int, first_timestamp: int, max_timestamp: int) -> None:
     """Writes the header of a producer's batch to where `data` has room for it, in front of `count` records, which are
     encoded and compressed already. Timestamps in ms."""
     _PREFIX.pack_into(data, 0, 0, len(data) - _LOG_OVERHEAD, -1, 2)

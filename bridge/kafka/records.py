@@ -15,9 +15,9 @@ import numpy as np
 from aiokafka.record.legacy_records import LegacyRecordBatch
 from aiokafka.record.util import encode_varint
 
-from bridge.kafka import kernels
-from bridge.kafka.codecs import DECODE, ENCODE
-from bridge.kafka.kernels import Bytes, Numbers, as_bytes
+from bridge.kafka import kernels, lz4_frames
+from bridge.kafka.codecs import DECODE, ENCODE, LZ4
+from bridge.kafka.compiled import Bytes, Numbers, as_bytes
 from bridge.kafka.raw_batches import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
 
 _NO_HEADER = bytes(HEADER_SIZE)
@@ -86,10 +86,9 @@ class Records:
         """All in one batch."""
         timestamps = self.columns[1]
         begin = 0 if codec else HEADER_SIZE
-        data = bytearray(begin + kernels.put_size(self.columns))
-        kernels.put(self.data, self.columns, as_bytes(data), begin)
-        if codec:
-            data = bytearray().join((_NO_HEADER, ENCODE[codec](bytes(data))))
+        room = np.empty(begin + kernels.put_size(self.columns), np.uint8)
+        kernels.put(self.data, self.columns, room, begin)
+        data = bytearray().join((_NO_HEADER, ENCODE[codec](room.tobytes()))) if codec else room.data
         headed(data, codec, self.count, int(timestamps[0]), int(timestamps.max()))
         return Chunk(data, self.count, self._segments(), int(timestamps[-1]), leader_epoch)
 
@@ -113,22 +112,30 @@ def _cut(batch: RawBatch) -> tuple[Bytes, Numbers]:
         heads = np.array([row], np.int64)
     else:
         heads = batch.heads
-    data = batch.data
-    decode = DECODE[batch.attributes & CODEC]
-    if batch.attributes & CODEC:
-        pieces = [decode(data[at:end]) for at, end in heads[:, : kernels.END + 1].tolist()]
+    data = as_bytes(batch.data)
+    if codec := batch.attributes & CODEC:
         heads = heads.copy()
-        heads[:, kernels.END] = np.cumsum([len(piece) for piece in pieces])
-        heads[0, kernels.AT], heads[1:, kernels.AT] = 0, heads[:-1, kernels.END]
-        data = memoryview(b"".join(pieces))
+        data = _decoded(codec, batch.data, heads)
     count = int(heads[:, kernels.COUNT].sum())
     if count > len(data) // kernels.LEAST:
         raise ValueError(_WRONG[kernels.CUT_SHORT])
     columns = np.empty((4, count), np.int64)
-    found = kernels.cut(as_bytes(data), heads, append, columns)
+    found = kernels.cut(data, heads, append, columns)
     if found < 0:
         raise ValueError(_WRONG[found])
-    return as_bytes(data), columns
+    return data, columns
+
+
+def _decoded(codec: int, data: memoryview, heads: Numbers) -> Bytes:
+    """The records of all batches, one after the other, and `heads` with where each batch's are in that instead."""
+    places = heads[:, : kernels.END + 1]
+    if codec == LZ4 and (found := lz4_frames.plain(as_bytes(data), places)) is not None:
+        return found
+    decode = DECODE[codec]
+    pieces = [decode(data[at:end]) for at, end in places.tolist()]
+    places[:, kernels.END] = np.cumsum([len(piece) for piece in pieces])
+    places[0, kernels.AT], places[1:, kernels.AT] = 0, places[:-1, kernels.END]
+    return as_bytes(b"".join(pieces))
 
 
 def _legacy(batch: RawBatch) -> tuple[Bytes, Numbers]:

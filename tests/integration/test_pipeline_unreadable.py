@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.kafka import records
-from bridge.kafka.kernels import Bytes, Numbers
+from bridge.kafka.compiled import Bytes, Numbers
 from bridge.kafka.raw_batches import RawBatch
 from bridge.local import Cluster
 from bridge.translation.copying import PipelineState

@@ -48,7 +48,7 @@ ROOMS = {
     "bridge.kafka": Room(
         ours=names("bridge.translation bridge.errors"),
         # jks and cryptography read key stores for the clients; the rest is what a raw batch takes.
-        others=names("confluent_kafka aiokafka jks cryptography crc32c lz4 zstandard numba numpy"),
+        others=names("confluent_kafka aiokafka jks cryptography crc32c lz4 zstandard llvmlite numba numpy"),
     ),
     "connectors": Room(ours=names("bridge bridge.translation bridge.protocol bridge.errors")),
     "bridge.pipeline": Room(

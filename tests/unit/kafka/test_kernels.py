@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka import kernels
-from bridge.kafka.kernels import as_bytes
+from bridge.kafka.compiled import as_bytes
 from tests.support.raw_batches import batch
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
