@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from crc32c import crc32c
 
 from bridge.kafka import kernels
-from bridge.kafka.compiled import Numbers, as_bytes
+from bridge.kafka.checksums import undamaged
+from bridge.kafka.compiled import as_bytes
 from bridge.kafka.raw_batches import (
     APPEND_TIME,
     CODEC,
@@ -24,8 +24,6 @@ from bridge.kafka.wire import Piece
 
 _LEAST = HEADER_SIZE + kernels.LEAST
 """Bytes of a batch with a record."""
-_CHECKED_FROM = 21 - HEADER_SIZE
-"""Where what the checksum is of begins, seen from the records."""
 
 
 class Small(NamedTuple):
@@ -111,7 +109,7 @@ def neighbours(view: memoryview, start: int, first: RawBatch, join: Joining) -> 
     rows = kernels.walk(
         as_bytes(data), join.small.of(codec), first.attributes, first.leader_epoch, append, heads
     )
-    heads = heads[: _undamaged(data, heads[:rows])]
+    heads = heads[: undamaged(data, heads[:rows])]
     if len(heads) < 2:
         return None
     return replace(
@@ -121,14 +119,3 @@ def neighbours(view: memoryview, start: int, first: RawBatch, join: Joining) -> 
         data=data[: int(heads[-1, kernels.END])],
         heads=heads,
     )
-
-
-def _undamaged(data: memoryview, heads: Numbers) -> int:
-    """Rows before the first one with a wrong checksum, of those that `walk` has left unchecked."""
-    sizes = heads[:, kernels.END] - heads[:, kernels.AT] + HEADER_SIZE
-    unchecked = np.flatnonzero(sizes >= kernels.CHECKED_BELOW)
-    rows: list[list[int]] = heads[unchecked, : kernels.CRC + 1].tolist()
-    for row, (at, end, said) in zip(unchecked.tolist(), rows, strict=True):
-        if crc32c(data[at + _CHECKED_FROM : end]) != said:
-            return int(row)
-    return len(heads)
