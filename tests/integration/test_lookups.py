@@ -357,6 +357,19 @@ def test_a_topic_that_was_made_again_has_another_id_and_old_reads_are_refused(so
 # -- groups ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def coordinators(target: Cluster) -> None:
+    """A new cluster makes them for its first groups, and refuses these meanwhile."""
+    place = TopicPartition(create_topic(target.bootstrap, unique("first")), 0)
+
+    async def work(cluster: KafkaCluster) -> None:
+        tries = (cluster.alter(unique("first"), {place: Committed(0)}) for _ in range(100))
+        assert all(result == {place: None} for result in await asyncio.gather(*tries))
+
+    eventually(lambda: using(target.bootstrap, work), 30, what="all coordinators answer")
+
+
+@pytest.mark.usefixtures("coordinators")
 def test_committed_offsets_of_hundreds_of_groups_in_few_requests(
     target: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -391,6 +404,7 @@ def test_committed_offsets_of_hundreds_of_groups_in_few_requests(
     using(target.bootstrap, work)
 
 
+@pytest.mark.usefixtures("coordinators")
 @pytest.mark.parametrize("metadata", ["", "plain", "möchte \N{SNOWMAN} 🦜", "a\0b", "x" * 4000])
 def test_commits_carry_metadata_as_it_is(target: Cluster, metadata: str) -> None:
     topic, group = create_topic(target.bootstrap, unique("meta")), unique('g "," ü')
@@ -403,6 +417,7 @@ def test_commits_carry_metadata_as_it_is(target: Cluster, metadata: str) -> None
     using(target.bootstrap, work)
 
 
+@pytest.mark.usefixtures("coordinators")
 def test_commits_fail_partition_by_partition(target: Cluster) -> None:
     topic, group = create_topic(target.bootstrap, unique("part")), unique("g")
     good, long, absent = TopicPartition(topic, 0), TopicPartition(topic, 9), TopicPartition(unique("no"), 0)

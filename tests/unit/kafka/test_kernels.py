@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bridge.kafka import kernels
 from bridge.kafka.compiled import as_bytes
+from tests.support.fenced import fenced, fenced_copy
 from tests.support.raw_batches import batch
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -18,11 +19,11 @@ def test_what_is_put_is_cut_again(records: list[tuple[int, bytes]]) -> None:
     data = b"".join(rest for _, rest in records)
     ends = np.cumsum([len(rest) for _, rest in records])
     columns = np.array([np.arange(len(records)), [time for time, _ in records], [0, *ends[:-1]], ends])
-    out = bytearray(kernels.put_size(columns))
-    assert kernels.put(as_bytes(data), columns, as_bytes(out), 0) == len(out)
+    out = fenced(kernels.put_size(columns))
+    assert kernels.put(fenced_copy(data), columns, out, 0) == len(out)
     heads = np.array([[0, len(out), -1, len(records), 0, records[0][0], -1]])
     found = np.empty((4, len(records)), np.int64)
-    assert kernels.cut(as_bytes(out), heads, False, found) == 1
+    assert kernels.cut(out, heads, False, found) == 1
     assert found[0].tolist() == columns[0].tolist()
     assert found[1].tolist() == columns[1].tolist()
     assert [bytes(out[begin:end]) for begin, end in found[2:].T] == [rest for _, rest in records]
@@ -31,12 +32,13 @@ def test_what_is_put_is_cut_again(records: list[tuple[int, bytes]]) -> None:
 @given(
     st.binary(max_size=60) | st.lists(st.sampled_from([0, 2, 8, 255]), max_size=40).map(bytes),
     st.integers(0, 9),
+    st.sampled_from([0, 20]),
 )
-def test_whatever_is_cut_lies_within(data: bytes, count: int) -> None:
+def test_whatever_is_cut_lies_within(data: bytes, count: int, behind: int) -> None:
     """Nothing behind what a batch has is read as a record, and no number past its end."""
     end = len(data)
     heads, found = np.array([[0, end, -1, count, 10, 20, -1]]), np.empty((4, count), np.int64)
-    answer = kernels.cut(as_bytes(data + bytes(20)), heads, False, found)
+    answer = kernels.cut(fenced_copy(data + bytes(behind)), heads, False, found)
     assert answer in (1, kernels.CUT_SHORT, kernels.BYTES_LEFT)
     if answer == 1:
         begins, ends = found[2], found[3]
@@ -53,7 +55,7 @@ def test_a_walk_ends_before_what_is_cut_off_or_too_large(
     data[min(at, len(data) - 1)] = byte
     del data[len(data) - missing :]
     heads = np.empty((len(data) // 61 + 1, kernels.COLUMNS), np.int64)
-    rows = kernels.walk(as_bytes(data), large, 0, 5, False, heads)
+    rows = kernels.walk(fenced_copy(data), large, 0, 5, False, heads)
     size, following = len(whole) // 5, 0
     assert missing or data != whole or rows == (5 if size <= large else 0)
     for begin, end, said in heads[:rows, : kernels.CRC + 1].tolist():

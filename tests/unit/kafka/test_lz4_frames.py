@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import random
 import struct
 from collections.abc import Sequence
@@ -18,8 +16,9 @@ from aiokafka.codec import lz4_encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.kafka.compiled import Bytes, as_bytes
+from bridge.kafka.compiled import as_bytes
 from bridge.kafka.lz4_frames import EXPANDED, SHORT, expand, plain, xxh32
+from tests.support.fenced import fenced, fenced_copy
 
 WORDS = st.lists(
     st.sampled_from([b"a", b"abc", bytes(40), b'{"name": "value", ', b"0123456789abcdef!"])
@@ -167,18 +166,6 @@ def framed(block: bytes) -> bytes:
     return lz4.frame.compress(b"", store_size=False)[:7] + struct.pack("<I", len(block)) + block + bytes(4)
 
 
-def fenced(size: int) -> Bytes:
-    """Bytes whose end is the end of what the process may touch."""
-    page = mmap.PAGESIZE
-    room = -(-size // page) * page
-    region = mmap.mmap(-1, room + page)
-    whole = np.frombuffer(region, np.uint8)
-    assert (
-        ctypes.CDLL(None).mprotect(ctypes.c_void_p(whole.ctypes.data + room), ctypes.c_size_t(page), 0) == 0
-    )
-    return whole[room - size : room]
-
-
 @given(
     st.lists(st.builds(Part, st.binary(max_size=40), st.integers(0, 90), st.integers(4, 300)), max_size=8),
     st.binary(max_size=300),
@@ -198,8 +185,7 @@ def test_a_block_is_what_the_format_says_and_nothing_outside_is_touched(
     del block[max(1, len(block) - max(0, cut)) :]
     expected = reference(block)
     frame = framed(block)[: -missing if missing > 0 else None]
-    data = fenced(len(frame))
-    data[:] = as_bytes(frame)
+    data = fenced_copy(frame)
     # For what is wrong as much as a block of that many parts may have, so that it is not the room that is short.
     out = fenced(4000 if expected is None else max(0, len(expected) + spare))
     end = expand(data, np.array([[0, len(data)]], np.int64), out)
