@@ -9,6 +9,7 @@ Workers and the service are processes of ours in all three.
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,6 +27,10 @@ from bridge.local import (
     GivenCluster,
     LocalStack,
 )
+
+# As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines are noisy: how long an example takes is no property of the code.
 settings.register_profile("noisy", deadline=None)

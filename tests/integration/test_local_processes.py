@@ -27,12 +27,10 @@ def exists(pid: int) -> bool:
 
 
 _PARENT = """
-import os, signal, sys, time
+import os, sys, time
 from pathlib import Path
 from bridge.local import LocalStack, ManagedProcess
 
-# As in a terminal; whoever runs the tests in the background has had SIGINT ignored, and that is inherited.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 directory = Path(sys.argv[1])
 with LocalStack(directory) as stack:
     broker = stack.broker("alone")
