@@ -195,6 +195,54 @@ def test_a_block_is_what_the_format_says_and_nothing_outside_is_touched(
         assert bytes(out[:end]) == expected
 
 
+LAST = b"the last words, which are longer than sixteen bytes"
+BLOCK = (
+    b"".join(
+        map(
+            bytes, (Part(b"0123456789", 9, 40), Part(b"x" * 20, 30, 300), Part(b"", 1, 4), Part(b"yz", 2, 19))
+        )
+    )
+    + bytes((0xF0, len(LAST) - 15))
+    + LAST
+)
+"""Matches that repeat what they write, from near and from far, and sizes with further bytes."""
+
+
+def _fenced_expand(frame: bytes, room: int) -> bytes | None:
+    data, out = fenced_copy(frame), fenced(room)
+    end = expand(data, np.array([[0, len(data)]], np.int64), out)
+    return bytes(out[:end]) if end >= 0 else None
+
+
+def test_a_block_that_is_cut_anywhere_is_what_the_format_says() -> None:
+    """With the end of its frame behind it, and with nothing."""
+    content = reference(BLOCK)
+    assert content is not None
+    assert content.endswith(LAST)
+    for end in range(1, len(BLOCK) + 1):
+        found = reference(BLOCK[:end])
+        assert _fenced_expand(framed(BLOCK[:end]), len(content)) == found
+        assert _fenced_expand(framed(BLOCK[:end])[:-4], len(content)) is None
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(framed(BLOCK), id="compressed"),
+        pytest.param(lz4.frame.compress(LAST, block_checksum=True, content_checksum=True), id="stored"),
+    ],
+)
+def test_a_frame_that_is_cut_anywhere_or_has_too_little_room_is_not_decoded(frame: bytes) -> None:
+    content = library(frame)
+    assert content
+    for end in range(len(frame)):
+        assert _fenced_expand(frame[:end], len(content)) is None
+    for room in range(len(content)):
+        assert _fenced_expand(frame, room) is None
+    for room in range(len(content), len(content) + 40):
+        assert _fenced_expand(frame, room) == content
+
+
 def _headed(flags: int, kind: int, size: int, content: bytes) -> bytes:
     """A frame of one block that is not compressed, with all checksums right."""
     head = bytes((flags, kind)) + (struct.pack("<Q", size) if flags & 8 else b"")
