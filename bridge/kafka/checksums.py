@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bridge.kafka.compiled import IN, Bytes, Numbers, as_bytes, compiled, part, word
 from bridge.kafka.kernels import AT, CRC, END
-from bridge.kafka.raw_batches import HEADER_SIZE
+from bridge.kafka.raw_batches import CHECKED_FROM, HEADER_SIZE
 
-_FROM = HEADER_SIZE - 21
+_FROM = HEADER_SIZE - CHECKED_FROM
 """How far before a batch's records begins what its checksum is of."""
 _LENGTHS = 31
 """Bits of a length."""

@@ -31,7 +31,9 @@ _PREFIX = struct.Struct(">qiib")
 """What every format begins with: offset, length, epoch (a checksum before 0.11) and magic."""
 _HEADER = struct.Struct(">Ihiqqqhii")
 """The rest of a v2 header, from the checksum on."""
-_CRC_AT, _CHECKED_FROM, _FLAGS_AT, _PRODUCER_AT = 17, 21, 22, 43
+CHECKED_FROM = 21
+"""Where in a v2 batch what its checksum is of begins."""
+_CRC_AT, _FLAGS_AT, _PRODUCER_AT = 17, 22, 43
 _LOG_OVERHEAD = 12
 _SMALLEST = 26
 """Bytes of a message of format v0 without key and value."""
@@ -97,7 +99,7 @@ def batch_at(view: memoryview, at: int, *, checked: bool) -> RawBatch | None:
         timestamp = int.from_bytes(piece[18:26], "big", signed=True) if magic == 1 else -1
         return RawBatch(base, base, -1, -1, piece[_PREFIX.size], -1, timestamp, timestamp, magic, piece)
     crc, flags, delta, first, greatest, producer, _, _, count = _HEADER.unpack_from(view, at + _CRC_AT)
-    if checked and crc != crc32c(view[at + _CHECKED_FROM : following]):
+    if checked and crc != crc32c(view[at + CHECKED_FROM : following]):
         raise CorruptBatch(base)
     return RawBatch(base, base + delta, count, epoch, flags, producer, first, greatest, magic, piece)
 
@@ -189,4 +191,4 @@ def stamp(data: Writable, producer_id: int, epoch: int, sequence: int, transacti
     May be done again, for another try."""
     _PRODUCER.pack_into(data, _PRODUCER_AT, producer_id, epoch, sequence)
     data[_FLAGS_AT] = data[_FLAGS_AT] & CODEC | (TRANSACTIONAL if transactional else 0)
-    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[_CHECKED_FROM:]))
+    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[CHECKED_FROM:]))

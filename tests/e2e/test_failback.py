@@ -13,7 +13,7 @@ import pytest
 
 from bridge.translation.mm2_records import Checkpoint
 from bridge.translation.model import TopicPartition
-from tests.e2e.control import aliased, checkpointing, checkpoints, latest
+from tests.e2e.control import aliased, checkpointing, checkpoints, latest, wait_checkpoint
 from tests.e2e.ground import SHIFT, WAIT, Ground, exactly, standing, stays
 from tests.support import (
     commit,
@@ -62,13 +62,7 @@ class Flows(NamedTuple):
 
     def wait_told(self, offset: int) -> None:
         """Until the newest checkpoint of the way there is of that record of the topic on A."""
-        place = TopicPartition(self.remote, 0)
-
-        def told() -> bool:
-            newest = latest(self.ground.target, self.ground.source.name, self.group)[place]
-            return newest.downstream_offset == offset + SHIFT
-
-        eventually(told, WAIT, what=f"the checkpoint of {offset}", watched=self.ground.watched)
+        wait_checkpoint(self.ground, self.group, self.topic, offset + SHIFT)
 
     def wait_told_home(self, checkpoint: Checkpoint) -> None:
         """Until this is the only checkpoint of the way back that is the newest of its place. Connect writes it when
