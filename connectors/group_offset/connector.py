@@ -24,5 +24,5 @@ def _make(
 
 
 KIND = ConnectorKind(
-    "group_offset", "dev.mirrorbridge.MirrorGroupOffsetConnector", DEFINITION, validate, _make
+    "group_offset", "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector", DEFINITION, validate, _make
 )

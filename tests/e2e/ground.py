@@ -28,6 +28,8 @@ Json = Any
 Places = Mapping[tuple[str, int], int]
 
 CLASS = "MirrorGroupOffsetConnector"
+FULL_CLASS = f"org.apache.kafka.connect.mirror.{CLASS}"
+"""As KIP-1292's JSON has it."""
 LEASE_MS = 5000
 SHIFT = 7
 WAIT = 30.0

@@ -9,11 +9,10 @@ import pytest
 
 from bridge.local import BridgeService, ConnectFailed, LocalStack
 from connectors.export import definition_json
-from tests.e2e.ground import CLASS, WAIT, Ground
-from tests.support import connector, eventually, unique
+from tests.e2e.ground import CLASS, FULL_CLASS, SHIFT, WAIT, Ground, exactly
+from tests.support import commit, connector, eventually, unique
 
 STOCK = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
-FULL = f"dev.mirrorbridge.{CLASS}"
 SECRET = "wonderland-9137"
 JAAS = (
     f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{SECRET}";'
@@ -117,12 +116,12 @@ def test_every_key_is_shown_as_python_defines_it(ground: Ground) -> None:
     assert not any(
         name.startswith(("bridge.", "source.", "target.", "sync.")) for name in shown.keys() - ours
     )
-    assert ground.worker.rest.plugin_config(FULL) == ground.worker.rest.plugin_config(CLASS)
+    assert ground.worker.rest.plugin_config(FULL_CLASS) == ground.worker.rest.plugin_config(CLASS)
 
 
 def test_short_names_are_clear_beside_connect_mirror(ground: Ground) -> None:
     plugins = [plugin["class"] for plugin in ground.worker.rest.plugins()]
-    assert plugins.count(FULL) == 1
+    assert plugins.count(FULL_CLASS) == 1
     simple = [each.rpartition(".")[2] for each in plugins]
     assert len(simple) == len(set(simple)), f"a short name stands for two classes: {sorted(simple)}"
     for name in STOCK:
@@ -134,6 +133,24 @@ def test_short_names_are_clear_beside_connect_mirror(ground: Ground) -> None:
         assert "source.cluster.alias" in errors
         assert "connector.class" not in errors
     assert ground.worker.rest.validation_errors(CLASS, _full(ground)) == {}
+
+
+def test_the_json_of_the_kip_runs_as_it_stands(ground: Ground) -> None:
+    """KIP-1292's own example, with the addresses and the group of this test, and where the service is."""
+    topic, group = ground.topic(), unique("kip")
+    commit(ground.source.bootstrap, group, {(topic, 0): 40})
+    config = {
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector",
+        "source.cluster.alias": ground.source.name,
+        "target.cluster.alias": ground.target.name,
+        "group": exactly(group),
+        "source.cluster.bootstrap.servers": ground.source.bootstrap,
+        "target.cluster.bootstrap.servers": ground.target.bootstrap,
+        "bridge.url": ground.process.url,
+    }
+    with connector(ground.worker, config, unique("A-to-B-MirrorGroupOffsetConnector")) as name:
+        ground.wait_there(group, {(topic, 0): 40 + SHIFT})
+        ground.worker.rest.wait_running(name)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bridge.local import OLDEST_WORKER, ConnectFailed, LocalStack
-from tests.e2e.ground import CLASS, SHIFT, WAIT, Ground, exactly
+from tests.e2e.ground import CLASS, FULL_CLASS, SHIFT, WAIT, Ground, exactly
 from tests.support import commit, eventually, unique
 
 
@@ -19,7 +19,7 @@ def test_the_oldest_worker_syncs_groups(stack: LocalStack, ground: Ground) -> No
     commit(old.source.bootstrap, group, {(topic, 0): 12, (topic, 1): 34})
     errors = worker.rest.validation_errors(CLASS, {**old.config(group, dry_run="perhaps"), "name": "x"})
     assert list(errors) == ["dry.run"]
-    with old.connector(exactly(group), tasks_max=2) as name:
+    with old.connector(exactly(group), tasks_max=2, connector_class=FULL_CLASS) as name:
         worker.rest.wait_running(name, tasks=2)
         old.wait_there(group, {(topic, 0): 12 + SHIFT, (topic, 1): 34 + SHIFT})
         commit(old.source.bootstrap, group, {(topic, 1): 56})

@@ -43,7 +43,8 @@ def test_the_readmes_keys_have_not_drifted() -> None:
 def test_the_json_has_the_shims_form(kind: str) -> None:
     definition = json.loads(definition_text(kind))
     assert set(definition) == {"kind", "connector_class", "version", "keys", "forbidden"}
-    assert definition["connector_class"].startswith("dev.mirrorbridge.")
+    package = "org.apache.kafka.connect.mirror" if kind == "group_offset" else "dev.mirrorbridge"
+    assert definition["connector_class"].rpartition(".")[0] == package
     fields = {
         *("name", "type", "required", "default", "importance", "documentation", "group", "order", "width"),
         *("display_name", "validator", "recommended", "secret"),

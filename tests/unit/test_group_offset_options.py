@@ -253,7 +253,7 @@ def test_secrets_are_hidden_in_values_and_errors() -> None:
 def test_the_kind_is_registered() -> None:
     kind = KINDS["group_offset"]
     assert kind is KIND
-    assert kind.connector_class == "dev.mirrorbridge.MirrorGroupOffsetConnector"
+    assert kind.connector_class == "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector"
     assert kind.validate(GOOD, CLIENTS).errors == ()
     assert "group" in kind.definition.keys
 

@@ -5,17 +5,20 @@ import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 
 /**
- * Finds the unpacked archive as a worker does, in every discovery mode and beside stock's connect-mirror: both kinds of
- * short names have to resolve, ours to a plugin of its own class loader that knows its keys and its task.
+ * Finds the unpacked archive as a worker does, in every discovery mode and beside stock's connect-mirror: full names and
+ * both kinds of short names have to resolve, ours to a plugin of its own class loader that knows its keys and its task,
+ * also where it is in the package of stock's connectors.
  */
 public class PluginScan {
     public static void main(String[] args) throws Exception {
         for (String mode : List.of("service_load", "hybrid_fail", "hybrid_warn", "only_scan")) {
             Plugins plugins = new Plugins(Map.of("plugin.path", args[0], "plugin.discovery", mode));
-            for (String ours : List.of("MirrorGroupOffset", "BridgeMirrorCheckpoint", "BridgeMirrorHeartbeat",
-                "BridgeMirrorSource")) {
-                for (String alias : List.of(ours, ours + "Connector")) {
-                    check(plugins, alias, "dev.mirrorbridge." + ours + "Connector");
+            for (String ours : List.of("org.apache.kafka.connect.mirror.MirrorGroupOffset",
+                "dev.mirrorbridge.BridgeMirrorCheckpoint", "dev.mirrorbridge.BridgeMirrorHeartbeat",
+                "dev.mirrorbridge.BridgeMirrorSource")) {
+                String simple = ours.substring(ours.lastIndexOf('.') + 1);
+                for (String name : List.of(simple, simple + "Connector", ours + "Connector")) {
+                    check(plugins, name, ours + "Connector");
                 }
             }
             for (String stock : List.of("MirrorSource", "MirrorCheckpoint", "MirrorHeartbeat")) {

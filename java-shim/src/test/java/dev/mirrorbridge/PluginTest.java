@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.ServiceLoader;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.junit.jupiter.api.Test;
 
@@ -39,6 +40,13 @@ class PluginTest {
             assertEquals(System.getProperty("shim.version"), connector.version());
         }
         assertEquals(System.getProperty("shim.version"), new BridgeSourceTask().version());
+    }
+
+    /** As KIP-1292 has it, so that its JSON works as it stands. */
+    @Test
+    void theGroupOffsetConnectorHasTheNameOfItsKip() {
+        assertEquals("org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector",
+            MirrorGroupOffsetConnector.class.getName());
     }
 
     /** Connect knows a plugin by its simple name too, with and without "Connector"; two of a name are ambiguous. */

@@ -11,6 +11,7 @@ import java.util.TreeMap;
 import java.util.logging.Level;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
