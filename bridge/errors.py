@@ -138,6 +138,8 @@ class KafkaFault(StrEnum):
     RECORD_REFUSED = "record_refused"
     """An invalid timestamp, no key in a compacted topic."""
     RECORD_TOO_LARGE = "record_too_large"
+    TOPIC_CONFIG = "topic_config"
+    """A topic is configured so that it loses what it has to keep."""
     OTHER = "other"
 
 

@@ -1,37 +1,77 @@
-"""Making an internal topic, and seeing that it is there."""
+"""Making an internal topic, and seeing that it is there and keeps what is written to it."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.translation.model import Side
+from bridge.translation.model import Side, TopicInfo
+from bridge.translation.topics import not_only_compacted
 from connectors.groups.trouble import ask
 from connectors.ports import Cluster
+
+log = logging.getLogger(__name__)
 
 _APPEARS = (0.0, 0.1, 0.3, 0.6)
 """Seconds before each look: a broker may learn a moment later of what the controller has made."""
 
 
 async def make(
-    cluster: Cluster, topic: str, replication_factor: int, timeout_ms: int, side: Side = Side.TARGET
+    cluster: Cluster,
+    topic: str,
+    replication_factor: int,
+    timeout_ms: int,
+    side: Side = Side.TARGET,
+    *,
+    holds: str = "",
 ) -> KafkaFailure | None:
-    """As stock makes it; then one thing more. Stock takes for made what it may not make (mm2 1.8): Connect's producer
-    then lets the broker make one that is not compacted, or, where brokers don't, holds its task up for ever.
+    """Makes the topic as stock does where it is missing; then sees that it is there. Stock takes for made what it may
+    not make (mm2 1.8): Connect's producer then lets the broker make one that is not compacted, or, where brokers don't,
+    holds its task up for ever.
 
-    None: it is there, or may not be described by us, so that nobody can tell. Raises ClusterAway.
+    `holds`: what would be lost if the topic were not compacted; "" where each record is soon followed by another one.
+    None: it is there and compacted, or we may not describe it, so that nobody can tell. Raises ClusterAway.
     """
-    making = cluster.create_compacted_topic(topic, replication_factor)
-    failed = await ask(side, making, timeout_ms)
-    if failed is not None:
-        return failed
+    looked = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
+    if _missing(looked):
+        making = cluster.create_compacted_topic(topic, replication_factor)
+        failed = await ask(side, making, timeout_ms)
+        if failed is not None:
+            return failed
     for pause in _APPEARS:
         await asyncio.sleep(pause)
-        found = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
-        if not isinstance(found, KafkaFailure) or found.fault is not KafkaFault.UNKNOWN_TOPIC:
+        looked = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
+        if _missing(looked):
+            continue
+        if isinstance(looked, KafkaFailure) or not holds:
             return None
+        refused = await _compacted(cluster, topic, timeout_ms, side, holds)
+        if not _missing(refused):
+            return refused
     return KafkaFailure(
         KafkaFault.UNKNOWN_TOPIC,
         f"Topic {topic} does not exist, and we are not allowed to create it: grant CREATE on it, or create it with one "
         "partition and cleanup.policy=compact; until then nothing is written to it",
     )
+
+
+def _missing(looked: TopicInfo | KafkaFailure | None) -> bool:
+    return isinstance(looked, KafkaFailure) and looked.fault is KafkaFault.UNKNOWN_TOPIC
+
+
+async def _compacted(
+    cluster: Cluster, topic: str, timeout_ms: int, side: Side, holds: str
+) -> KafkaFailure | None:
+    configs = (await ask(side, cluster.topic_admin.configs([topic]), timeout_ms))[topic]
+    if not isinstance(configs, KafkaFailure):
+        refused = not_only_compacted(topic, configs, holds)
+        return None if refused is None else KafkaFailure(KafkaFault.TOPIC_CONFIG, refused, retriable=False)
+    if configs.fault not in (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNSUPPORTED):
+        return configs
+    log.info(
+        "can't verify that the cleanup.policy of topic %s is compact; grant DESCRIBE_CONFIGS on it: %s",
+        topic,
+        configs,
+    )
+    return None

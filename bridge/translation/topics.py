@@ -37,6 +37,27 @@ class ConfigEntry(NamedTuple):
     sensitive: bool = False
 
 
+_CLEANUP_POLICY = "cleanup.policy"
+_COMPACT = "compact"
+
+
+def not_only_compacted(topic: str, configs: Mapping[str, ConfigEntry], holds: str) -> str | None:
+    """Why a topic that must keep the newest record of every key can't be used, in the words of Connect's own check
+    (TopicAdmin.verifyTopicCleanupPolicyOnlyCompact); None where it can, or where its configs do not tell. `holds`: what
+    is in it."""
+    entry = configs.get(_CLEANUP_POLICY)
+    found = [] if entry is None or entry.value is None else entry.value.split(",")
+    policies = {each.strip().lower() for each in found if each.strip()}
+    if policies <= {_COMPACT}:
+        return None
+    return (
+        f"Topic '{topic}' is required to have '{_CLEANUP_POLICY}={_COMPACT}' to guarantee consistency and durability "
+        f"of {holds}, but found the topic currently has '{_CLEANUP_POLICY}={','.join(sorted(policies))}'. Continuing "
+        f"would likely result in eventually losing {holds}. Set it with: kafka-configs.sh --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {_CLEANUP_POLICY}={_COMPACT}"
+    )
+
+
 class PatternType(IntEnum):
     LITERAL = 3
     PREFIXED = 4

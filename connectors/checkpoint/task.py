@@ -80,7 +80,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         options = self._options
         if not self._topic_made and not options.dry_run:
             factor, wait = options.checkpoints_replication_factor, options.admin_timeout_ms
-            failure = await make(self._target, self._topic, factor, wait)
+            failure = await make(self._target, self._topic, factor, wait, holds="checkpoints")
             self._topic_made, self._topic_trouble = failure is None, str(failure) if failure else None
         await self._checkpoints.follow()
         if self._checkpoints.missing:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.translation.copying import Copied
+from bridge.translation.copying import Copied, PipelineSpec
 from bridge.translation.model import Side, TopicInfo
 from bridge.translation.topics import NewTopic
 from connectors.groups.trouble import ClusterAway
@@ -37,11 +37,9 @@ class Found:
 
 
 class Discovery:
-    """`internal`: topics of ours to be made first, each with its side."""
-
-    def __init__(self, options: SourceOptions, sides: Sides, internal: Sequence[tuple[Side, str]]) -> None:
-        self._options, self._sides = options, sides
-        self._internal = list(internal)
+    def __init__(self, options: SourceOptions, sides: Sides, spec: PipelineSpec) -> None:
+        """`spec` names the internal topics."""
+        self._options, self._sides, self._spec = options, sides, spec
         self._last: Sequence[Copied] = ()
 
     async def round(self) -> Found:
@@ -65,15 +63,21 @@ class Discovery:
         return Found(self._last, there, failures, _overwriting(remotes))
 
     async def _make_internal(self) -> None:
-        """Before anything is copied: where copying goes on after a restart stands there."""
-        options = self._options
-        while self._internal:
-            side, name = self._internal[0]
-            factor, wait = options.internal_replication_factor, options.admin_timeout_ms
-            failure = await make(self._sides.cluster(side), name, factor, wait, side)
-            if failure is not None:
-                raise ClusterAway(side, failure)
-            self._internal.pop(0)
+        """Before anything is copied: where copying goes on after a restart stands there. In every round: topics get
+        deleted and altered, and a broker may make them anew by its defaults."""
+        options, spec = self._options, self._spec
+        factor, wait = options.internal_replication_factor, options.admin_timeout_ms
+        syncs = Side.TARGET if spec.syncs_on_target else Side.SOURCE
+        for side, topic, holds in (
+            (Side.TARGET, spec.runs_topic, "offset runs"),
+            (Side.TARGET, spec.layout_topic, "layouts"),
+            (Side.TARGET, spec.gaps_topic, "the gap ledger"),
+            (syncs, spec.syncs_topic, "offset syncs"),
+        ):
+            if topic:
+                failure = await make(self._sides.cluster(side), topic, factor, wait, side, holds=holds)
+                if failure is not None:
+                    raise ClusterAway(side, failure)
 
     async def _chosen(self) -> list[str]:
         names = await self._sides.ask(Side.SOURCE, self._sides.cluster(Side.SOURCE).topic_names())

@@ -38,8 +38,9 @@ _SEEN = frozenset({Side.SOURCE.value, Side.TARGET.value})
 _WELL = (PipelineState.COPYING, PipelineState.CAUGHT_UP)
 _OVER = (PipelineState.FAILED, PipelineState.CAUGHT_UP, PipelineState.STOPPED)
 _PERMANENT = {KafkaFault.CREDENTIALS}
-_PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.NOT_AUTHORIZED}
-"""What is chosen and can't be copied for want of a right fails the task; a config or a rule does not."""
+_PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.NOT_AUTHORIZED, KafkaFault.TOPIC_CONFIG}
+"""What is chosen and can't be copied for want of a right fails the task, and so does an internal topic that would lose
+positions; a config or a rule of a remote topic does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +117,8 @@ class SourceInstance:
             await asyncio.wait([*working, ended])
 
     def _begin(self) -> None:
-        options, spec = self._options, self._spec
-        syncs = Side.TARGET if spec.syncs_on_target else Side.SOURCE
-        internal = [(Side.TARGET, topic) for topic in (spec.runs_topic, spec.layout_topic, spec.gaps_topic)]
-        discovery = Discovery(
-            options, self._sides, [*internal, *([(syncs, spec.syncs_topic)] if spec.syncs_topic else [])]
-        )
+        options = self._options
+        discovery = Discovery(options, self._sides, self._spec)
         take_over = TakeOver(options.source_alias, self._publisher.stored_offsets)
         self._found, self._told = Found(), None
         self._loaded.clear()

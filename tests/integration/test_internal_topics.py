@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ from bridge.local import Broker, Cluster, LocalStack
 from bridge.local.jars import kafka_jars
 from bridge.local.security import Security
 from bridge.translation.model import LogRecord, Side, TopicPartition
+from connectors.internal_topics import make
 from tests.support import (
     Record,
     admin,
@@ -357,7 +359,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         broker.close()
 
 
-def test_acls(guarded: Broker) -> None:
+def test_acls(guarded: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     open_, closed, made = (unique(name) for name in ("open", "closed", "made"))
     for topic in (open_, closed):
         create_topic(guarded.bootstrap, topic)
@@ -385,6 +388,13 @@ def test_acls(guarded: Broker) -> None:
         assert caught.value.fault is KafkaFault.NOT_AUTHORIZED
         # Not ours to make: stock goes on without it too.
         assert await cluster.create_compacted_topic(made, 1) is None
+        # Its configs are not ours to see: as Connect, we go on and say so.
+        assert await make(cluster, open_, 1, 30_000, holds="checkpoints") is None
+        assert "DESCRIBE_CONFIGS" in caplog.text
+        await asyncio.to_thread(allow, guarded.bootstrap, "User:alice", open_, "DESCRIBE_CONFIGS")
+        refused = await make(cluster, open_, 1, 30_000, holds="checkpoints")
+        assert refused is not None
+        assert refused.fault is KafkaFault.TOPIC_CONFIG
 
     using(guarded.address("SASL_PLAINTEXT"), work, login)
     assert made not in admin(guarded.bootstrap).list_topics(timeout=10).topics
@@ -426,6 +436,33 @@ def test_a_topic_that_exists_is_left_as_it_is(target: Cluster) -> None:
     using(target.bootstrap, work)
     assert own_configs(target.bootstrap, name) == {"retention.ms": "1000"}
     assert len(admin(target.bootstrap).list_topics(name, timeout=10).topics[name].partitions) == 3
+
+
+@pytest.mark.parametrize(
+    ("configs", "policy"),
+    [
+        ({}, "delete"),
+        ({"cleanup.policy": "delete"}, "delete"),
+        ({"cleanup.policy": "compact,delete"}, "compact,delete"),
+        ({"cleanup.policy": "compact"}, None),
+    ],
+)
+def test_what_must_be_compacted_and_is_not_is_refused_by_name(
+    target: Cluster, configs: dict[str, str], policy: str | None
+) -> None:
+    name = create_topic(target.bootstrap, unique("mm2-offset-runs"), 1, configs)
+
+    async def work(cluster: KafkaCluster) -> None:
+        failed = await make(cluster, name, 1, 30_000, holds="offset runs")
+        if policy is None:
+            assert failed is None
+        else:
+            assert f"'{name}' is required to have 'cleanup.policy=compact'" in str(failed)
+            assert f"found the topic currently has 'cleanup.policy={policy}'" in str(failed)
+            await asyncio.to_thread(set_topic_config, target.bootstrap, name, {"cleanup.policy": "compact"})
+            assert await make(cluster, name, 1, 30_000, holds="offset runs") is None
+
+    using(target.bootstrap, work)
 
 
 @pytest.mark.parametrize(

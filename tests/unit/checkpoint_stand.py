@@ -10,7 +10,7 @@ from bridge.translation.model import TopicPartition
 from connectors.base import Assignment, CheckedOnOpen, EmittedRecord
 from connectors.checkpoint.options import CheckpointOptions
 from connectors.checkpoint.task import CheckpointInstance
-from tests.unit.fake_clusters import FakeCluster, FakeClusters, Log, Row
+from tests.unit.fake_clusters import FakeCluster, FakeClusters, Row
 from tests.unit.playing import ALONE, Published, Watching, play
 
 TOPIC, SYNCS = "A.checkpoints.internal", "mm2-offset-syncs.B.internal"
@@ -98,7 +98,7 @@ class CheckpointStand(Watching):
 def put(cluster: FakeCluster, topic: str, key: bytes | None, value: bytes | None, timestamp: int = 0) -> None:
     """A record into partition 0 of a topic, which is made where there is none."""
     if topic not in cluster.ids:
-        cluster.topic(topic, Log())
+        cluster.compacted(topic)
     log = cluster.logs[TopicPartition(topic, 0)]
     log.rows.append(Row(log.end, timestamp, key, value))
     log.end += 1

@@ -116,6 +116,11 @@ class FakeCluster:
         for number, log in enumerate(logs):
             self.logs[TopicPartition(name, number)] = log
 
+    def compacted(self, name: str) -> None:
+        """An internal topic, empty, as it has to be."""
+        self.topic(name, Log())
+        self.topic_admin.overrides[name] = {"cleanup.policy": "compact"}
+
     def grow(self, name: str, partitions: int) -> None:
         """A topic with as many partitions at least, made if need be."""
         self.ids.setdefault(name, f"id-of-{name}")
@@ -231,7 +236,7 @@ class FakeCluster:
         self._called("create_compacted_topic")
         self.created.append((name, replication_factor))
         if name not in self.ids and name not in self.create_trouble:
-            self.topic(name, Log())
+            self.compacted(name)
         return self.create_trouble.get(name)
 
     def tail(self, topic: str, *, committed_only: bool = False) -> FakeTail:

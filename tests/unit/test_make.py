@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -38,15 +39,72 @@ class MayNotCreate(FakeCluster):
         return None
 
 
-def made(target: FakeCluster) -> KafkaFailure | None:
-    return asyncio.run(make(target, "heartbeats", 3, 1000))
+def made(target: FakeCluster, holds: str = "") -> KafkaFailure | None:
+    return asyncio.run(make(target, "heartbeats", 3, 1000, holds=holds))
 
 
-def test_a_topic_that_is_there_is_made() -> None:
+def test_a_topic_that_is_there_is_not_made_again() -> None:
     target = FakeCluster()
     assert made(target) is None
     assert made(target) is None
-    assert target.created == 2 * [("heartbeats", 3)]
+    assert target.created == [("heartbeats", 3)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [("delete", "delete"), ("compact,delete", "compact,delete"), (" Delete , compact", "compact,delete")],
+)
+def test_a_topic_that_is_not_only_compacted_is_refused_in_connects_words(policy: str, told: str) -> None:
+    target = FakeCluster()
+    target.topic("heartbeats", Log())
+    target.topic_admin.overrides["heartbeats"] = {"cleanup.policy": policy}
+    failed = made(target, holds="offset runs")
+    assert failed is not None
+    assert (failed.fault, failed.retriable) == (KafkaFault.TOPIC_CONFIG, False)
+    assert str(failed).startswith(
+        "Topic 'heartbeats' is required to have 'cleanup.policy=compact' to guarantee consistency and durability of "
+        f"offset runs, but found the topic currently has 'cleanup.policy={told}'. Continuing would likely result in "
+        "eventually losing offset runs. "
+    )
+    assert "--add-config cleanup.policy=compact" in str(failed)
+    target.topic_admin.overrides["heartbeats"] = {"cleanup.policy": " Compact"}
+    assert made(target, holds="offset runs") is None
+
+
+def test_a_topic_that_holds_nothing_to_be_kept_may_be_as_it_likes() -> None:
+    target = FakeCluster()
+    target.topic("heartbeats", Log())
+    assert made(target) is None
+
+
+def test_who_may_not_describe_configs_goes_on_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    target = FakeCluster()
+    target.topic("heartbeats", Log())
+    target.topic_admin.trouble["heartbeats"] = FORBIDDEN
+    assert made(target, holds="checkpoints") is None
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "cleanup.policy of topic heartbeats" in line
+    assert "DESCRIBE_CONFIGS" in line
+
+
+def test_a_broker_may_learn_late_of_the_configs_of_what_was_made() -> None:
+    target = FakeCluster()
+    target.topic("heartbeats", Log())
+    target.topic_admin.overrides["heartbeats"] = {"cleanup.policy": "compact"}
+    trouble = target.topic_admin.trouble
+    trouble["heartbeats"] = KafkaFailure(KafkaFault.UNKNOWN_TOPIC, "not yet")
+    target.before = lambda call: trouble.clear() if target.calls["configs"] == 2 else None
+    assert made(target, holds="checkpoints") is None
+    assert target.calls["configs"] == 2
+
+
+def test_configs_that_are_not_told_are_a_failure() -> None:
+    target = FakeCluster()
+    target.topic("heartbeats", Log())
+    target.topic_admin.trouble["heartbeats"] = KafkaFailure(KafkaFault.OTHER, "no answer")
+    failed = made(target, holds="checkpoints")
+    assert str(failed) == "no answer"
 
 
 def test_a_topic_that_may_not_be_created_and_is_not_there_is_a_failure() -> None:
@@ -97,7 +155,24 @@ def test_no_checkpoint_for_a_topic_that_is_missing() -> None:
         told = await stand.rounds()
         assert any(TOPIC in error and "not allowed to create" in error for error in told.errors)
         assert stand.published.emitted == []
-        target.topic(TOPIC, Log())
+        target.compacted(TOPIC)
+        assert (await stand.rounds(4)).errors == []
+        assert stand.published.offsets == [(0, 0)]
+
+    stand.play(script)
+
+
+def test_no_checkpoint_for_a_topic_that_loses_them() -> None:
+    """With `delete` the checkpoint of a group that stands still is gone after the topic's retention."""
+    stand = committed(FakeCluster())
+    stand.target.topic(TOPIC, Log())
+    stand.target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "delete"}
+
+    async def script(_: CheckpointInstance) -> None:
+        told = await stand.rounds()
+        assert [error for error in told.errors if TOPIC in error and "'cleanup.policy=delete'" in error]
+        assert (told.failure, stand.published.emitted) == (None, [])
+        stand.target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
         assert (await stand.rounds(4)).errors == []
         assert stand.published.offsets == [(0, 0)]
 

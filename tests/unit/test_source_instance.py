@@ -209,6 +209,39 @@ def test_internal_topics_are_made_before_anything_is_copied(location: str | None
     stand.play(script)
 
 
+@pytest.mark.parametrize("name", ["offset-runs", "layout", "gaps", "offset-syncs"])
+def test_nothing_is_copied_with_a_state_topic_that_is_not_compacted(name: str) -> None:
+    stand = Stand()
+    stand.options = replace(stand.options, syncs_on_target=True)
+    topic = f"mm2-{name}.A.internal"
+    stand.target.topic(topic, Log())
+
+    async def script(instance: SourceInstance) -> None:
+        instance.assign(ALONE)
+        said = await stand.until(lambda said: said.failure is not None)
+        assert said.failure is not None
+        assert f"Topic '{topic}' is required to have 'cleanup.policy=compact'" in said.failure
+        assert (stand.pipelines.started, stand.target.topic_admin.created) == ([], [])
+
+    stand.play(script)
+
+
+def test_a_state_topic_is_looked_at_again_and_made_again_while_records_are_copied() -> None:
+    stand = Stand()
+    stand.often()
+    runs = "mm2-offset-runs.A.internal"
+
+    async def script(instance: SourceInstance) -> None:
+        await stand.begin(instance)
+        del stand.target.ids[runs]
+        await stand.until(lambda _: runs in stand.target.ids)
+        stand.target.topic_admin.overrides[runs] = {"cleanup.policy": "delete"}
+        said = await stand.until(lambda said: said.failure is not None)
+        assert runs in str(said.failure)
+
+    stand.play(script)
+
+
 def test_b26_what_is_made_is_awaited() -> None:
     stand = Stand()
     stand.target.topic_admin.slow.add("A.orders")
