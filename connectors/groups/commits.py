@@ -1,4 +1,4 @@
-"""Planned offsets onto the target: the state of each group asked again right before, results per partition."""
+"""Planned offsets onto the target: its groups are asked again right before, results per partition."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bridge.errors import KafkaFault
-from bridge.translation.model import Committed, GroupState, Judgement, Reason, Side, TopicPartition
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.translation.model import Judgement, Reason, Side, TopicPartition, Verdict
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated, Written, plan_group
 from connectors.groups.checks import GroupOptions
 from connectors.groups.options import Rewind
-from connectors.groups.trouble import ask
+from connectors.groups.trouble import ask, reason_of
 from connectors.ports import Cluster
 
 _APPLY_AT_ONCE = 200
-"""Groups whose state is asked together before their commits: few enough that the answer is fresh."""
+"""Groups whose state and offsets are asked together before their commits: few enough that the answers are fresh."""
 _COMMITS_AT_ONCE = 10
 """Commits under way at a time. More make a round hardly shorter, and the coordinators busy all at once: what else
 runs beside them, probes and polls not least, would wait for a processor."""
@@ -37,27 +37,35 @@ class Commits:
         written = self._written.get(group, {})
         return plan_group(group, translated, target, written, rewind=rewind, dry_run=self._options.dry_run)
 
-    async def apply(self, plans: Mapping[str, GroupPlan]) -> dict[str, GroupPlan]:
-        """Carries out the plans that write; returns those as they came to be. Raises ClusterAway."""
+    async def apply(
+        self, plans: Mapping[str, GroupPlan], translated: Mapping[str, Sequence[Translated]]
+    ) -> dict[str, GroupPlan]:
+        """Carries out the plans that write, each made anew from what stands on the target now; returns those as they
+        came to be. Raises ClusterAway."""
         due = [group for group, plan in plans.items() if plan.writes]
+        wait = self._options.admin_timeout_ms
         done: dict[str, GroupPlan] = {}
         for at in range(0, len(due), _APPLY_AT_ONCE):
             part = due[at : at + _APPLY_AT_ONCE]
-            asked = self._target.group_states(part)
-            states = await ask(Side.TARGET, asked, self._options.admin_timeout_ms)
-            for few in range(0, len(part), _COMMITS_AT_ONCE):
-                some = part[few : few + _COMMITS_AT_ONCE]
-                committed = await asyncio.gather(
-                    *(self._commit(plans[group], states[group]) for group in some)
-                )
+            states = await ask(Side.TARGET, self._target.group_states(part), wait)
+            # The offsets last: what a member commits after its group was seen empty is among them.
+            offsets = await ask(Side.TARGET, self._target.committed(part), wait)
+            fresh: list[GroupPlan] = []
+            for group in part:
+                there = offsets[group]
+                if isinstance(there, KafkaFailure):
+                    done[group] = _not_written(plans[group], there)
+                else:
+                    target = TargetGroup(states[group], "classic", there)
+                    fresh.append(self.plan(group, translated[group], target))
+            for few in range(0, len(fresh), _COMMITS_AT_ONCE):
+                committed = await asyncio.gather(*map(self._commit, fresh[few : few + _COMMITS_AT_ONCE]))
                 done |= {plan.group: plan for plan in committed}
         return done
 
-    async def _commit(self, plan: GroupPlan, state: GroupState) -> GroupPlan:
-        if state not in (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND):
-            translated = [Translated(row.source, row.target, row.committed, row.verdict) for row in plan.rows]
-            offsets = {r.target: Committed(r.standing) for r in plan.rows if r.standing is not None}
-            return self.plan(plan.group, translated, TargetGroup(state, "classic", offsets))
+    async def _commit(self, plan: GroupPlan) -> GroupPlan:
+        if not plan.writes:
+            return plan
         results = await self._target.alter(plan.group, plan.writes)
         rows = []
         for row in plan.rows:
@@ -73,8 +81,21 @@ class Commits:
                 reason = Reason.GROUP_ACTIVE_ON_TARGET if active else Reason.COMMIT_FAILED
                 if failed.fault is KafkaFault.NOT_AUTHORIZED:
                     reason = Reason.TARGET_NOT_AUTHORIZED
-                detail = row.verdict.detail | {"said": str(failed)}
-                verdict = replace(row.verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)
-                row = row._replace(verdict=verdict)
+                row = row._replace(verdict=_pending(row.verdict, reason, failed))
             rows.append(row)
         return replace(plan, rows=tuple(rows))
+
+
+def _not_written(plan: GroupPlan, failed: KafkaFailure) -> GroupPlan:
+    """The plan for a group whose offsets can't be asked: what stands there must not be overwritten unseen."""
+    reason = reason_of(Side.TARGET, failed)
+    rows = (
+        row if row.write is None else row._replace(verdict=_pending(row.verdict, reason, failed), write=None)
+        for row in plan.rows
+    )
+    return replace(plan, rows=tuple(rows))
+
+
+def _pending(verdict: Verdict, reason: Reason, failed: KafkaFailure) -> Verdict:
+    detail = verdict.detail | {"said": str(failed)}
+    return replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)

@@ -116,7 +116,7 @@ class Rounds:
             target = TargetGroup(listing.state, listing.type, there)
             outcome.plans[group] = self._commits.plan(group, rows, target)
         if commit:
-            outcome.plans |= await self._commits.apply(outcome.plans)
+            outcome.plans |= await self._commits.apply(outcome.plans, translated)
             outcome.writes += self._commits.writes - writes
 
     async def _committed(

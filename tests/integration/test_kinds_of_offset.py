@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from bridge.kafka.cluster import KafkaCluster
 from bridge.local import Cluster
-from bridge.translation.model import Evidence, Flag, Judgement, Reason, TopicPartition, Verdict
+from bridge.translation.model import (
+    Evidence,
+    Flag,
+    GroupState,
+    Judgement,
+    Reason,
+    TopicPartition,
+    Verdict,
+)
 from tests.support import (
     Record,
     commit,
@@ -339,3 +349,24 @@ def test_the_remote_topic_is_missing(source: Cluster, target: Cluster) -> None:
     commit(source.bootstrap, group, {(topic, 0): 2})
     row = translate(source, target, group)[TopicPartition(topic, 0)]
     assert reason(row.verdict) == (PENDING, Reason.TARGET_TOPIC_MISSING, None)
+
+
+def test_an_offset_that_is_reset_between_plan_and_commit_stands(
+    source: Cluster, target: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States are asked once the plans are made: that is when the group is reset on the target."""
+    case, group = Case(source, target), unique("g")
+    case.both(numbered(50, timestamp=NOW))
+    commit(source.bootstrap, group, {(case.topic, 0): 10})
+    commit(target.bootstrap, group, {(case.remote, 0): 3})
+    real = KafkaCluster.group_states
+
+    async def states(cluster: KafkaCluster, groups: Sequence[str]) -> dict[str, GroupState]:
+        found = await real(cluster, groups)
+        await asyncio.to_thread(commit, target.bootstrap, group, {(case.remote, 0): 40 + JUNK})
+        return found
+
+    monkeypatch.setattr(KafkaCluster, "group_states", states)
+    row = translate(source, target, group)[TopicPartition(case.topic, 0)]
+    assert committed(target.bootstrap, group) == {(case.remote, 0): 40 + JUNK}
+    assert (row.verdict.reason, row.standing) == (Reason.TARGET_AHEAD, 40 + JUNK)

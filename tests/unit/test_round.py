@@ -11,6 +11,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.translation.model import (
     Committed,
     Evidence,
+    Flag,
     GroupState,
     Judgement,
     Reason,
@@ -293,7 +294,7 @@ def test_the_state_is_asked_again_right_before_the_commits() -> None:
     target.before = order.append
     target.states = {"wakes-up": GroupState.STABLE, "unsure": GroupState.UNKNOWN}
     outcome = run(rounds(source, target), source)
-    assert order[-2:] == ["group_states", "alter"]
+    assert order[-3:] == ["group_states", "committed", "alter"]
     assert [group for group, _ in target.altered] == ["idle"]
     assert outcome.plans["wakes-up"].reason is Reason.GROUP_ACTIVE_ON_TARGET
     assert outcome.plans["unsure"].reason is Reason.GROUP_STATE_UNKNOWN
@@ -320,6 +321,81 @@ def test_an_active_group_is_neither_asked_nor_written() -> None:
     assert (target.calls["group_states"], target.calls["alter"]) == (0, 0)
 
 
+def at_commit(target: FakeCluster, group: str, offset: int) -> None:
+    """Sets the group's offset on the target once its plan is made, and before it is carried out."""
+
+    def moved(call: str) -> None:
+        if call == "group_states":
+            target.group(group, {COPY: offset})
+
+    target.before = moved
+
+
+@pytest.mark.parametrize("rewind", ["never", "empty-groups"])
+@pytest.mark.parametrize("before", [None, 3])
+def test_offsets_that_were_reset_after_the_plan_are_not_moved_back(before: int | None, rewind: str) -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    if before is not None:
+        target.group("g", {COPY: before})
+    at_commit(target, "g", 9 + JUNK)
+    outcome = run(rounds(source, target, sync_group_offsets_rewind=rewind), source)
+    row = rows(outcome)[ORDERS]
+    assert (target.altered, outcome.writes, row.standing) == ([], 0, 9 + JUNK)
+    assert (row.verdict.reason, row.verdict.detail["target_ahead_by"]) == (Reason.TARGET_AHEAD, 4)
+    target.before = lambda _call: None
+    target.group("g", {COPY: 0})
+    assert reasons(run(rounds(source, target), source)) == {ORDERS: None}
+
+
+def test_an_offset_that_was_reset_after_the_plan_is_not_rewound() -> None:
+    """It is no longer the one that we wrote."""
+    kept, source, target = reset("empty-groups")
+    at_commit(target, "g", 14 + JUNK)
+    outcome = run(kept, source)
+    assert reasons(outcome) == {ORDERS: Reason.TARGET_AHEAD}
+    assert not rows(outcome)[ORDERS].verdict.flags
+    assert target.offsets["g"][COPY].offset == 14 + JUNK
+
+
+def test_a_plan_made_anew_is_the_plan_of_what_stands_there_now() -> None:
+    """Nothing of the first plan is left in it: what was too high then is written, and moved back once."""
+    source, target = mirrored(partitions=2)
+    source.group("g", {("orders", 0): 5, ("orders", 1): 5})
+    target.group("g", {COPY: 9 + JUNK})
+    at_commit(target, "g", 3)
+    outcome = run(rounds(source, target), source)
+    assert set(reasons(outcome).values()) == {None}
+    assert {place.partition: each.offset for place, each in target.offsets["g"].items()} == {
+        0: 5 + JUNK,
+        1: 5 + JUNK,
+    }
+    kept, source, target = reset("empty-groups")
+    row = rows(run(kept, source))[ORDERS]
+    assert (row.verdict.flags, row.standing) == ((Flag.REWOUND,), 5 + JUNK)
+
+
+def test_offsets_that_can_not_be_asked_again_are_not_overwritten() -> None:
+    source, target = mirrored()
+    for name in ("g", "h"):
+        source.group(name, {("orders", 0): 5})
+
+    def troubled(call: str) -> None:
+        if call == "group_states":
+            target.group_trouble["g"] = trouble(KafkaFault.NOT_AUTHORIZED, "no READ on g")
+
+    target.before = troubled
+    outcome = run(rounds(source, target), source)
+    assert [group for group, _ in target.altered] == ["h"]
+    row = rows(outcome)[ORDERS]
+    assert (row.verdict.judgement, row.verdict.reason, row.write) == (
+        Judgement.PENDING,
+        Reason.TARGET_NOT_AUTHORIZED,
+        None,
+    )
+    assert row.verdict.detail["said"] == "no READ on g"
+
+
 def test_states_are_asked_in_parts_so_that_each_is_fresh() -> None:
     source, target = mirrored()
     for number in range(450):
@@ -329,7 +405,8 @@ def test_states_are_asked_in_parts_so_that_each_is_fresh() -> None:
     assert run(rounds(source, target), source).writes == 450
     states = [at for at, call in enumerate(calls) if call == "group_states"]
     assert [call for call in calls if call == "group_states"] == ["group_states"] * 3
-    assert states[1] - states[0] == 201
+    assert states[1] - states[0] == 1 + 1 + 200
+    assert calls.count("committed") == 1 + 3  # for the plans, and as often as the states
 
 
 def test_commits_fail_partition_by_partition_and_are_tried_again() -> None:
