@@ -131,7 +131,7 @@ def _hand_back(connect: Connect, name: str, props: Mapping[str, str], *, force: 
             ],
         )
 
-    return asyncio.run(hand_over(options.spec(name, props), options.replicates, write, force=force))
+    return asyncio.run(hand_over(options.spec(name, props), options.remote_of, write, force=force))
 
 
 def _show(name: str, rows: Sequence[Row], output: Output) -> None:

@@ -35,7 +35,7 @@ from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, written
 from bridge.translation.copying import Gap
 from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import TopicPartition
+from bridge.translation.model import CopyId, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.sync_writer import OffsetSyncWriter
 
@@ -60,7 +60,7 @@ class Copier:
         target: Link,
         producer: TransactionalProducer,
         syncs: SyncProducer | None,
-        runs: Mapping[TopicPartition, PartitionRuns],
+        runs: Mapping[CopyId, PartitionRuns],
         refusals: Refusals,
         seen: Seen,
     ) -> None:
@@ -70,7 +70,7 @@ class Copier:
         self._refusals, self._seen = refusals, seen
         self._lost: set[TopicPartition] = set()
         """Partitions whose copies are known to be gone, until the next ones are committed."""
-        self._runs = {each.source: runs.get(each.source) or PartitionRuns([]) for each in work.partitions}
+        self._runs = {each.source: runs.get(each.id) or PartitionRuns([]) for each in work.partitions}
         self._copied = {each.source: each for each in work.partitions}
         self._writer = OffsetSyncWriter(self._spec.offset_lag_max)
         self._fetcher = Fetcher(source, committed_only=self._spec.committed_only)
@@ -267,7 +267,7 @@ class Copier:
             if spec.syncs_topic:
                 syncs += queue_syncs(done, self._writer)
         syncs += self._writer.take_delayed()
-        ledger = [ledger_entry(gap) for part in self._open.values() for gap in part.gaps]
+        ledger = [ledger_entry(gap, spec.name) for part in self._open.values() for gap in part.gaps]
         await self._producer.send_records(spec.runs_topic, runs)
         if ledger:
             await self._producer.send_records(spec.gaps_topic, ledger)

@@ -64,7 +64,7 @@ def read_line(line: bytes) -> Mapping[str, Any]:
 
 
 def unpack_spec(said: Mapping[str, Any]) -> PipelineSpec:
-    return PipelineSpec(**said)
+    return PipelineSpec(**{**said, "take_over_from": tuple(said.get("take_over_from", ()))})
 
 
 def unpack_want(said: Sequence[Sequence[Any]]) -> list[Copied]:

@@ -14,7 +14,8 @@ from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.runs import OffsetRun
 
-_VERSION = 0
+_VERSION = 1
+"""Of ledger entries; those of version 0 do not name the target topic."""
 
 
 class Resume(NamedTuple):
@@ -54,6 +55,7 @@ def resume(
                 -1,
                 now_ms,
                 detail,
+                copied.target_topic,
             )
         )
     stock = copied.start if last.handed_back else None
@@ -110,7 +112,7 @@ def cut_back(copied: Copied, position: int, log_end: int, now_ms: int) -> Gap:
 
 
 def _gap(copied: Copied, kind: GapKind, start: int, end: int, now_ms: int, detail: str) -> Gap:
-    return Gap(copied.source, kind, copied.source_topic_id, start, end, now_ms, detail)
+    return Gap(copied.source, kind, copied.source_topic_id, start, end, now_ms, detail, copied.target_topic)
 
 
 def _other(one: str, other: str) -> bool:
@@ -118,11 +120,22 @@ def _other(one: str, other: str) -> bool:
     return bool(one and other and one != other)
 
 
-def ledger_entry(gap: Gap) -> tuple[bytes, bytes]:
+def ledger_entry(gap: Gap, connector: str) -> tuple[bytes, bytes]:
     """Key and value of the gap in the ledger: JSON, one entry for each place where something is missing."""
-    place = {"topic": gap.source.topic, "partition": gap.source.partition, "topicId": gap.topic_id}
+    place = {
+        "topic": gap.source.topic,
+        "partition": gap.source.partition,
+        "topicId": gap.topic_id,
+        "targetTopic": gap.target_topic,
+    }
     key = {"version": _VERSION, **place, "kind": gap.kind.value, "from": gap.upstream_from}
-    value = {"version": _VERSION, "to": gap.upstream_to, "seenAtMs": gap.seen_at_ms, "detail": gap.detail}
+    value = {
+        "version": _VERSION,
+        "to": gap.upstream_to,
+        "seenAtMs": gap.seen_at_ms,
+        "detail": gap.detail,
+        "connector": connector,
+    }
     return json.dumps(key).encode(), json.dumps(value).encode()
 
 
@@ -140,6 +153,8 @@ def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
             what["to"],
             what["seenAtMs"],
             what["detail"],
+            where["targetTopic"] if where["version"] else "",
+            what["connector"] if what["version"] else "",
         )
     except (ValueError, TypeError, KeyError):
         return None

@@ -15,10 +15,10 @@ from bridge.errors import KafkaFault
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
-from bridge.kafka.producing import TransactionalProducer, fence, producer_settings
 from bridge.kafka.state_topics import read_committed
-from bridge.pipeline.layouts import LayoutRecord, layout_key, transactional_id
-from bridge.pipeline.state import newest_layout
+from bridge.pipeline.claims import withdrawn
+from bridge.pipeline.fencing import driver, shut_out
+from bridge.pipeline.state import layout_topic
 from bridge.translation.copying import PipelineSpec
 from bridge.translation.fields import SchemaError
 from bridge.translation.handing_back import Row, plan
@@ -32,13 +32,15 @@ class HandBackRefused(Exception):
 
 async def hand_back(
     spec: PipelineSpec,
-    replicates: Callable[[str], bool],
+    remote: Callable[[str], str | None],
     write: Callable[[Sequence[Row]], None],
     *,
     force: bool = False,
 ) -> list[Row]:
-    """What `write` was given, and what was left alone. `replicates` says which topics are the connector's: others may
-    share its runs topic. `force`: slices of a service that is gone are shut out. Raises HandBackRefused, KafkaFailure,
+    """Ends the connector's copying and its claims; answers what `write` was given, and what was left alone.
+
+    `remote`: the target topic of each topic that the connector replicates, None for others, which may share its runs
+    topic. `force`: slices of a service that is gone are shut out. Raises HandBackRefused, KafkaFailure,
     and what `write` raises; then nothing is marked as handed back."""
     async with AsyncExitStack() as stack:
         source = Link(client_settings(Side.SOURCE, spec.props).raw)
@@ -46,29 +48,26 @@ async def hand_back(
         target = Link(client_settings(Side.TARGET, spec.props).raw)
         stack.push_async_callback(target.close)
         await _there(target, spec)
-        before = await newest_layout(target, spec)
+        before = (await layout_topic(target, spec)).before
         if before.layout and not before.stop and not force:
             raise HandBackRefused(
                 f"layout {before.layout} of {spec.name} has not been stopped: records may still be copied. Wait until "
                 "the service has stopped copying (within bridge.task.lease.ms); if the service is gone for good, give "
                 "--force, which shuts out whatever of it may still run"
             )
-        leader = TransactionalProducer(
-            producer_settings(Side.TARGET, spec.props), transactional_id(spec, "driver")
-        )
+        leader = driver(spec)
         stack.push_async_callback(leader.close)
         await leader.start()
-        layout = LayoutRecord(before.layout + 1, max(1, before.slots), stop=True)
-        await leader.write(spec.layout_topic, [(layout_key(spec), layout.value())])
-        slots = [transactional_id(spec, slot) for slot in range(layout.slots)]
-        await fence(producer_settings(Side.TARGET, spec.props), slots)
-        runs = await _runs(target, spec, replicates)
+        await shut_out(spec, target, leader)
+        runs = await _runs(target, spec, remote)
         rows = plan(runs, await _topic_ids(source, sorted({place.topic for place in runs})))
         written = [row for row in rows if row.written]
         if written:
             await asyncio.to_thread(write, written)
             marks = [change for row in written for change in runs[row.source].hand_back()]
             await leader.write(spec.runs_topic, marks)
+        copies = {(each.last.source.topic, each.last.target_topic) for each in runs.values() if each.last}
+        await leader.write(spec.layout_topic, withdrawn(copies, spec.name))
         return rows
 
 
@@ -85,7 +84,7 @@ async def _there(target: Link, spec: PipelineSpec) -> None:
 
 
 async def _runs(
-    target: Link, spec: PipelineSpec, replicates: Callable[[str], bool]
+    target: Link, spec: PipelineSpec, remote: Callable[[str], str | None]
 ) -> dict[TopicPartition, PartitionRuns]:
     troubles: list[SchemaError] = []
     runs = read_runs(await read_committed(target, spec.runs_topic), troubles)
@@ -94,7 +93,9 @@ async def _runs(
             f"{len(troubles)} record(s) of {spec.runs_topic} can't be read, so that positions may be missing: "
             f"{troubles[0]}. A later version has written them: hand back with that one"
         )
-    found = {place: each for place, each in runs.items() if each.last is not None and replicates(place.topic)}
+    found = {
+        copy.source: each for copy, each in runs.items() if remote(copy.source.topic) == copy.target_topic
+    }
     if not found:
         raise HandBackRefused(f"{spec.runs_topic} holds no position of a topic that {spec.name} replicates")
     return found

@@ -119,4 +119,5 @@ def as_gap(refused_: Refused, copied: Copied, now_ms: int) -> Gap:
         refused_.end,
         now_ms,
         str(refused_.cause),
+        copied.target_topic,
     )

@@ -19,10 +19,11 @@ from bridge.kafka.producing import SyncProducer, TransactionalProducer, producer
 from bridge.kafka.state_topics import read_committed
 from bridge.kafka.tail import TopicTail
 from bridge.pipeline.copier import Copier
-from bridge.pipeline.layouts import CAUGHT_UP, LayoutRecord, Slice, SliceReport, layout_key, report_key
+from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, report_key
+from bridge.pipeline.layouts import CAUGHT_UP, Slice
 from bridge.pipeline.opening import PERMANENT, AnotherWay, CopiesGone, Moved, PolicySaysFail, Seen
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
-from bridge.pipeline.state import newest_layout
+from bridge.pipeline.state import layout_topic
 from bridge.translation.copying import Copied
 from bridge.translation.model import Side, TopicPartition
 from bridge.translation.partition_runs import read_runs
@@ -171,7 +172,7 @@ class _Attempts:
             stack.push_async_callback(producer.close)
             await producer.start()
             await self._target.metadata([spec.layout_topic, spec.runs_topic])
-            if (await newest_layout(self._target, spec)).layout != work.layout:
+            if (await layout_topic(self._target, spec)).newest.layout != work.layout:
                 self._lease.ended = "newer layout"
                 return
             syncs = None

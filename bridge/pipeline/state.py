@@ -8,36 +8,31 @@ So of two layouts that overlap one sees the other, or is fenced by it, before it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bridge.kafka.link import Link
 from bridge.kafka.state_topics import read_committed
-from bridge.pipeline.layouts import LayoutRecord, layout_key
+from bridge.pipeline.layout_records import LayoutTopic, read_layouts
 from bridge.translation.copying import PipelineSpec
 from bridge.translation.fields import SchemaError
-from bridge.translation.model import LogRecord, TopicPartition
-from bridge.translation.runs import RunKey
+from bridge.translation.model import CopyId, LogRecord
+from bridge.translation.runs import decode_change
 
 
-async def newest_layout(target: Link, spec: PipelineSpec) -> LayoutRecord:
-    """Of this connector; layout 0 when there was none. Raises KafkaFailure."""
-    newest = LayoutRecord(0, 0)
-    for each in await read_committed(target, spec.layout_topic):
-        found = LayoutRecord.decode(each.value) if each.key == layout_key(spec) else None
-        if found is not None and found.layout >= newest.layout:
-            newest = found
-    return newest
+async def layout_topic(target: Link, spec: PipelineSpec) -> LayoutTopic:
+    """What it holds for this connector. Raises KafkaFailure."""
+    return read_layouts(await read_committed(target, spec.layout_topic), spec)
 
 
-def by_partition(records: Sequence[LogRecord]) -> dict[TopicPartition, list[LogRecord]]:
-    """What a runs topic holds of each partition: the newest record of each key, without those that were dropped."""
+def by_copy(records: Sequence[LogRecord], wanted: Collection[CopyId]) -> dict[CopyId, list[LogRecord]]:
+    """What a runs topic holds of each wanted copy: the newest record of each key, without those that were dropped."""
     newest = {each.key: each for each in records}
-    found: dict[TopicPartition, list[LogRecord]] = {}
+    found: dict[CopyId, list[LogRecord]] = {each: [] for each in wanted}
     for key, record in newest.items():
-        if record.value is None:
-            continue
         try:
-            found.setdefault(RunKey.decode(key).source, []).append(record)
+            _, run = decode_change(key, record.value)
         except SchemaError:
             continue
+        if run is not None and run.copy in found:
+            found[run.copy].append(record)
     return found

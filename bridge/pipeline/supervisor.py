@@ -13,11 +13,15 @@ from typing import Protocol
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
-from bridge.kafka.producing import TransactionalProducer, fence, producer_settings
+from bridge.kafka.producing import TransactionalProducer
 from bridge.kafka.state_topics import read_committed
-from bridge.pipeline.layouts import CAUGHT_UP, LayoutRecord, Slice, balance, layout_key, transactional_id
+from bridge.pipeline.claiming import claim
+from bridge.pipeline.claims import CopyTaken
+from bridge.pipeline.fencing import driver, fence_slots, forget_unversioned
+from bridge.pipeline.layout_records import MOST_SLOTS, LayoutRecord, layout_key
+from bridge.pipeline.layouts import CAUGHT_UP, Slice, balance
 from bridge.pipeline.opening import PERMANENT
-from bridge.pipeline.state import by_partition, newest_layout
+from bridge.pipeline.state import by_copy, layout_topic
 from bridge.pipeline.watching import Watcher
 from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.translation.model import Side
@@ -50,6 +54,10 @@ class Supervisor:
         self._stop = False
         self._job: Future[list[str]] | None = None
         self._layout = LayoutRecord(0, 0)
+        self._unfenced: int | None = None
+        """How many slots may have something open; None while only the layout topic can tell."""
+        self._taken: list[str] = []
+        """What is not copied, because other connectors own it."""
         self._restarts = 0
         self._state = PipelineState.STARTING
         self._errors: list[str] = []
@@ -69,7 +77,7 @@ class Supervisor:
     @property
     def status(self) -> PipelineStatus:
         watched = self._watcher
-        errors = [*self._errors, *(watched.errors if watched else ())]
+        errors = [*self._errors, *self._taken, *(watched.errors if watched else ())]
         copying = self._state is PipelineState.COPYING and errors
         return PipelineStatus(
             state=PipelineState.RETRYING if copying else self._state,
@@ -106,6 +114,8 @@ class Supervisor:
             try:
                 await self._one_layout(jobs, target)
                 continue
+            except CopyTaken as taken:
+                self._broke(str(taken), permanent=True)
             except KafkaFailure as error:
                 self._broke(str(error), permanent=error.fault in PERMANENT)
                 if error.fault is KafkaFault.FENCED:
@@ -181,20 +191,29 @@ class Supervisor:
     async def _make(self, jobs: Jobs, target: Link, wanted: Sequence[Copied]) -> list[Slice]:
         """The next layout. First the record that ends the slices of older ones; then they are waited for; then every
         id that they or the new ones have is fenced, which closes what they left open; and only then is what they have
-        committed read."""
+        committed read.
+
+        Until all slots of older layouts are fenced, the record tells of as many as they had: if this fails in between,
+        the next driver has to fence them too.
+        """
         spec, watcher = self._spec, self._watcher
         assert watcher is not None
         await target.metadata([spec.layout_topic, spec.runs_topic])
         await self._lead()
-        before = await newest_layout(target, spec)
-        shares = balance(wanted, jobs.slots, watcher.weights())
-        self._layout = LayoutRecord(before.layout + 1, max(1, len(shares)))
+        topic = await layout_topic(target, spec)
+        copied, self._taken = await claim(spec, target, self._leading, topic, wanted)
+        shares = balance(copied, min(jobs.slots, MOST_SLOTS), watcher.weights())
+        older = topic.before.slots if self._unfenced is None else self._unfenced
+        self._unfenced = None
+        self._layout = LayoutRecord(topic.before.layout + 1, max(1, older, len(shares)))
         await self._write(self._layout)
         await self._drain(jobs)
-        ids = [transactional_id(spec, slot) for slot in range(max(before.slots, len(shares)))]
-        await fence(producer_settings(Side.TARGET, spec.props), ids)
-        runs = by_partition(await read_committed(target, spec.runs_topic))
-        watcher.new_layout(self._layout.layout, wanted)
+        await fence_slots(spec, self._layout.slots, topic.unversioned)
+        if dropped := forget_unversioned(spec, topic):
+            await self._leading.write(spec.layout_topic, dropped)
+        self._unfenced = max(1, len(shares))
+        runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
+        watcher.new_layout(self._layout.layout, copied)
         deadline = time.time() + LEASE
         return [
             Slice(
@@ -203,7 +222,7 @@ class Supervisor:
                 slot,
                 deadline,
                 share,
-                [record for each in share for record in runs.get(each.source, ())],
+                [record for each in share for record in runs[each.id]],
             )
             for slot, share in enumerate(shares)
         ]
@@ -214,8 +233,7 @@ class Supervisor:
             await self._lead()
             await self._write(self._layout._replace(stop=True))
         await self._drain(jobs)
-        ids = [transactional_id(self._spec, slot) for slot in range(self._layout.slots)]
-        await fence(producer_settings(Side.TARGET, self._spec.props), ids)
+        await fence_slots(self._spec, self._layout.slots, None)
         if self._state is not PipelineState.FAILED and self._state is not PipelineState.CAUGHT_UP:
             self._state = PipelineState.STOPPED
 
@@ -234,9 +252,7 @@ class Supervisor:
         """Takes the driver's id, or closes what the last try has left open under it: nobody could read behind that what
         the newest layout is. Raises KafkaFailure; FENCED when another driver has taken over."""
         if self._leader is None:
-            leader = TransactionalProducer(
-                producer_settings(Side.TARGET, self._spec.props), transactional_id(self._spec, "driver")
-            )
+            leader = driver(self._spec)
             self._closing.push_async_callback(leader.close)
             await leader.start()
             self._leader = leader
@@ -245,8 +261,12 @@ class Supervisor:
 
     async def _write(self, record: LayoutRecord) -> None:
         """Raises KafkaFailure; FENCED when another driver has taken over."""
-        assert self._leader is not None
-        await self._leader.write(self._spec.layout_topic, [(layout_key(self._spec), record.value())])
+        await self._leading.write(self._spec.layout_topic, [(layout_key(self._spec), record.value())])
+
+    @property
+    def _leading(self) -> TransactionalProducer:
+        assert self._leader is not None, "_lead comes first"
+        return self._leader
 
     async def _until(self, holds: Callable[[], bool], patience: float | None) -> bool:
         """Whether it came to hold in time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
 
 from bridge.errors import KafkaFailure
@@ -14,10 +14,10 @@ from bridge.kafka.link import Link
 from bridge.kafka.state_topics import CommittedTail
 from bridge.kafka.tail import TopicTail
 from bridge.pipeline.gaps import read_ledger
-from bridge.pipeline.layouts import SliceReport
+from bridge.pipeline.layout_records import SliceReport, report_key
 from bridge.translation.copying import Copied, Gap, PipelineSpec, Progress
 from bridge.translation.fields import SchemaError
-from bridge.translation.model import Bounds, LogRecord, TopicPartition
+from bridge.translation.model import Bounds, CopyId, LogRecord, TopicPartition
 from bridge.translation.runs import OffsetRun
 
 GAPS_SHOWN = 100
@@ -60,8 +60,11 @@ class Watcher:
         self._asked, self._began_ms = 0.0, int(time.time() * 1000)
         self._layout = 0
         self._wanted: Sequence[Copied] = ()
+        self._ids: Set[CopyId] = frozenset()
         self._said: dict[int, SliceReport] = {}
         self._trouble: dict[str, str] = {}
+        self._copies: dict[CopyId, Progress] = {}
+        """Of every copy that the runs topic tells of: which of them are wanted is told later."""
         self.progress: dict[TopicPartition, Progress] = {}
         self.gaps: deque[Gap] = deque(maxlen=GAPS_SHOWN)
         self.gap_counts: Counter[str] = Counter()
@@ -69,8 +72,8 @@ class Watcher:
 
     def new_layout(self, layout: int, wanted: Sequence[Copied]) -> None:
         self._layout, self._wanted, self._said = layout, wanted, {}
-        places = {each.source for each in wanted}
-        self.progress = {place: each for place, each in self.progress.items() if place in places}
+        self._ids = {each.id for each in wanted}
+        self.progress = {each.source: self._copies[each.id] for each in wanted if each.id in self._copies}
 
     def weights(self) -> Mapping[TopicPartition, float]:
         """By partition, what it has cost so far; for the balance of the next layout."""
@@ -141,21 +144,25 @@ class Watcher:
         except SchemaError:
             return
         if run is not None:
-            before = self.progress.get(run.source)
-            self.progress[run.source] = advanced(before, run, record.timestamp, self._began_ms)
+            before = self._copies.get(run.copy)
+            self._copies[run.copy] = now = advanced(before, run, record.timestamp, self._began_ms)
+            if run.copy in self._ids:
+                self.progress[run.source] = now
 
     async def _read_gaps(self) -> None:
         while records := await self._ledger.read():
             for record in records:
                 gap = read_ledger(record.key, record.value)
-                if gap is not None:
+                if gap is not None and gap.connector in ("", self._spec.name):
                     self.gaps.append(gap)
                     self.gap_counts[gap.kind.value] += 1
 
     async def _read_reports(self) -> None:
         for record in (await self._reports.read()).records:
             report = SliceReport.decode(record.value)
-            if report is not None and report.layout == self._layout:
+            if report is None or record.key != report_key(self._spec, report.slot):
+                continue  # another connector's, which has layouts of its own
+            if report.layout == self._layout:
                 self._said[report.slot] = report
 
     async def _ask_ends(self) -> None:
@@ -164,10 +171,11 @@ class Watcher:
             return
         await self._source.metadata(sorted({place.topic for place in places}))
         found = await bounds(self._source, places, committed_only=self._spec.committed_only)
-        for place, each in found.items():
-            before = self.progress.get(place)
+        for copied in self._wanted:
+            before, each = self._copies.get(copied.id), found[copied.source]
             if before is not None and isinstance(each, Bounds):
-                self.progress[place] = replace(before, source_end=each.end)
+                now = replace(before, source_end=each.end)
+                self._copies[copied.id] = self.progress[copied.source] = now
         for each in found.values():
             if isinstance(each, KafkaFailure):
                 raise each  # a partition that can't be asked can't be copied either, and only this tells

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.translation.model import TopicPartition
+from bridge.translation.model import CopyId, TopicPartition
+
+TAKE_OVER_FROM = "bridge.take.over.from"
+"""The key that names connectors whose copies this one goes on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,10 @@ class Copied:
     target_topic: str
     target_topic_id: str
     start: int | None = None
+
+    @property
+    def id(self) -> CopyId:
+        return CopyId(self.source, self.target_topic)
 
 
 class GapKind(StrEnum):
@@ -52,6 +59,10 @@ class Gap:
     upstream_to: int
     seen_at_ms: int
     detail: str = ""
+    target_topic: str = ""
+    """Of the copy that lacks them; "" in entries of version 0, which do not tell."""
+    connector: str = ""
+    """Who entered it into the ledger; "" before, and in entries of version 0."""
 
     @property
     def said(self) -> str:
@@ -133,3 +144,5 @@ class PipelineSpec:
     transaction_interval: float
     batch_size: int
     until_caught_up: bool = False
+    take_over_from: Sequence[str] = ()
+    """Names of connectors that are shut out where they copy what this one wants to copy."""

@@ -13,6 +13,16 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class CopyId(NamedTuple):
+    """Names one copy: records of a source partition, written to the partition of the same number of `target_topic`.
+
+    Everything that is remembered about copying is kept by this: one source topic may be copied to several topics.
+    """
+
+    source: TopicPartition
+    target_topic: str
+
+
 class Side(StrEnum):
     SOURCE = "source"
     TARGET = "target"

@@ -8,12 +8,12 @@ RATIO runs for every doubling of what was ever copied, whatever the commits were
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 
 from bridge.translation.copying import Copied
 from bridge.translation.fields import SchemaError
-from bridge.translation.model import LogRecord, TopicPartition
+from bridge.translation.model import CopyId, LogRecord
 from bridge.translation.runs import OffsetRun, RunKey, Segment, decode_change
 
 RATIO = 256
@@ -33,10 +33,13 @@ _Changes = dict[int, OffsetRun | None]
 
 
 class PartitionRuns:
-    """One partition's; `runs` come in any order."""
+    """Those of one copy; `runs` come in any order."""
 
-    def __init__(self, runs: Iterable[OffsetRun] = ()) -> None:
+    def __init__(self, runs: Iterable[OffsetRun] = (), nameless: Iterable[int] = ()) -> None:
+        """`nameless`: the upstreamStart of those whose records have keys of version 0. Each is written anew under a key
+        of version 1 when it changes."""
         self._runs, self._stale = consistent(runs)
+        self._nameless = set(nameless)
         self._at = 0
         """The sweep looks next at this run and the one before it."""
         self._due = 0
@@ -83,11 +86,7 @@ class PartitionRuns:
         changes |= {run.upstream_start: run for run in new}
         if self._due >= _AT_ONCE:
             self._sweep(changes)
-        source = copied.source
-        return [
-            (RunKey(source, start).encode(), None if run is None else run.value())
-            for start, run in changes.items()
-        ]
+        return self._records(copied.id, changes)
 
     def hand_back(self) -> list[Change]:
         """The record which says that a stock mirror goes on from here: nobody knows how far it comes. None without a
@@ -96,7 +95,18 @@ class PartitionRuns:
         if last is None:
             return []
         self._runs[-1] = handed = last._replace(handed_back=True)
-        return [(handed.key(), handed.value())]
+        return self._records(handed.copy, {handed.upstream_start: handed})
+
+    def _records(self, copy: CopyId, changes: Mapping[int, OffsetRun | None]) -> list[Change]:
+        records: list[Change] = []
+        for start, run in changes.items():
+            nameless = start in self._nameless
+            if nameless:
+                self._nameless.discard(start)
+                records.append((RunKey(copy.source, "", start).encode(), None))
+            if run is not None or not nameless:
+                records.append((RunKey(*copy, start).encode(), None if run is None else run.value()))
+        return records
 
     def _take_back(self, position: int, changes: _Changes) -> bool:
         """Copying is ours again; whether it begins elsewhere than it had ended: what lies between has been copied by
@@ -211,30 +221,47 @@ class RunTable:
     """What a runs topic holds, followed record by record in the log's order."""
 
     def __init__(self) -> None:
-        self._runs: dict[TopicPartition, dict[int, OffsetRun]] = {}
+        self._runs: dict[CopyId, dict[RunKey, OffsetRun]] = {}
+        self._nameless: dict[RunKey, CopyId] = {}
+        """By key of version 0, the copy that its value has named last."""
 
-    def apply(self, change: tuple[RunKey, OffsetRun | None]) -> None:
-        (source, start), run = change
+    def apply(self, change: tuple[RunKey, OffsetRun | None]) -> set[CopyId]:
+        """The copies whose runs have changed: two where a key of version 0 now tells of another copy."""
+        key, run = change
+        before = CopyId(key.source, key.target_topic) if key.target_topic else self._nameless.pop(key, None)
+        touched = set()
+        if before is not None and before in self._runs:
+            touched.add(before)
+            self._runs[before].pop(key, None)
+            if not self._runs[before]:
+                del self._runs[before]
         if run is not None:
-            self._runs.setdefault(source, {})[start] = run
-        elif source in self._runs:
-            self._runs[source].pop(start, None)
+            touched.add(run.copy)
+            self._runs.setdefault(run.copy, {})[key] = run
+            if not key.target_topic:
+                self._nameless[key] = run.copy
+        return touched
 
     def clear(self) -> None:
         self._runs.clear()
+        self._nameless.clear()
 
-    def of(self, source: TopicPartition) -> Iterable[OffsetRun]:
+    def of(self, copy: CopyId) -> Iterable[OffsetRun]:
         """In no order."""
-        return self._runs.get(source, {}).values()
+        return self._runs.get(copy, {}).values()
+
+    def partition_runs(self, copy: CopyId) -> PartitionRuns:
+        keys = self._runs.get(copy, {}).keys()
+        return PartitionRuns(self.of(copy), [key.upstream_start for key in keys if not key.target_topic])
 
     @property
-    def partitions(self) -> Iterable[TopicPartition]:
+    def copies(self) -> Iterable[CopyId]:
         return self._runs.keys()
 
 
 def read_runs(
     records: Iterable[LogRecord], troubles: list[SchemaError] | None = None
-) -> dict[TopicPartition, PartitionRuns]:
+) -> dict[CopyId, PartitionRuns]:
     """The runs of a whole runs topic. A record that can't be read costs itself only; what is wrong with it is added to
     `troubles`."""
     table = RunTable()
@@ -244,7 +271,7 @@ def read_runs(
         except SchemaError as problem:
             if troubles is not None:
                 troubles.append(problem)
-    return {source: PartitionRuns(table.of(source)) for source in table.partitions}
+    return {copy: table.partition_runs(copy) for copy in table.copies}
 
 
 def _new_runs(segments: Sequence[Segment], copied: Copied) -> list[OffsetRun]:

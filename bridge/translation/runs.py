@@ -1,6 +1,7 @@
 """Offset runs (design 5.1): what stretches of a partition's copying say of where its records stand on the target.
 
-    key      version INT16 = 0, topic STRING, partition INT32, upstreamStart INT64
+    key      version INT16 = 1, topic STRING, partition INT32, targetTopic STRING, upstreamStart INT64
+             version INT16 = 0, topic STRING, partition INT32, upstreamStart INT64 (read, and written no more)
     value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
              size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
@@ -8,6 +9,8 @@
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
 what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
+
+A key of version 0 does not name the copy: two copies of one topic overwrote each other's runs.
 """
 
 from __future__ import annotations
@@ -18,13 +21,18 @@ from struct import Struct
 from typing import NamedTuple
 
 from bridge.translation.fields import SchemaError, read_numbers, read_string, write_numbers, write_string
-from bridge.translation.model import TopicPartition
+from bridge.translation.model import CopyId, TopicPartition
 
 VERSION = 0
-"""The only one so far, of keys and of values."""
+"""Of values; the only one so far."""
+KEY_VERSION = 1
+_NAMELESS = 0
+"""The version of keys that do not name the target topic."""
 
 _VERSION = Struct(">h")
-_PLACE = Struct(">iq")
+_PARTITION = Struct(">i")
+_OFFSET = Struct(">q")
+_NAMELESS_PLACE = Struct(">iq")
 _VALUE = Struct(">hqqqqqqiqq")
 _HANDED_BACK = b"\x01"
 _KEPT = 1024
@@ -32,23 +40,39 @@ _KEPT = 1024
 
 
 class RunKey(NamedTuple):
-    """Which run a record is of."""
+    """Which run a record is of. `target_topic` is "" in a key of version 0; the value then names it."""
 
     source: TopicPartition
+    target_topic: str
     upstream_start: int
 
     def encode(self) -> bytes:
-        topic, partition = self.source
-        numbers = write_numbers(_PLACE, "partition and upstreamStart", partition, self.upstream_start)
-        return _topic(topic) + numbers
+        if not self.target_topic:
+            topic, partition = self.source
+            numbers = write_numbers(
+                _NAMELESS_PLACE, "partition and upstreamStart", partition, self.upstream_start
+            )
+            return _VERSION.pack(_NAMELESS) + write_string(topic, "topic") + numbers
+        return _copy(*self.source, self.target_topic) + write_numbers(
+            _OFFSET, "upstreamStart", self.upstream_start
+        )
 
     @classmethod
     def decode(cls, key: bytes | None) -> RunKey:
         """Raises SchemaError."""
-        _check_version(key, "key")
+        version = _version(key, "key", _NAMELESS, KEY_VERSION)
         topic, at = read_string(key, _VERSION.size, "topic of the key")
-        partition, start = read_numbers(_PLACE, key, at, "partition and upstreamStart of the key")
-        return cls(TopicPartition(topic, partition), start)
+        if version == _NAMELESS:
+            partition, start = read_numbers(
+                _NAMELESS_PLACE, key, at, "partition and upstreamStart of the key"
+            )
+            return cls(TopicPartition(topic, partition), "", start)
+        (partition,) = read_numbers(_PARTITION, key, at, "partition of the key")
+        target, at = read_string(key, at + _PARTITION.size, "targetTopic of the key")
+        if not target:
+            raise SchemaError("no targetTopic of the key: it is empty")
+        (start,) = read_numbers(_OFFSET, key, at, "upstreamStart of the key")
+        return cls(TopicPartition(topic, partition), target, start)
 
 
 class OffsetRun(NamedTuple):
@@ -90,12 +114,16 @@ class OffsetRun(NamedTuple):
         return self.downstream_start + self.upstream_count - self.skipped + self.extra
 
     @property
+    def copy(self) -> CopyId:
+        return CopyId(self.source, self.target_topic)
+
+    @property
     def incarnation(self) -> tuple[str, str, str]:
         """Which topics the offsets are of: runs of others say nothing about these."""
         return self.source_topic_id, self.target_topic, self.target_topic_id
 
     def key(self) -> bytes:
-        return RunKey(self.source, self.upstream_start).encode()
+        return RunKey(self.source, self.target_topic, self.upstream_start).encode()
 
     def value(self) -> bytes:
         numbers = write_numbers(
@@ -117,13 +145,15 @@ class OffsetRun(NamedTuple):
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> OffsetRun:
         """Raises SchemaError; also for numbers that no run can have, so that nobody reckons with them."""
-        source, upstream = RunKey.decode(key)
-        _check_version(value, "value")
+        source, named, upstream = RunKey.decode(key)
+        _version(value, "value", VERSION)
         _, covered, downstream, count, skipped, extra, position, epoch, timestamp, size = read_numbers(
             _VALUE, value, 0, "offsets and counts of the value"
         )
         source_id, at = read_string(value, _VALUE.size, "sourceTopicId of the value")
         target, at = read_string(value, at, "targetTopic of the value")
+        if named and named != target:
+            raise SchemaError(f"targetTopic is {named} in the key and {target} in the value")
         target_id, at = read_string(value, at, "targetTopicId of the value")
         assert value is not None
         run = cls(
@@ -209,15 +239,15 @@ class Segment:
 
 def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, OffsetRun | None]:
     """A record of the topic: a run, or None for one that was dropped. Raises SchemaError."""
-    if value is None:
-        return RunKey.decode(key), None
-    run = OffsetRun.decode(key, value)
-    return RunKey(run.source, run.upstream_start), run
+    return RunKey.decode(key), None if value is None else OffsetRun.decode(key, value)
 
 
 @lru_cache(_KEPT)
-def _topic(topic: str) -> bytes:
-    return _VERSION.pack(VERSION) + write_string(topic, "topic")
+def _copy(topic: str, partition: int, target_topic: str) -> bytes:
+    """What all keys of one copy begin with."""
+    number = write_numbers(_PARTITION, "partition", partition)
+    names = write_string(topic, "topic"), write_string(target_topic, "targetTopic")
+    return _VERSION.pack(KEY_VERSION) + names[0] + number + names[1]
 
 
 @lru_cache(_KEPT)
@@ -229,7 +259,10 @@ def _names(source_topic_id: str, target_topic: str, target_topic_id: str) -> byt
     )
 
 
-def _check_version(buffer: bytes | None, what: str) -> None:
+def _version(buffer: bytes | None, what: str, *known: int) -> int:
     (version,) = read_numbers(_VERSION, buffer, 0, f"version of the {what}")
-    if version != VERSION:
-        raise SchemaError(f"version {version} of the {what} is not known: {VERSION} is")
+    if version not in known:
+        raise SchemaError(
+            f"version {version} of the {what} is not known; known: {', '.join(map(str, known))}"
+        )
+    return version

@@ -12,6 +12,7 @@ from bridge.errors import KafkaFailure
 from bridge.translation.model import (
     Bounds,
     Committed,
+    CopyId,
     Judgement,
     Reason,
     Side,
@@ -111,7 +112,7 @@ class Judge:
             memory = self._verdicts.memory(*pair, identity)
             self.target_ends[pair[1]] = target.end
             for offset in offsets[pair]:
-                asked = Question(pair[0], offset, source, target, late, identity)
+                asked = Question(pair[0], pair[1].topic, offset, source, target, late, identity)
                 known = self._verdicts.recall(*pair, identity, offset, bounds)
                 at_once = self._way.at_once(asked, known)
                 if at_once is not None:
@@ -251,7 +252,7 @@ class Judge:
         self, by_runs: ByRuns, pair: Pair, offset: int, target_id: str, there: Bounds, otherwise: Verdict
     ) -> Steps[Verdict]:
         bounds = LogBounds(there.start, there.end)
-        found = yield from by_runs.without_source(pair[0], offset, target_id, bounds)
+        found = yield from by_runs.without_source(CopyId(pair[0], pair[1].topic), offset, target_id, bounds)
         kept = self._verdicts.recall_apart(*pair, target_id, offset, there)
         if found is not None and found.offset is not None and kept is not None:
             found = stronger(found, kept)

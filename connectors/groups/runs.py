@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.translation.model import Side, TopicPartition
+from bridge.translation.model import CopyId, Side
 from bridge.translation.partition_runs import RunTable
 from bridge.translation.run_evidence import KnownRuns
 from bridge.translation.runs import OffsetRun, RunKey, decode_change
@@ -17,7 +17,7 @@ class FollowedRuns:
 
     def __init__(self, options: GroupOptions, target: Cluster) -> None:
         self._table = RunTable()
-        self._known: dict[TopicPartition, KnownRuns] = {}
+        self._known: dict[CopyId, KnownRuns] = {}
         # Runs are true for committed data only.
         tail = target.tail(options.policy.offset_runs_topic(options.source_alias), committed_only=True)
         told = decode_change, self._apply, self._restart, options.admin_timeout_ms
@@ -30,21 +30,21 @@ class FollowedRuns:
     @property
     def known(self) -> bool:
         """Whether there are any."""
-        return bool(self._table.partitions)
+        return bool(self._table.copies)
 
     async def follow(self) -> None:
         """Raises ClusterAway."""
         await self._log.follow()
 
-    def of(self, place: TopicPartition) -> KnownRuns:
-        known = self._known.get(place)
+    def of(self, copy: CopyId) -> KnownRuns:
+        known = self._known.get(copy)
         if known is None:
-            known = self._known[place] = KnownRuns(self._table.of(place))
+            known = self._known[copy] = KnownRuns(self._table.of(copy))
         return known
 
     def _apply(self, change: tuple[RunKey, OffsetRun | None]) -> None:
-        self._table.apply(change)
-        self._known.pop(change[0].source, None)
+        for copy in self._table.apply(change):
+            self._known.pop(copy, None)
 
     def _restart(self) -> None:
         self._table.clear()

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from bridge.translation.bracketing import bracket
 from bridge.translation.evidence import agrees, are_copies, both, by_syncs
 from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Evidence, Judgement, Reason, TopicPartition, Verdict
+from bridge.translation.model import CopyId, Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns, disagrees, stronger
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds, Steps
@@ -29,22 +29,29 @@ class Syncs(Protocol):
 class Runs(Protocol):
     """Offset runs as FollowedRuns hands them out."""
 
-    def of(self, place: TopicPartition, /) -> KnownRuns: ...
+    def of(self, copy: CopyId, /) -> KnownRuns: ...
 
     @property
     def known(self) -> bool: ...
 
 
 class Question(NamedTuple):
-    """An offset of `place`, and the ends of its log and of its counterpart's. `late`: the target overwrites
-    timestamps."""
+    """An offset of `place`, whose copies are in `target_topic`, and the ends of both logs.
+
+    `late`: the target overwrites timestamps.
+    """
 
     place: TopicPartition
+    target_topic: str
     offset: int
     source: LogBounds
     target: LogBounds
     late: bool
     identity: Identity
+
+    @property
+    def copy(self) -> CopyId:
+        return CopyId(self.place, self.target_topic)
 
 
 class Way(Protocol):
@@ -123,7 +130,7 @@ class ByRuns:
     def __init__(self, runs: Runs, otherwise: Way) -> None:
         self._runs, self._otherwise = runs, otherwise
         self._scanning = Scanning()
-        self._seen: dict[TopicPartition, tuple[OffsetRun, Identity, bool]] = {}
+        self._seen: dict[CopyId, tuple[OffsetRun, Identity, bool]] = {}
         """The newest run when it was looked at, and whether it held."""
 
     def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
@@ -151,7 +158,7 @@ class ByRuns:
             # Where the target overwrites timestamps no copy can be told by its record.
             same = None if asked.late else (yield from are_copies(*at, asked.source, asked.target, memory))
             holds = same is not False
-            self._seen[asked.place] = last, asked.identity, holds
+            self._seen[asked.copy] = last, asked.identity, holds
         if not holds:
             return disagrees(found, last)
         if found.judgement is Judgement.EXACT:
@@ -161,7 +168,7 @@ class ByRuns:
             other = yield from self._otherwise.steps(asked, memory)
         best = stronger(found, other)
         if self._scan_due(asked, best):
-            yield from self._scan(asked.place, asked.offset, asked.target)
+            yield from self._scan(asked.copy, asked.offset, asked.target)
             now, _ = self._ask(asked)
             best = other if now is None else stronger(now, other)
         return best
@@ -175,37 +182,37 @@ class ByRuns:
         self._scanning.end_round()
 
     def without_source(
-        self, place: TopicPartition, offset: int, target_id: str, target: LogBounds
+        self, copy: CopyId, offset: int, target_id: str, target: LogBounds
     ) -> Steps[Verdict | None]:
         """What runs and the target alone say; None where they say nothing. Runs that did not hold when the source was
         asked last are not believed, nor are later ones of the same topics."""
-        known, places = self._runs.of(place), self._scanning.places
+        known, places = self._runs.of(copy), self._scanning.places
         found, last = known.translate(offset, target_id, target, places=places), known.last
         if found is None or last is None:
             return None
-        run, _, holds = self._seen.get(place, (last, None, True))
+        run, _, holds = self._seen.get(copy, (last, None, True))
         if not holds and run.incarnation == last.incarnation:
             return disagrees(found, last)
         if self._scanning.due(known.held(offset), offset, target):
-            yield from self._scan(place, offset, target)
+            yield from self._scan(copy, offset, target)
             found = known.translate(offset, target_id, target, places=places)
         return found
 
     def _scan_due(self, asked: Question, best: Verdict) -> bool:
-        held = self._runs.of(asked.place).held(asked.offset)
+        held = self._runs.of(asked.copy).held(asked.offset)
         return best.judgement is Judgement.BOUNDED and self._scanning.due(held, asked.offset, asked.target)
 
-    def _scan(self, place: TopicPartition, offset: int, target: LogBounds) -> Steps[None]:
-        run = self._runs.of(place).held(offset)
+    def _scan(self, copy: CopyId, offset: int, target: LogBounds) -> Steps[None]:
+        run = self._runs.of(copy).held(offset)
         if run is not None:
             yield from self._scanning.steps(run, target)
 
     def _ask(self, asked: Question) -> tuple[Verdict | None, OffsetRun | None]:
-        known, identity = self._runs.of(asked.place), asked.identity
+        known, identity = self._runs.of(asked.copy), asked.identity
         told = identity.target_id, asked.target, identity.source_id, asked.source
         return known.translate(asked.offset, *told, self._scanning.places), known.last
 
     def _known(self, asked: Question, last: OffsetRun) -> bool | None:
         """Whether the newest run holds; None when nobody has looked yet."""
-        run, identity, holds = self._seen.get(asked.place, (None, None, False))
+        run, identity, holds = self._seen.get(asked.copy, (None, None, False))
         return holds if (run, identity) == (last, asked.identity) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.translation.copying import TAKE_OVER_FROM
 from bridge.translation.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
     CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
@@ -167,6 +168,16 @@ _OURS = (
         "How often copied records are committed on the target; read_committed readers see them then.",
         _PIPELINE,
         validator=Range(1, 5000),
+    ),
+    Key(
+        TAKE_OVER_FROM,
+        Type.LIST,
+        "",
+        _LOW,
+        "Names of source connectors that copy topics of this one to the same target topics, and whose place this one "
+        "takes: they are shut out, and copying goes on where they stopped. Without it, what another connector copies "
+        "is refused.",
+        _PIPELINE,
     ),
     _policy(
         GAP_POLICY,

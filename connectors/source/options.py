@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bridge.translation.copying import PipelineSpec
+from bridge.translation.copying import TAKE_OVER_FROM, PipelineSpec
 from bridge.translation.filters import ConfigPropertyFilter, TopicFilter, should_replicate_topic
 from bridge.translation.naming import ReplicationPolicy
 from connectors.configdef import ValidatedConfig, given
@@ -50,6 +50,7 @@ class SourceOptions:
     fail_on_refused_record: bool
     transaction_interval: float
     batch_size: int
+    take_over_from: tuple[str, ...]
     admin_timeout_ms: int
     lease_ms: int
 
@@ -85,6 +86,7 @@ class SourceOptions:
             fail_on_refused_record=config.text(keys.RECORD_POLICY) == "fail",
             transaction_interval=config.number(keys.TRANSACTION_INTERVAL) / 1000,
             batch_size=int(client_property(there, "target.", "producer", "batch.size")[1] or _BATCH_SIZE),
+            take_over_from=tuple(config.items(TAKE_OVER_FROM) or ()),
             admin_timeout_ms=config.number("admin.timeout.ms"),
             lease_ms=config.number("bridge.task.lease.ms"),
         )
@@ -101,6 +103,10 @@ class SourceOptions:
 
     def remote(self, topic: str) -> str:
         return self.policy.format_remote_topic(self.source_alias, topic)
+
+    def remote_of(self, topic: str) -> str | None:
+        """The topic on the target that a topic of the source is copied to; None where it is not copied."""
+        return self.remote(topic) if self.replicates(topic) else None
 
     def spec(self, name: str, props: Mapping[str, str]) -> PipelineSpec:
         """The pipeline of the connector `name`, whose whole configuration is `props`."""
@@ -122,6 +128,7 @@ class SourceOptions:
             fail_on_refused_record=self.fail_on_refused_record,
             transaction_interval=self.transaction_interval,
             batch_size=self.batch_size,
+            take_over_from=self.take_over_from,
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from bridge.translation.model import LogRecord, TopicPartition
+from bridge.translation.model import CopyId, LogRecord, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns, read_runs
 from bridge.translation.runs import OffsetRun
 from tests.e2e.control import our_control
@@ -127,8 +127,8 @@ class Mirror:
             LogRecord(each.offset, 0, each.key, each.value)
             for each in read(self._mine.target.bootstrap, runs_topic, committed_only=True)
         ]
-        place = TopicPartition(self.topic, partition)
-        return list(read_runs(records).get(place, PartitionRuns()).runs)
+        copy = CopyId(TopicPartition(self.topic, partition), self._mine.remote(self.topic))
+        return list(read_runs(records).get(copy, PartitionRuns()).runs)
 
     def _put(self, config: dict[str, str]) -> None:
         self._rest.put(self.name, config)

@@ -10,7 +10,7 @@ from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
 from bridge.local import Cluster
 from bridge.translation.lookups import Read, Scan, Scanned
-from bridge.translation.model import Bounds, Judgement, Side, TopicPartition, Verdict
+from bridge.translation.model import Bounds, CopyId, Judgement, Side, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds
@@ -28,7 +28,7 @@ class Runs:
     def __init__(self, run: OffsetRun) -> None:
         self._runs = KnownRuns([run])
 
-    def of(self, _place: TopicPartition) -> KnownRuns:
+    def of(self, _copy: CopyId) -> KnownRuns:
         return self._runs
 
 
@@ -70,8 +70,9 @@ def test_headers_tell_every_copys_place(
             run = OffsetRun(SOURCE, "s", topic, topic_id, 0, 0, start, 100, 0, extra, 0, 100, -1, 5000)
             way = ByRuns(Runs(run), ByRecords())
             there = LogBounds(bounds.start, bounds.end)
+            copy = CopyId(SOURCE, place.topic)
             jobs = {
-                offset: Job(SOURCE, place, offset, way.without_source(SOURCE, offset, topic_id, there))  # type: ignore[arg-type]
+                offset: Job(SOURCE, place, offset, way.without_source(copy, offset, topic_id, there))  # type: ignore[arg-type]
                 for offset in range(100)
             }
             found = await translate_all(jobs, cluster, cluster, source_committed_only=True)

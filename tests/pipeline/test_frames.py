@@ -19,7 +19,11 @@ from tests.pipeline.values import copied, spec
 
 
 def test_a_spec() -> None:
-    said = spec({"source.cluster.bootstrap.servers": "a:1", "topics": "ö.*\n"}, until_caught_up=True)
+    said = spec(
+        {"source.cluster.bootstrap.servers": "a:1", "topics": "ö.*\n"},
+        until_caught_up=True,
+        take_over_from=("one",),
+    )
     assert unpack_spec(read_line(pack_spec(said))["spec"]) == said
     assert "topics" not in repr(said), "a configuration may hold secrets"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bridge.pipeline.gaps import Resume, agreement, ledger_entry, read_ledger, resume
@@ -144,12 +146,12 @@ def test_brokers_without_topic_ids_are_judged_by_offsets_alone() -> None:
 def test_the_ledger_reads_back() -> None:
     for kind in GapKind:
         gap = Gap(TopicPartition("orders", 2), kind, "source-id", -1, 77, NOW, "why")
-        assert read_ledger(*ledger_entry(gap)) == gap
+        assert read_ledger(*ledger_entry(gap, "mirror")) == replace(gap, connector="mirror")
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", b'{"version": 9, "to": 1, "seenAtMs": 1, "detail": ""}'])
 def test_what_is_no_entry_that_we_know_is_none(value: bytes | None) -> None:
-    key, _ = ledger_entry(Gap(TopicPartition("orders", 2), GapKind.TRUNCATED, "", 0, 1, NOW))
+    key, _ = ledger_entry(Gap(TopicPartition("orders", 2), GapKind.TRUNCATED, "", 0, 1, NOW), "mirror")
     assert read_ledger(key, value) is None
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.pipeline.layouts import LayoutRecord, SliceReport, balance, transactional_id
+from bridge.pipeline.layouts import balance, transactional_id, unescaped_id
 from bridge.translation.model import TopicPartition
 from tests.pipeline.values import copied, spec
 
@@ -48,18 +48,26 @@ def test_transactional_ids_are_of_one_connector_one_flow_and_one_slot() -> None:
     assert len(ids) == 12
 
 
-def test_records_of_the_layout_topic_read_back() -> None:
-    newest = LayoutRecord(7, 2, stop=True)
-    assert LayoutRecord.decode(newest.value()) == newest
-    report = SliceReport(7, 1, error="away", failure="", moved=[TopicPartition("orders", 3)])
-    assert SliceReport.decode(report.value()) == report
+@pytest.mark.parametrize("slot", [0, "driver"])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("eu", "west-m"), ("eu-west", "m")),
+        (("eu%2Dwest", "m"), ("eu-west", "m")),
+        (("eu", "m-0"), ("eu", "m")),
+    ],
+)
+def test_transactional_ids_of_names_with_dashes_differ(
+    slot: int | str, one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    ids = {
+        transactional_id(spec(source_alias=alias, name=name), who)
+        for alias, name in (one, other)
+        for who in (slot, f"0-{slot}")
+    }
+    assert len(ids) == 4
 
 
-@pytest.mark.parametrize("value", [None, b"", b"not JSON", b"[]", b'{"layout": "7"}', b"\xff"])
-def test_what_is_no_record_of_ours_is_none(value: bytes | None) -> None:
-    assert LayoutRecord.decode(value) is None
-    assert SliceReport.decode(value) is None
-
-
-def test_a_report_is_no_layout() -> None:
-    assert LayoutRecord.decode(SliceReport(3, 0).value()) is None
+def test_transactional_ids_of_names_without_dashes_are_those_of_version_0() -> None:
+    plain = spec(source_alias="A", name="mirror")
+    assert transactional_id(plain, 3) == unescaped_id(plain, 3) == "mirror-bridge-A-mirror-3"

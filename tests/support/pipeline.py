@@ -187,7 +187,13 @@ class CopyFlow:
                     assert said.offset <= min(unread), (place, offset, said, unread[0])
 
     def runs(self) -> dict[TopicPartition, PartitionRuns]:
-        return read_runs(self.state(self.spec.runs_topic))
+        """Of this flow's copies, by source partition."""
+        found = read_runs(self.state(self.spec.runs_topic))
+        return {
+            copy.source: each
+            for copy, each in found.items()
+            if copy.target_topic == self.remote(copy.source.topic)
+        }
 
     def state(self, topic: str) -> list[LogRecord]:
         """All committed records of a state topic."""

@@ -24,7 +24,9 @@ def syncs(*pairs: tuple[int, int]) -> OffsetSyncStore:
 
 
 def asked(offset: int, *, late: bool) -> Question:
-    return Question(PLACE, offset, LogBounds(0, 500), LogBounds(0, 600), late, Identity("s", 0, "t", 0))
+    return Question(
+        PLACE, "A.orders", offset, LogBounds(0, 500), LogBounds(0, 600), late, Identity("s", 0, "t", 0)
+    )
 
 
 @pytest.mark.parametrize(

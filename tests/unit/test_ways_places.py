@@ -6,7 +6,7 @@ import pytest
 
 from bridge.translation.lookups import Found, Need, Scan, Scanned
 from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Evidence, Judgement, Reason, TopicPartition, Verdict
+from bridge.translation.model import CopyId, Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds, Steps
@@ -35,7 +35,7 @@ class Runs:
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
 
-    def of(self, _place: TopicPartition) -> KnownRuns:
+    def of(self, _copy: CopyId) -> KnownRuns:
         return KnownRuns(self.runs)
 
 
@@ -62,14 +62,14 @@ class Headers:
         self.readable = True
 
     def judge(self, offset: int, *, late: bool = True, target: LogBounds = TARGET) -> Verdict:
-        question = Question(PLACE, offset, LogBounds(0, 110), target, late, HERE)
+        question = Question(PLACE, "A.orders", offset, LogBounds(0, 110), target, late, HERE)
         at_once = self.way.at_once(question, None)
         if at_once is not None:
             return at_once
         return self._run(self.way.steps(question, PartitionMemory()))
 
     def alone(self, offset: int, target: LogBounds = TARGET) -> Verdict | None:
-        return self._run(self.way.without_source(PLACE, offset, "t", target))  # type: ignore[arg-type]
+        return self._run(self.way.without_source(CopyId(PLACE, "A.orders"), offset, "t", target))  # type: ignore[arg-type]
 
     def _run(self, steps: Steps[Verdict]) -> Verdict:
         answer: Found = None

@@ -7,7 +7,7 @@ import pytest
 
 from bridge.translation.lookups import FindTime, Need, Read, Window
 from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Evidence, Flag, Judgement, Reason, Side, TopicPartition, Verdict
+from bridge.translation.model import CopyId, Evidence, Flag, Judgement, Reason, Side, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns, stronger
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds
@@ -29,12 +29,12 @@ class Known:
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
 
-    def of(self, place: TopicPartition) -> KnownRuns:
-        return KnownRuns(self.runs if place == PLACE else ())
+    def of(self, copy: CopyId) -> KnownRuns:
+        return KnownRuns(self.runs if copy == (PLACE, "A.orders") else ())
 
 
 def asked(offset: int, *, late: bool = False, identity: Identity = HERE) -> Question:
-    return Question(PLACE, offset, LogBounds(0, 100), LogBounds(0, 200), late, identity)
+    return Question(PLACE, "A.orders", offset, LogBounds(0, 100), LogBounds(0, 200), late, identity)
 
 
 def row(offset: int, number: int) -> Row:

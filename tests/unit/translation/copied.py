@@ -7,12 +7,13 @@ from itertools import count
 from typing import NamedTuple
 
 from bridge.translation.copying import Copied
-from bridge.translation.model import LogRecord, TopicPartition
+from bridge.translation.model import CopyId, LogRecord, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns, read_runs
 from bridge.translation.runs import OffsetRun, Segment
 from bridge.translation.stretch import LogBounds
 
 PLACE = TopicPartition("orders", 0)
+COPY = CopyId(PLACE, "A.orders")
 
 
 class Origin(NamedTuple):
@@ -155,7 +156,7 @@ class CopiedPartition:
         ]
         self._order.shuffle(records)
         found = read_runs(records)
-        return list(found[PLACE].runs) if found else []
+        return list(found[COPY].runs) if found else []
 
     @property
     def source_bounds(self) -> LogBounds:

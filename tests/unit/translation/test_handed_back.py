@@ -37,7 +37,7 @@ class Topic:
 
     def read(self) -> PartitionRuns:
         records = [LogRecord(0, 0, *pair) for pair in self._live.items()]
-        return read_runs(records).get(PLACE, PartitionRuns())
+        return read_runs(records).get(COPIED.id, PartitionRuns())
 
     @property
     def last(self) -> OffsetRun:

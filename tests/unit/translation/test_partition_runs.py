@@ -10,21 +10,23 @@ from itertools import pairwise
 import pytest
 
 from bridge.translation.copying import Copied
-from bridge.translation.model import LogRecord, TopicPartition
+from bridge.translation.model import CopyId, LogRecord, TopicPartition
 from bridge.translation.partition_runs import (
     KEPT,
     PER_COMMIT,
     RATIO,
     Change,
     PartitionRuns,
+    RunTable,
     consistent,
     joined,
     looseness,
     read_runs,
 )
-from bridge.translation.runs import OffsetRun, Segment
+from bridge.translation.runs import OffsetRun, RunKey, Segment, decode_change
 
 PLACE = TopicPartition("orders", 0)
+COPY = CopyId(PLACE, "A.orders")
 COPIED = Copied(PLACE, "s", "A.orders", "t")
 Short = tuple[int, int, int, int]
 """covered_from, upstream_start, downstream_start, position."""
@@ -50,7 +52,7 @@ class Topic:
 
     def read(self) -> list[OffsetRun]:
         found = read_runs([LogRecord(0, 0, *pair) for pair in self.live.items()])
-        return list(found[PLACE].runs) if found else []
+        return list(found[COPY].runs) if found else []
 
     @property
     def short(self) -> list[Short]:
@@ -168,7 +170,6 @@ def test_a_merged_run_that_is_cut_goes_as_a_whole() -> None:
     [
         Copied(PLACE, "s", "A.orders", "made anew"),
         Copied(PLACE, "made anew", "A.orders", "t"),
-        Copied(PLACE, "s", "orders", "t"),
     ],
 )
 def test_runs_of_another_topic_go(other: Copied) -> None:
@@ -273,3 +274,57 @@ def test_what_nobody_knows_is_not_merged() -> None:
         topic.commit([segment], segment.upstream_end)
     unknown = [newer for older, newer in pairwise(topic.read()) if newer.covered_from > older.position]
     assert len(unknown) == 1500
+
+
+def test_copies_of_one_partition_to_two_topics_keep_their_own_runs() -> None:
+    """They had one key: a copy to another topic dropped the runs of the first, and began behind them."""
+    other = Copied(PLACE, "s", "orders", "u")
+    changes = [
+        *PartitionRuns().commit([Segment(0, 0, 7, 200)], 200, COPIED),
+        *PartitionRuns().commit([Segment(0, 0, 0, 50)], 50, other),
+    ]
+    found = read_runs([LogRecord(0, 0, *pair) for pair in changes])
+    assert {copy.target_topic: runs.position for copy, runs in found.items()} == {
+        "A.orders": 200,
+        "orders": 50,
+    }
+
+
+def nameless(changes: Sequence[Change]) -> list[LogRecord]:
+    """As version 0 has written them."""
+    found = []
+    for key, value in changes:
+        named = RunKey.decode(key)
+        found.append(LogRecord(0, 0, RunKey(named.source, "", named.upstream_start).encode(), value))
+    return found
+
+
+def test_runs_of_version_0_are_read_on_and_written_anew_when_they_change() -> None:
+    before = PartitionRuns()
+    records = nameless(before.commit([Segment(0, 0, 0, 100), Segment(100, 100, 110, 50)], 150, COPIED))
+    runs = read_runs(records)[COPY]
+    assert runs.runs == before.runs
+    changes = runs.commit([], 170, COPIED)
+    (last,) = (run for run in runs.runs if run.upstream_start == 100)
+    assert changes == [(RunKey(PLACE, "", 100).encode(), None), (last.key(), last.value())]
+    after = read_runs([*records, *(LogRecord(0, 0, *pair) for pair in changes)])[COPY]
+    assert (after.position, after.runs) == (170, runs.runs)
+    assert all(RunKey.decode(key).target_topic for key, _ in after.commit([], 180, COPIED))
+
+
+def test_a_run_of_version_0_that_goes_is_dropped_under_its_own_key() -> None:
+    records = nameless(PartitionRuns().commit([Segment(0, 0, 0, 100)], 100, COPIED))
+    again = Copied(PLACE, "s", "A.orders", "made again")
+    changes = read_runs(records)[COPY].commit([Segment(100, 100, 0, 5)], 105, again)
+    assert (RunKey(PLACE, "", 0).encode(), None) in changes
+    assert RunTable().apply(decode_change(*changes[0])) == set()
+
+
+def test_a_key_of_version_0_that_tells_of_another_copy_takes_the_first_ones_run_away() -> None:
+    """So it was on disk: the older record is gone with compaction, and must be gone before it too."""
+    other = Copied(PLACE, "s", "orders", "u")
+    records = [
+        *nameless(PartitionRuns().commit([Segment(0, 0, 0, 100)], 100, COPIED)),
+        *nameless(PartitionRuns().commit([Segment(0, 0, 0, 50)], 50, other)),
+    ]
+    assert read_runs(records).keys() == {other.id}

@@ -15,7 +15,9 @@ from bridge.translation.runs import OffsetRun, RunKey, decode_change
 RUN = OffsetRun(
     TopicPartition("orders", 2), "s1", "A.orders", "t1", 5, 7, 900, 10, 2, 1, 3, 20, 1234567890, 77
 )
-KEY = "000000066f7264657273000000020000000000000007"
+KEY = "000100066f7264657273000000020008412e6f72646572730000000000000007"
+NAMELESS = "000000066f7264657273000000020000000000000007"
+"""The key of version 0."""
 VALUE = (
     "0000"
     "0000000000000005"  # coveredFrom
@@ -46,7 +48,9 @@ COUNT = st.integers(0, 2**40)
 
 
 @given(
-    st.tuples(*[COUNT] * 6), st.integers(0, 9), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+    st.tuples(*[COUNT] * 6),
+    st.integers(0, 9),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
 )
 def test_what_is_written_is_read(numbers: tuple[int, ...], partition: int, topic: str) -> None:
     gap, covered, downstream, copies, holes, extra = numbers
@@ -67,11 +71,22 @@ def test_what_is_written_is_read(numbers: tuple[int, ...], partition: int, topic
         -1,
     )
     assert OffsetRun.decode(run.key(), run.value()) == run
-    assert decode_change(run.key(), run.value()) == (RunKey(run.source, run.upstream_start), run)
+    assert decode_change(run.key(), run.value()) == (RunKey(*run.copy, run.upstream_start), run)
 
 
 def test_a_null_value_drops_the_run() -> None:
-    assert decode_change(RUN.key(), None) == (RunKey(RUN.source, 7), None)
+    assert decode_change(RUN.key(), None) == (RunKey(RUN.source, "A.orders", 7), None)
+
+
+def test_a_key_of_version_0_is_read_and_does_not_name_the_copy() -> None:
+    key = bytes.fromhex(NAMELESS)
+    assert decode_change(key, RUN.value()) == (RunKey(RUN.source, "", 7), RUN)
+    assert RunKey(RUN.source, "", 7).encode() == key
+
+
+def test_a_key_of_another_copy_than_its_value_is_no_run() -> None:
+    with pytest.raises(SchemaError, match=r"targetTopic is orders in the key and A\.orders in the value"):
+        OffsetRun.decode(RUN._replace(target_topic="orders").key(), RUN.value())
 
 
 def test_a_later_schema_may_add_fields() -> None:
@@ -81,9 +96,11 @@ def test_a_later_schema_may_add_fields() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("0001" + KEY[4:], VALUE, "version 1 of the key is not known: 0 is"),
-        (KEY, "0001" + VALUE[4:], "version 1 of the value is not known: 0 is"),
-        (KEY[:-2], VALUE, "partition and upstreamStart of the key: 12 bytes needed, 11 there"),
+        ("0002" + KEY[4:], VALUE, "version 2 of the key is not known; known: 0, 1"),
+        (KEY, "0001" + VALUE[4:], "version 1 of the value is not known; known: 0"),
+        (KEY[:-2], VALUE, "upstreamStart of the key: 8 bytes needed, 7 there"),
+        (NAMELESS[:-2], VALUE, "partition and upstreamStart of the key: 12 bytes needed, 11 there"),
+        (KEY[:28] + "0000" + KEY[-16:], VALUE, "no targetTopic of the key: it is empty"),
         (KEY, VALUE[:40], "offsets and counts of the value: 70 bytes needed, 20 there"),
         (KEY, VALUE[:-2], "targetTopicId of the value: 2 bytes needed, 1 there"),
     ],
@@ -111,7 +128,7 @@ def test_numbers_that_no_run_can_have(wrong: OffsetRun) -> None:
         OffsetRun.decode(wrong.key(), wrong.value())
 
 
-@given(st.binary(max_size=40), st.binary(max_size=90))
-def test_damage_is_a_schema_error_and_nothing_else(key: bytes, value: bytes) -> None:
+@given(st.sampled_from([b"\0\0", b"\0\1"]), st.binary(max_size=40), st.binary(max_size=90))
+def test_damage_is_a_schema_error_and_nothing_else(version: bytes, key: bytes, value: bytes) -> None:
     with suppress(SchemaError):
-        decode_change(b"\0\0" + key, b"\0\0" + value)
+        decode_change(version + key, b"\0\0" + value)

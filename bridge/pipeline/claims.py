@@ -1,0 +1,75 @@
+"""Which connector owns a copy. Pure.
+
+Two connectors that copy one topic to the same topic write each of its records twice. So a connector claims each copy
+in the layout topic before the first record is copied, and of several claims the first in the log holds. A claim stays
+when the connector is stopped or deleted: it ends by `mirror-bridge hand-back`, or when another connector is told to
+take over (`bridge.take.over.from`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from bridge.pipeline.layout_records import Claim, LayoutTopic
+from bridge.translation.copying import TAKE_OVER_FROM, Copied
+
+Pair = tuple[str, str]
+"""A source topic and its target topic."""
+_NAMED = 3
+"""Topics that an error names; of more it says how many."""
+
+
+class CopyTaken(Exception):
+    """All that the connector wants to copy, or something of its first layout, belongs to another connector; the text
+    says what to do."""
+
+
+class Ownership(NamedTuple):
+    """How the claims stand to what one connector wants to copy. `taken`: by pair, the connector that owns it."""
+
+    owned: Collection[Pair]
+    free: Collection[Pair]
+    taken: Mapping[Pair, str]
+
+
+def pair_of(copied: Copied) -> Pair:
+    return copied.source.topic, copied.target_topic
+
+
+def ownership(topic: LayoutTopic, wanted: Collection[Pair], connector: str) -> Ownership:
+    owners = {pair: topic.owner(pair) for pair in wanted}
+    return Ownership(
+        [pair for pair, owner in owners.items() if owner == connector],
+        [pair for pair, owner in owners.items() if owner is None],
+        {pair: owner for pair, owner in owners.items() if owner not in (None, connector)},
+    )
+
+
+def claims(pairs: Collection[Pair], connector: str) -> list[tuple[bytes, bytes | None]]:
+    """The records that claim the pairs."""
+    made = [Claim(*pair, connector) for pair in sorted(pairs)]
+    return [(claim.key(), claim.value()) for claim in made]
+
+
+def withdrawn(pairs: Collection[Pair], connector: str) -> list[tuple[bytes, bytes | None]]:
+    """The records that end the connector's claims to the pairs."""
+    return [(Claim(*pair, connector).key(), None) for pair in sorted(pairs)]
+
+
+def refusals(taken: Mapping[Pair, str], connector: str) -> list[str]:
+    """One sentence for each owner: what belongs to it, and what to do."""
+    return [
+        _refusal([pair for pair in sorted(taken) if taken[pair] == owner], owner, connector)
+        for owner in sorted(set(taken.values()))
+    ]
+
+
+def _refusal(pairs: Collection[Pair], owner: str, connector: str) -> str:
+    named = ", ".join(f"{source} to {target}" for source, target in list(pairs)[:_NAMED])
+    more = f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
+    return (
+        f"connector {owner} copies {named}{more} already, and {connector} would write each record a second time. "
+        f"Exclude what it copies with topics.exclude, or go on under the name {owner}, or stop {owner} and hand its "
+        f"copies back (mirror-bridge hand-back {owner}), or set {TAKE_OVER_FROM}={owner}, which shuts {owner} out"
+    )

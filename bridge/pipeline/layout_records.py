@@ -1,0 +1,200 @@
+"""The records of the layout topic: layouts, reports of slices, and claims. Pure.
+
+    key                                                value
+    {"connector"}                                      LayoutRecord: the connector's newest layout
+    {"connector", "slot"}                              SliceReport: what a slice has to say
+    {"source", "target", "connector"}                  Claim: the connector copies the topic `source` to `target`
+
+All are JSON objects. All connectors of one source alias share the topic, so each record counts for the connector that
+its key names and no other. Version 0 wrote layouts under the bare name of the connector.
+
+Anybody who may write to the topic may write nonsense into it: a record that is not to the letter what is described
+here is passed over, and never ends a pipeline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeGuard
+
+from bridge.translation.copying import PipelineSpec
+from bridge.translation.model import LogRecord, TopicPartition
+
+VERSION = 1
+MOST_SLOTS = 4096
+"""Spark runs so many slices at a time at most; a record that tells of more is nonsense."""
+_MOST_LAYOUTS = 1 << 53
+_MOST_PARTITION = (1 << 31) - 1
+
+
+class LayoutRecord(NamedTuple):
+    """The newest layout of a connector.
+
+    `slots`: the largest number of slots that any layout whose slots may not all be fenced has had, this one included;
+    the next layout fences so many. `stop`: slices of this layout and older ones commit and end.
+    """
+
+    layout: int
+    slots: int
+    stop: bool = False
+
+    def value(self) -> bytes:
+        return json.dumps({"version": VERSION, **self._asdict()}).encode()
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> LayoutRecord | None:
+        """None for what is no layout record; fields of later versions are passed over."""
+        found = _object(value)
+        layout, slots, stop = found.get("layout"), found.get("slots"), found.get("stop", False)
+        if not _number(layout, _MOST_LAYOUTS) or not _number(slots, MOST_SLOTS) or not isinstance(stop, bool):
+            return None
+        return cls(layout, slots, stop)
+
+
+class SliceReport(NamedTuple):
+    """What a slice has to say, written when it has something new to say.
+
+    `error`: why it does not copy now, "" when it does. `failure`: permanent. `moved`: partitions whose topics are not
+    those that they were. `ended`: why it has ended although its layout is the newest. After either the layout has to be
+    made anew.
+    """
+
+    layout: int
+    slot: int
+    error: str = ""
+    failure: str = ""
+    moved: Sequence[TopicPartition] = ()
+    ended: str = ""
+
+    def value(self) -> bytes:
+        return json.dumps({"version": VERSION, **self._asdict()}).encode()
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> SliceReport | None:
+        """None for what is no report."""
+        found = _object(value)
+        layout, slot, moved = found.get("layout"), found.get("slot"), found.get("moved", [])
+        texts = [found.get(name, "") for name in ("error", "failure", "ended")]
+        if not _number(layout, _MOST_LAYOUTS) or not _number(slot, MOST_SLOTS):
+            return None
+        if not isinstance(moved, list) or not all(map(_partition, moved)):
+            return None
+        if not all(isinstance(text, str) for text in texts):
+            return None
+        error, failure, ended = texts
+        return cls(layout, slot, error, failure, [TopicPartition(*each) for each in moved], ended)
+
+
+class Claim(NamedTuple):
+    """That a connector copies a topic to another one. Of several claims to one copy the first in the log holds."""
+
+    source_topic: str
+    target_topic: str
+    connector: str
+
+    def key(self) -> bytes:
+        return _key(source=self.source_topic, target=self.target_topic, connector=self.connector)
+
+    def value(self) -> bytes:
+        return json.dumps({"version": VERSION}).encode()
+
+    @classmethod
+    def decode(cls, key: bytes | None) -> Claim | None:
+        found = _object(key)
+        names = [found.get(name) for name in ("source", "target", "connector")]
+        if len(found) != len(names) or not all(isinstance(name, str) for name in names):
+            return None
+        source, target, connector = map(str, names)
+        return cls(source, target, connector)
+
+
+def layout_key(spec: PipelineSpec) -> bytes:
+    return _key(connector=spec.name)
+
+
+def report_key(spec: PipelineSpec, slot: int) -> bytes:
+    return _key(connector=spec.name, slot=slot)
+
+
+def unversioned_layout_key(spec: PipelineSpec) -> bytes:
+    """Where version 0 keeps the newest layout."""
+    return spec.name.encode()
+
+
+class LayoutTopic(NamedTuple):
+    """What the layout topic holds for one connector."""
+
+    newest: LayoutRecord
+    """Layout 0 when there was none."""
+    unversioned: LayoutRecord | None
+    """As version 0 has left it: its slots have unescaped transactional ids."""
+    claims: Mapping[tuple[str, str], Sequence[Claim]]
+    """By source and target topic, in the order of the log: the first one holds."""
+
+    def owner(self, copy: tuple[str, str]) -> str | None:
+        """The connector that copies the source topic to the target topic."""
+        claims = self.claims.get(copy)
+        return claims[0].connector if claims else None
+
+    @property
+    def before(self) -> LayoutRecord:
+        """The newest layout of whatever version."""
+        if self.unversioned is None:
+            return self.newest
+        newer = max(self.newest, self.unversioned, key=lambda each: each.layout)
+        return newer._replace(slots=max(self.newest.slots, self.unversioned.slots))
+
+
+def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopic:
+    """`records` are the committed ones, in the order of the log.
+
+    A layout record of this connector that nobody can read has replaced the true one, so that neither its number nor its
+    slots are known. Every layout has at least one record in the log: its offset is above any number that was given. And
+    slots are fenced as many as there can be.
+    """
+    newest, unversioned = LayoutRecord(0, 0), None
+    claims: dict[bytes, tuple[int, Claim]] = {}
+    key, old_key = layout_key(spec), unversioned_layout_key(spec)
+    for each in records:
+        if each.key == key:
+            found = LayoutRecord.decode(each.value)
+            if each.value is not None:
+                newest = found or LayoutRecord(each.offset + 1, MOST_SLOTS)
+        elif each.key == old_key:
+            unversioned = LayoutRecord.decode(each.value)
+        elif each.key is not None and (claim := Claim.decode(each.key)) is not None:
+            claims.pop(each.key, None)
+            if each.value is not None:
+                claims[each.key] = (each.offset, claim)
+    held: dict[tuple[str, str], list[Claim]] = {}
+    for _, claim in sorted(claims.values()):
+        held.setdefault((claim.source_topic, claim.target_topic), []).append(claim)
+    return LayoutTopic(newest, unversioned, held)
+
+
+def _key(**names: str | int) -> bytes:
+    return json.dumps(names, separators=(",", ":")).encode()
+
+
+def _object(value: bytes | None) -> Mapping[str, Any]:
+    """What a JSON object holds; nothing for anything else."""
+    try:
+        found = json.loads(value or b"null")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(found: object, most: int) -> TypeGuard[int]:
+    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= most
+
+
+def _partition(found: object) -> bool:
+    """Whether it is a topic and the number of a partition."""
+    return (
+        isinstance(found, list)
+        and len(found) == 2
+        and isinstance(found[0], str)
+        and _number(found[1], _MOST_PARTITION)
+    )

@@ -1,0 +1,53 @@
+"""Which connector owns a copy, and what the other one is told."""
+
+from __future__ import annotations
+
+from bridge.pipeline.claims import claims, ownership, refusals, withdrawn
+from bridge.pipeline.layout_records import LayoutTopic, read_layouts
+from bridge.translation.model import LogRecord
+from tests.pipeline.values import spec
+
+T, U, V = ("t", "A.t"), ("u", "A.u"), ("v", "A.v")
+
+
+def topic(*changes: list[tuple[bytes, bytes | None]]) -> LayoutTopic:
+    records = [pair for some in changes for pair in some]
+    return read_layouts([LogRecord(offset, 0, *pair) for offset, pair in enumerate(records)], spec())
+
+
+def test_copies_are_owned_free_or_taken() -> None:
+    found = ownership(topic(claims([T], "one"), claims([U], "two")), [T, U, V], "one")
+    assert (found.owned, found.free, found.taken) == ([T], [V], {U: "two"})
+
+
+def test_of_two_that_claim_at_once_both_see_the_same_owner() -> None:
+    there = topic(claims([T], "two"), claims([T], "one"))
+    assert ownership(there, [T], "one").taken == {T: "two"}
+    assert ownership(there, [T], "two").owned == [T]
+
+
+def test_the_same_topic_under_another_name_is_another_copy() -> None:
+    assert ownership(topic(claims([T], "one")), [("t", "t")], "two").free == [("t", "t")]
+
+
+def test_a_take_over_leaves_one_owner() -> None:
+    there = topic(claims([T], "one"), [*claims([T], "two"), *withdrawn([T], "one")])
+    assert ownership(there, [T], "one").taken == {T: "two"}
+    assert ownership(there, [T], "two").owned == [T]
+
+
+def test_a_refusal_names_the_owner_and_what_to_do() -> None:
+    (said,) = refusals({T: "one"}, "two")
+    assert said == (
+        "connector one copies t to A.t already, and two would write each record a second time. Exclude what it copies "
+        "with topics.exclude, or go on under the name one, or stop one and hand its copies back (mirror-bridge "
+        "hand-back one), or set bridge.take.over.from=one, which shuts one out"
+    )
+
+
+def test_there_is_a_refusal_for_each_owner_and_it_names_a_few_topics() -> None:
+    many = {(f"t{number}", f"A.t{number}"): "one" for number in range(5)}
+    said = refusals({**many, U: "three"}, "two")
+    assert len(said) == 2
+    assert "connector one copies t0 to A.t0, t1 to A.t1, t2 to A.t2 and 2 more already" in said[0]
+    assert "connector three copies u to A.u already" in said[1]
