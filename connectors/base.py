@@ -6,7 +6,7 @@ An instance lives in the rounds process, never in the HTTP process. It is told w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -68,6 +68,14 @@ class EmittedRecord:
     key: bytes
     value: bytes
     timestamp: int
+
+
+class CopiedTopics(NamedTuple):
+    """What another connector copies: pairs of source and target topics."""
+
+    name: str
+    config: Mapping[str, str | None]
+    topics: Collection[tuple[str, str]]
 
 
 class CopyRow(NamedTuple):
@@ -153,6 +161,11 @@ class Kind(Protocol):
     def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
         """Every key with its value and errors, cross-key rules and client properties included. No I/O."""
 
+    def conflicts(
+        self, props: Mapping[str, str | None], others: Sequence[CopiedTopics]
+    ) -> Sequence[ConfigError]:
+        """What a configuration without errors would do that another connector does already."""
+
     def create(
         self,
         name: str,
@@ -174,6 +187,12 @@ class ConnectorKind:
     definition: ConfigDef
     check: Callable[[Mapping[str, str | None], ClientCheck], ValidatedConfig]
     make: Callable[[str, Mapping[str, str | None], Clusters, Pipelines, Publisher], Instance]
+    taken: Callable[[Mapping[str, str | None], Sequence[CopiedTopics]], Sequence[ConfigError]] | None = None
+
+    def conflicts(
+        self, props: Mapping[str, str | None], others: Sequence[CopiedTopics]
+    ) -> Sequence[ConfigError]:
+        return self.taken(props, others) if self.taken is not None and others else ()
 
     def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
         return self.check(props, clients)

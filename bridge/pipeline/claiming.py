@@ -8,19 +8,11 @@ from dataclasses import replace
 
 from bridge.kafka.link import Link
 from bridge.kafka.producing import TransactionalProducer
-from bridge.pipeline.claims import (
-    CopyTaken,
-    Ownership,
-    Pair,
-    claims,
-    ownership,
-    pair_of,
-    refusals,
-    withdrawn,
-)
+from bridge.pipeline.claims import CopyTaken, Ownership, claims, ownership, pair_of, withdrawn
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.state import layout_topic
+from bridge.translation.copy_owners import Pair, refusals
 from bridge.translation.copying import Copied, PipelineSpec
 
 log = logging.getLogger(__name__)

@@ -12,12 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from bridge.pipeline.layout_records import Claim, LayoutTopic
-from bridge.translation.copying import TAKE_OVER_FROM, Copied
-
-Pair = tuple[str, str]
-"""A source topic and its target topic."""
-_NAMED = 3
-"""Topics that an error names; of more it says how many."""
+from bridge.translation.copy_owners import Pair
+from bridge.translation.copying import Copied
 
 
 class CopyTaken(Exception):
@@ -55,21 +51,3 @@ def claims(pairs: Collection[Pair], connector: str) -> list[tuple[bytes, bytes |
 def withdrawn(pairs: Collection[Pair], connector: str) -> list[tuple[bytes, bytes | None]]:
     """The records that end the connector's claims to the pairs."""
     return [(Claim(*pair, connector).key(), None) for pair in sorted(pairs)]
-
-
-def refusals(taken: Mapping[Pair, str], connector: str) -> list[str]:
-    """One sentence for each owner: what belongs to it, and what to do."""
-    return [
-        _refusal([pair for pair in sorted(taken) if taken[pair] == owner], owner, connector)
-        for owner in sorted(set(taken.values()))
-    ]
-
-
-def _refusal(pairs: Collection[Pair], owner: str, connector: str) -> str:
-    named = ", ".join(f"{source} to {target}" for source, target in list(pairs)[:_NAMED])
-    more = f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
-    return (
-        f"connector {owner} copies {named}{more} already, and {connector} would write each record a second time. "
-        f"Exclude what it copies with topics.exclude, or go on under the name {owner}, or stop {owner} and hand its "
-        f"copies back (mirror-bridge hand-back {owner}), or set {TAKE_OVER_FROM}={owner}, which shuts {owner} out"
-    )

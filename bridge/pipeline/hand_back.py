@@ -16,8 +16,9 @@ from bridge.kafka.client_config import client_settings
 from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
 from bridge.kafka.state_topics import read_committed
-from bridge.pipeline.claims import withdrawn
+from bridge.pipeline.claims import ownership, withdrawn
 from bridge.pipeline.fencing import driver, shut_out
+from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.state import layout_topic
 from bridge.translation.copying import PipelineSpec
 from bridge.translation.fields import SchemaError
@@ -48,7 +49,8 @@ async def hand_back(
         target = Link(client_settings(Side.TARGET, spec.props).raw)
         stack.push_async_callback(target.close)
         await _there(target, spec)
-        before = (await layout_topic(target, spec)).before
+        layouts = await layout_topic(target, spec)
+        before = layouts.before
         if before.layout and not before.stop and not force:
             raise HandBackRefused(
                 f"layout {before.layout} of {spec.name} has not been stopped: records may still be copied. Wait until "
@@ -59,15 +61,15 @@ async def hand_back(
         stack.push_async_callback(leader.close)
         await leader.start()
         await shut_out(spec, target, leader)
-        runs = await _runs(target, spec, remote)
+        runs = await _runs(target, spec, remote, layouts)
         rows = plan(runs, await _topic_ids(source, sorted({place.topic for place in runs})))
         written = [row for row in rows if row.written]
         if written:
             await asyncio.to_thread(write, written)
             marks = [change for row in written for change in runs[row.source].hand_back()]
             await leader.write(spec.runs_topic, marks)
-        copies = {(each.last.source.topic, each.last.target_topic) for each in runs.values() if each.last}
-        await leader.write(spec.layout_topic, withdrawn(copies, spec.name))
+        handed = {(place.topic, str(remote(place.topic))) for place in runs}
+        await leader.write(spec.layout_topic, withdrawn(handed, spec.name))
         return rows
 
 
@@ -84,8 +86,9 @@ async def _there(target: Link, spec: PipelineSpec) -> None:
 
 
 async def _runs(
-    target: Link, spec: PipelineSpec, remote: Callable[[str], str | None]
+    target: Link, spec: PipelineSpec, remote: Callable[[str], str | None], layouts: LayoutTopic
 ) -> dict[TopicPartition, PartitionRuns]:
+    """Those of the connector's copies. Raises HandBackRefused when there are none, or some can't be read."""
     troubles: list[SchemaError] = []
     runs = read_runs(await read_committed(target, spec.runs_topic), troubles)
     if troubles:
@@ -93,9 +96,16 @@ async def _runs(
             f"{len(troubles)} record(s) of {spec.runs_topic} can't be read, so that positions may be missing: "
             f"{troubles[0]}. A later version has written them: hand back with that one"
         )
+    replicated = [copy for copy in runs if remote(copy.source.topic) == copy.target_topic]
+    taken = ownership(
+        layouts, {(copy.source.topic, copy.target_topic) for copy in replicated}, spec.name
+    ).taken
     found = {
-        copy.source: each for copy, each in runs.items() if remote(copy.source.topic) == copy.target_topic
+        copy.source: runs[copy] for copy in replicated if (copy.source.topic, copy.target_topic) not in taken
     }
+    if not found and taken:
+        owners = ", ".join(sorted(set(taken.values())))
+        raise HandBackRefused(f"what {spec.name} replicates is copied by {owners}: hand that one back")
     if not found:
         raise HandBackRefused(f"{spec.runs_topic} holds no position of a topic that {spec.name} replicates")
     return found

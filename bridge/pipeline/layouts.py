@@ -37,17 +37,14 @@ class Slice:
 
 def transactional_id(spec: PipelineSpec, who: int | str) -> str:
     """One for each slot of a connector, and one for its `driver`; the source's alias keeps two flows of one connector
-    name apart. Dashes in either are escaped: alias `eu` with connector `west-m` is not alias `eu-west` with `m`."""
-    return f"mirror-bridge-{_escaped(spec.source_alias)}-{_escaped(spec.name)}-{who}"
+    name apart. Dashes of the alias are escaped: alias `eu` with connector `west-m` is not alias `eu-west` with `m`."""
+    alias = spec.source_alias.replace("%", "%25").replace("-", "%2D")
+    return f"mirror-bridge-{alias}-{spec.name}-{who}"
 
 
 def unescaped_id(spec: PipelineSpec, who: int | str) -> str:
     """The transactional id of a layout of version 0, to fence what its slices have left open."""
     return f"mirror-bridge-{spec.source_alias}-{spec.name}-{who}"
-
-
-def _escaped(name: str) -> str:
-    return name.replace("%", "%25").replace("-", "%2D")
 
 
 def balance(

@@ -3,7 +3,7 @@ come back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotFound
@@ -11,7 +11,7 @@ from bridge.protocol.messages import PluginInfo, ValidateResponse
 from bridge.service.context import CheckContext
 from bridge.service.desired import Config
 from bridge.service.pool import BoundedPool
-from connectors.base import Kind
+from connectors.base import CopiedTopics, Kind
 from connectors.configdef import Type, ValidatedConfig
 from connectors.validated import describe
 
@@ -20,9 +20,16 @@ LEAST_SECRET = 4
 
 
 class Checker:
-    def __init__(self, context: CheckContext, pool: BoundedPool) -> None:
+    def __init__(
+        self,
+        context: CheckContext,
+        pool: BoundedPool,
+        copied: Callable[[str], Sequence[CopiedTopics]] = lambda kind: (),
+    ) -> None:
+        """`copied`: what connectors of a kind copy now."""
         self._context = context
         self._pool = pool
+        self._copied = copied
 
     def plugins(self, version: str) -> list[PluginInfo]:
         return [
@@ -46,7 +53,11 @@ class Checker:
 
     async def validate(self, name: str, config: Config) -> ValidateResponse:
         kind = self.kind(name)
-        answer = (await self._judged(kind, config)).response(kind.connector_class)
+        judged = await self._judged(kind, config)
+        others = () if judged.errors else self._copied(name)
+        if others:
+            judged = judged.with_errors(await self._pool.run(lambda: kind.conflicts(config, others)))
+        answer = judged.response(kind.connector_class)
         secrets = _secrets(kind, config)
         if not secrets or not answer.error_count:
             return answer

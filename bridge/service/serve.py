@@ -19,6 +19,7 @@ from bridge import VERSION
 from bridge.service.app import create_app
 from bridge.service.checking import Checker
 from bridge.service.context import CheckContext
+from bridge.service.copied_topics import copied_topics
 from bridge.service.delivery import Deliveries
 from bridge.service.engine import RoundsEngine
 from bridge.service.holds import Holds
@@ -60,7 +61,7 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
             settings.log_level,
             settings.log_format,
         ),
-        checker=Checker(checks, pool),
+        checker=Checker(checks, pool, lambda kind: copied_topics(table, snapshots, kind)),
         pool=pool,
         holds=holds,
         deliveries=deliveries,

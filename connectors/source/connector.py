@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
+from bridge.errors import ConfigError
+from connectors.base import CheckedOnOpen, ConnectorKind, CopiedTopics, Instance, Publisher
 from connectors.configdef import given
 from connectors.ports import Clusters, Pipelines
 from connectors.source.checks import validate
@@ -25,4 +26,12 @@ def _make(
     return SourceInstance(name, options, clusters, pipelines, given(props), publisher)
 
 
-KIND = ConnectorKind("source", "dev.mirrorbridge.BridgeMirrorSourceConnector", DEFINITION, validate, _make)
+def _taken(props: Mapping[str, str | None], others: Sequence[CopiedTopics]) -> Sequence[ConfigError]:
+    from connectors.source.owners import taken
+
+    return taken(props, others)
+
+
+KIND = ConnectorKind(
+    "source", "dev.mirrorbridge.BridgeMirrorSourceConnector", DEFINITION, validate, _make, _taken
+)

@@ -1,7 +1,8 @@
-"""Copies of one topic by several connectors: to several topics all are whole, to one topic only one connector writes."""
+"""Copies of one topic by several connectors: each to a topic of its own is whole, and one topic has one writer."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.local import Cluster
 from bridge.pipeline import fencing
 from bridge.pipeline.gaps import read_ledger
+from bridge.pipeline.hand_back import HandBackRefused
+from bridge.pipeline.hand_back import hand_back as handing_back
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.pipeline.layouts import transactional_id
 from bridge.translation.copying import PipelineState, PipelineStatus
@@ -59,6 +62,10 @@ def keyed(key: bytes | None, value: bytes | None) -> Record:
 def owner(flow: CopyFlow, topic: str) -> str | None:
     layouts = read_layouts(flow.state(flow.spec.layout_topic), flow.spec)
     return layouts.owner((topic, flow.remote(topic)))
+
+
+def hand_back(flow: CopyFlow) -> None:
+    asyncio.run(handing_back(flow.spec, flow.remote, lambda rows: None))
 
 
 def failed(status: PipelineStatus, owner: str) -> str:
@@ -256,3 +263,19 @@ def test_state_of_version_0_is_read_on(flow: CopyFlow) -> None:
     layouts = read_layouts(flow.state(flow.spec.layout_topic), flow.spec)
     assert layouts.unversioned is None
     assert layouts.owner((topic, flow.remote(topic))) == flow.spec.name
+
+
+def test_only_the_owner_hands_a_copy_back_and_then_it_is_free(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, varied(100))
+    flow.copy()
+    other = beside(flow, "two", [topic])
+    with pytest.raises(HandBackRefused, match=f"is copied by {flow.spec.name}: hand that one back"):
+        hand_back(other)
+    assert owner(flow, topic) == flow.spec.name
+    hand_back(flow)
+    assert owner(flow, topic) is None
+    produce(flow.source.bootstrap, topic, varied(100, 100))
+    assert other.copy().state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    assert owner(flow, topic) == "two"

@@ -29,6 +29,9 @@ class Handing(CopyFlow):
         """What stock does with offsets [start, end) of partition 0: at least once, by itself."""
         produce(self.target.bootstrap, self.remote(topic), self.original(topic)[start:end])
 
+    def _remote(self, topic: str) -> str | None:
+        return self.remote(topic) if topic in self.topics else None
+
     def hand_back(self, *, force: bool = False, failing: bool = False) -> list[Row]:
         told: list[Row] = []
 
@@ -37,7 +40,7 @@ class Handing(CopyFlow):
             if failing:
                 raise ConnectionError("Connect is away")
 
-        rows = asyncio.run(hand_back(self.spec, self.topics.__contains__, write, force=force))
+        rows = asyncio.run(hand_back(self.spec, self._remote, write, force=force))
         assert told == [row for row in rows if row.written]
         return rows
 

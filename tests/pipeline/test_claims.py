@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bridge.pipeline.claims import claims, ownership, refusals, withdrawn
+from bridge.pipeline.claims import claims, ownership, withdrawn
 from bridge.pipeline.layout_records import LayoutTopic, read_layouts
+from bridge.translation.copy_owners import refusals
 from bridge.translation.model import LogRecord
 from tests.pipeline.values import spec
 
