@@ -24,7 +24,8 @@ from bridge.translation.copying import PipelineSpec
 from bridge.translation.fields import SchemaError
 from bridge.translation.handing_back import Row, plan
 from bridge.translation.model import Side, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns, read_runs
+from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.run_table import read_runs
 
 
 class HandBackRefused(Exception):

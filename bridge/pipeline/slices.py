@@ -26,7 +26,7 @@ from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.state import layout_topic
 from bridge.translation.copying import Copied
 from bridge.translation.model import Side, TopicPartition
-from bridge.translation.partition_runs import read_runs
+from bridge.translation.run_table import read_runs
 
 _WAIT_MS = 1000
 """How long a broker holds a question for what is new in the layout topic; when something is, it answers at once."""

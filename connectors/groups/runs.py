@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bridge.translation.model import CopyId, Side
-from bridge.translation.partition_runs import RunTable
 from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.run_table import RunTable
 from bridge.translation.runs import OffsetRun, RunKey, decode_change
 from connectors.groups.checks import GroupOptions
 from connectors.groups.followed import Followed

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.translation.model import CopyId, LogRecord, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns, read_runs
+from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.run_table import read_runs
 from bridge.translation.runs import OffsetRun
 from tests.e2e.control import our_control
 from tests.e2e.ground import WAIT, Ground

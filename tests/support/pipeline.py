@@ -21,8 +21,9 @@ from bridge.pipeline.slices import copy_slice
 from bridge.pipeline.supervisor import Supervisor
 from bridge.translation.copying import Copied, Gap, PipelineSpec, PipelineState, PipelineStatus
 from bridge.translation.model import LogRecord, Side, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns, read_runs
+from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.run_table import read_runs
 from bridge.translation.stretch import LogBounds
 from tests.support.names import unique
 from tests.support.records import Record, read

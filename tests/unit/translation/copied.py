@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from bridge.translation.copying import Copied
 from bridge.translation.model import CopyId, LogRecord, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns, read_runs
+from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.run_table import read_runs
 from bridge.translation.runs import OffsetRun, Segment
 from bridge.translation.stretch import LogBounds
 

@@ -7,8 +7,9 @@ import pytest
 
 from bridge.translation.copying import Copied
 from bridge.translation.model import LogRecord, TopicPartition
-from bridge.translation.partition_runs import Change, PartitionRuns, read_runs
+from bridge.translation.partition_runs import Change, PartitionRuns
 from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.run_table import read_runs
 from bridge.translation.runs import OffsetRun, Segment
 from bridge.translation.stretch import LogBounds
 

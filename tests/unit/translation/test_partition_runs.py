@@ -17,12 +17,11 @@ from bridge.translation.partition_runs import (
     RATIO,
     Change,
     PartitionRuns,
-    RunTable,
     consistent,
     joined,
     looseness,
-    read_runs,
 )
+from bridge.translation.run_table import RunTable, read_runs
 from bridge.translation.runs import OffsetRun, RunKey, Segment, decode_change
 
 PLACE = TopicPartition("orders", 0)
