@@ -42,10 +42,10 @@ class BridgeService(Server):
         self.process.start()
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
-        def live() -> bool:
-            return httpx.get(f"{self.url}/health/live", timeout=5.0).status_code == httpx.codes.OK
+        def ready() -> bool:
+            return httpx.get(f"{self.url}/health/ready", timeout=5.0).status_code == httpx.codes.OK
 
-        self.process.wait_until(live, timeout, f"{self.process.name} is live on {self.url}")
+        self.process.wait_until(ready, timeout, f"{self.process.name} is ready on {self.url}")
 
     def close(self) -> None:
         self.stop()

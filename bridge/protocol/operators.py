@@ -14,13 +14,16 @@ class TaskStatus(Message):
 
 
 class ConnectorStatus(Message):
-    """GET /v1/connectors/{name}/status. `checkpoints`: emitted so far; `unreadable_records`: of internal topics, left
-    out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how long the first of those that wait has been
-    waiting for a poll, null when none does; `copying`: of a connector that copies records."""
+    """GET /v1/connectors/{name}/status. `waiting_for`: what it needs before it does its work (a task, the rounds
+    process, a cluster that has not answered, its first round); empty while it works; `checkpoints`: emitted so far;
+    `unreadable_records`: of internal topics, left out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how
+    long the first of those that wait has been waiting for a poll, null when none does; `copying`: of a connector that
+    copies records."""
 
     name: str
     kind: str
     state: str
+    waiting_for: list[str] = []
     tasks: list[TaskStatus]
     task_count: int
     groups: int = 0
@@ -129,8 +132,10 @@ class Live(Message):
 
 
 class Ready(Message):
+    """GET /health/ready: `ready`, or with 503 `not_ready` and the reasons why the service can take no work now."""
+
     status: str
-    waiting_for: list[str] = []
+    reasons: list[str] = []
 
 
 class Health(Message):

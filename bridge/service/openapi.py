@@ -49,7 +49,7 @@ def text(app: FastAPI) -> str:
 def _description() -> str:
     return (
         "HTTP contract between the Connect shim, operators and the Mirror Bridge service. "
-        "Every status from 400 up has an ErrorBody, except /health/ready, which says what is waited for. "
+        "Every status from 400 up has an ErrorBody, except /health/ready, which gives its reasons. "
         "Names in paths are percent-encoded; a slash inside a name is %2F. "
         "The bearer token is wanted only where the service was given one."
     )

@@ -27,12 +27,17 @@ class BoundedPool:
     def in_use(self) -> int:
         return min(self.pending, self.size)
 
+    @property
+    def overload(self) -> str | None:
+        """Why a call would be refused now, None when it would be taken."""
+        if self.pending < self.room:
+            return None
+        return f"all {self.size} threads are busy and {self.room - self.size} calls wait already"
+
     async def run(self, call: Callable[[], T]) -> T:
-        if self.pending >= self.room:
+        if (overload := self.overload) is not None:
             self.refused += 1
-            raise Overloaded(
-                f"all {self.size} threads are busy and {self.room - self.size} calls wait already"
-            )
+            raise Overloaded(overload)
         self.pending += 1
         future = asyncio.get_running_loop().run_in_executor(self._threads, call)
         # Counted until the thread is free again, not until the caller has gone.

@@ -35,6 +35,11 @@ class ConnectorSnapshot:
     """Of groups that have a report and of whose checkpoints Connect has written one."""
     copying: CopySnapshot = field(default_factory=CopySnapshot)
 
+    def anew(self) -> None:
+        """Another instance begins, perhaps with other clusters: it has seen none yet, and reported no group."""
+        self.older = set(self.groups)
+        self.summary = replace(self.summary, clusters_seen=frozenset())
+
 
 class Snapshots:
     """One ConnectorSnapshot a connector. All methods take well under a millisecond."""
@@ -130,7 +135,7 @@ class Snapshots:
     def restarted(self) -> None:
         """The rounds process was started again: every instance will report anew, under its old generation."""
         for known in self._connectors.values():
-            known.older = set(known.groups)
+            known.anew()
             known.note = None
 
     def written(self, name: str, group: str, latency_ms: int) -> None:
@@ -148,7 +153,7 @@ class Snapshots:
             return None
         if generation > known.generation:
             known.generation = generation
-            known.older = set(known.groups)
+            known.anew()
         return known
 
     @staticmethod

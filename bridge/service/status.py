@@ -1,17 +1,16 @@
 """What health and status say, from the table and the snapshots: pure functions.
 
-Ready means: at least one connector is known, the rounds process runs, and every connector that has an
-active task has seen both of its clusters. Not ready is 503 with what is waited
-for. (Use /health/live for what routes the shim's requests to a service: it becomes ready only by them.)
+Ready says that the service can take work and do it, whatever its connectors wait for: a service that was ready only
+once a connector is known could never be reached by the first one. What a connector waits for is in its status.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from bridge.protocol.messages import ConnectorStatus, Ready, TaskStatus
 from bridge.service.delivery import Traffic
-from bridge.service.engine import EngineState
+from bridge.service.engine import SILENT_SECONDS, EngineState
 from bridge.service.snapshots import ConnectorSnapshot
 from bridge.service.tasks import Connector, Task
 
@@ -21,10 +20,22 @@ LONG_MS = 120_000
 them, because Connect does not acknowledge those before."""
 
 
+_NOT_RUNNING = {
+    EngineState.STARTING: "the rounds process is starting",
+    EngineState.RESTARTING: "the rounds process has ended and is started again",
+    EngineState.STALLED: f"the rounds process has given no sign of life for {SILENT_SECONDS:.0f} s",
+    EngineState.STOPPED: "the rounds process is stopped",
+}
+
+
 def connector_status(
-    known: Connector, snapshot: ConnectorSnapshot, traffic: Traffic, age_ms: Callable[[Task], int]
+    known: Connector,
+    snapshot: ConnectorSnapshot,
+    traffic: Traffic,
+    engine: EngineState,
+    age_ms: Callable[[Task], int],
 ) -> ConnectorStatus:
-    said = snapshot.summary
+    said, waits = snapshot.summary, waiting_for(known, snapshot, engine)
     errors = [*said.errors, *said.gaps]
     if snapshot.note is not None and snapshot.note.error is not None:
         errors.append(
@@ -39,7 +50,8 @@ def connector_status(
     return ConnectorStatus(
         name=known.name,
         kind=known.kind,
-        state=_state(known, snapshot),
+        state=_state(known, snapshot, engine, waits),
+        waiting_for=waits,
         tasks=[
             TaskStatus(
                 task=task.index,
@@ -71,29 +83,40 @@ def connector_status(
     )
 
 
-def _state(known: Connector, snapshot: ConnectorSnapshot) -> str:
+def waiting_for(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState) -> list[str]:
+    """What a connector needs before it does its work; empty while it does it, and where a failure says more."""
+    if snapshot.summary.failure is not None:
+        return []
+    if not known.active():
+        if known.stopped:
+            return ["a start: Connect has stopped it"]
+        return [f"a task: {'none has polled for its lease' if known.tasks else 'Connect has started none'}"]
+    if engine is not EngineState.RUNNING:
+        return ["rounds process"]
+    unseen = [f"{side} cluster" for side in CLUSTERS if side not in snapshot.summary.clusters_seen]
+    return unseen or ([] if snapshot.summary.rounds > 0 else ["its first round"])
+
+
+def _state(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState, waits: Sequence[str]) -> str:
     if snapshot.summary.failure is not None:
         return "failed"
     if not known.active():
         return "idle"
+    if engine is not EngineState.RUNNING:
+        return engine.value
     if snapshot.note is not None and snapshot.note.error is not None:
         return "restarting"
-    return "running" if snapshot.summary.rounds > 0 else "starting"
+    return "starting" if waits else "running"
 
 
-def readiness(connectors: Iterable[tuple[Connector, ConnectorSnapshot]], engine: EngineState) -> Ready:
-    waiting: list[str] = [] if engine is EngineState.RUNNING else ["rounds process"]
-    known = list(connectors)
-    if not known:
-        waiting.append("connector")
-    for connector, snapshot in known:
-        if connector.active():
-            waiting += [
-                f"{connector.name}: {side} cluster"
-                for side in CLUSTERS
-                if side not in snapshot.summary.clusters_seen
-            ]
-    return Ready(status="waiting" if waiting else "ready", waiting_for=waiting)
+def readiness(engine: EngineState, *, draining: bool, overload: str | None) -> Ready:
+    """`overload`: why another configuration would be refused now, None when it would be taken."""
+    reasons = [_NOT_RUNNING[engine]] if engine in _NOT_RUNNING else []
+    if draining:
+        reasons.append("the service ends and takes no more work")
+    if overload is not None:
+        reasons.append(overload)
+    return Ready(status="not_ready" if reasons else "ready", reasons=reasons)
 
 
 def overall(connectors: Iterable[ConnectorStatus], engine: EngineState) -> str:

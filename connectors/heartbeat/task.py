@@ -26,7 +26,7 @@ from connectors.ports import Clusters
 log = logging.getLogger(__name__)
 
 _SOURCE_ONLY = frozenset({Side.SOURCE.value})
-"""Nobody connects to the source here: it must not keep the service from being ready."""
+"""Nobody connects to the source here: it must not be waited for."""
 
 
 class HeartbeatInstance:

@@ -15,7 +15,6 @@ import pytest
 
 from bridge.protocol.messages import ErrorBody, GroupReport
 from bridge.service.app import create_app
-from bridge.service.engine import EngineState
 from bridge.service.explain import explain
 from bridge.service.frames import pack_report
 from bridge.service.service import Service
@@ -462,29 +461,6 @@ def test_groups_page_by_page_with_filters() -> None:
             ("connector=none", 0),
         ):
             assert (await at.client.get(f"/v1/groups?{query}")).json()["total"] == total
-
-    run(test)
-
-
-def test_ready_waits_for_a_connector_then_for_its_clusters() -> None:
-    async def test(at: Stand) -> None:
-        answer = await at.client.get("/health/ready")
-        assert (answer.status_code, answer.json()["waiting_for"]) == (503, ["connector"])
-        await at.put("/v1/connectors/c/tasks/0", TASK)
-        answer = await at.client.get("/health/ready")
-        assert answer.json()["waiting_for"] == ["c: source cluster", "c: target cluster"]
-        seen = Summary(rounds=1, clusters_seen=frozenset({"source", "target"}))
-        at.service.snapshots.summary("c", 1, seen)
-        answer = await at.client.get("/health/ready")
-        assert (answer.status_code, answer.json()["status"]) == (200, "ready")
-        engine = at.service.engine
-        assert isinstance(engine, FakeEngine)
-        engine.state = EngineState.RESTARTING
-        answer = await at.client.get("/health/ready")
-        assert (answer.status_code, answer.json()["waiting_for"]) == (503, ["rounds process"])
-        health = (await at.client.get("/health")).json()
-        assert (health["status"], health["rounds_process"]) == ("down", "restarting")
-        assert (await at.client.get("/health/live")).json() == {"status": "ok"}
 
     run(test)
 

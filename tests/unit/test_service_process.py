@@ -111,7 +111,7 @@ def test_rounds_run_in_their_own_process_and_what_they_find_is_served(tmp_path: 
         at.start(tasks=2)
         at.eventually(lambda: at.status()["rounds"] > 1)
         assert at.status()["errors"] == [f"pid {at.rounds_pid()} active [0, 1]"]
-        assert at.client.get("/health/ready").json() == {"status": "ready", "waiting_for": []}
+        assert at.client.get("/health/ready").json() == {"status": "ready", "reasons": []}
         groups = at.client.get("/v1/groups").json()
         assert (groups["total"], groups["ready"]) == (3, 3)
         report = at.client.get("/v1/groups/g-000001").json()["reports"][0]
@@ -141,10 +141,16 @@ def test_a_killed_rounds_process_is_started_again_and_told_everything(tmp_path: 
         first = at.rounds_pid()
         os.kill(first, signal.SIGKILL)
         at.eventually(lambda: at.health()["rounds_process"] == "restarting")
+        away = at.client.get("/health/ready")
+        assert (away.status_code, away.json()["reasons"]) == (
+            503,
+            ["the rounds process has ended and is started again"],
+        )
         assert at.client.get("/v1/groups/g-000001").status_code == 200  # old verdicts rather than none
         at.eventually(lambda: at.health()["rounds_process"] == "running")
         at.eventually(lambda: str(at.status()["errors"]) == f"['pid {at.rounds_pid()} active [0]']")
         assert at.rounds_pid() != first
+        assert at.client.get("/health/ready").status_code == 200
         assert "signal 9" in at.text()
         assert "mirror_bridge_rounds_process_restarts_total 1.0" in at.client.get("/metrics").text
 

@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/connectors", tags=["connectors"])
 
 @router.get("", responses=declares())
 async def connectors(service: TheService) -> Connectors:
-    """Every connector that this service knows."""
+    """Every connector that this service knows: its state and what it waits for."""
     return Connectors(connectors=statuses(service))
 
 
@@ -50,7 +50,7 @@ async def stop(
 
 @router.get("/{name}/status", responses=declares(404))
 async def status(name: ConnectorName, service: TheService) -> ConnectorStatus:
-    """State, tasks, verdicts by number, errors that last."""
+    """State and what it waits for, tasks, verdicts by number, errors that last."""
     return _status(service, service.table.connector(name))
 
 
@@ -87,4 +87,4 @@ def statuses(service: Service) -> list[ConnectorStatus]:
 
 def _status(service: Service, known: Connector) -> ConnectorStatus:
     snapshot, traffic = service.snapshots.connector(known.name), service.deliveries.traffic(known.name)
-    return connector_status(known, snapshot, traffic, service.table.age_ms)
+    return connector_status(known, snapshot, traffic, service.engine.state, service.table.age_ms)

@@ -24,20 +24,21 @@ async def live() -> Live:
 
 @router.get(
     "/ready",
-    responses={401: _TOKEN, 503: {"model": Ready, "description": "Not ready; says what is waited for"}},
+    responses={401: _TOKEN, 503: {"model": Ready, "description": "Not ready, and why"}},
 )
 async def ready(service: TheService, response: Response) -> Ready:
-    """A connector is known, the rounds process runs, and every active connector has seen both clusters."""
-    pairs = ((known, service.snapshots.connector(known.name)) for known in service.table)
-    answer = readiness(pairs, service.engine.state)
-    if answer.waiting_for:
+    """The service can take a connector and work for it: the rounds process runs, a thread can check a configuration,
+    and it does not drain. What connectors wait for is in /health and /v1/connectors."""
+    answer = readiness(service.engine.state, draining=service.holds.draining, overload=service.pool.overload)
+    if answer.reasons:
         response.status_code = 503
     return answer
 
 
 @router.get("", responses={401: _TOKEN})
 async def health(service: TheService) -> Health:
-    """Everything at once: per connector and task the last success, the verdicts, the errors that last."""
+    """Everything at once: per connector and task the last success, the verdicts, what it waits for, the errors that
+    last."""
     known = statuses(service)
     return Health(
         status=overall(known, service.engine.state),

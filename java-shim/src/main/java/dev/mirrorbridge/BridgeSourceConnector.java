@@ -101,7 +101,7 @@ public abstract class BridgeSourceConnector extends SourceConnector {
     }
 
     /** The value of a BOOLEAN key, or its default. */
-    final boolean isOn(String key) {
+    protected final boolean isOn(String key) {
         String given = props.get(key);
         return (Boolean) (given == null ? config().configKeys().get(key).defaultValue
             : ConfigDef.parseType(key, given, ConfigDef.Type.BOOLEAN));

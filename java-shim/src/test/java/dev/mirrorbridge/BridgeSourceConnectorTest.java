@@ -62,6 +62,17 @@ class BridgeSourceConnectorTest {
     }
 
     @Test
+    void oneThatIsNotEnabledHasNoTasks() {
+        Map<String, String> props = Tasks.props(service.url());
+        connector.start(props);
+        assertEquals(3, connector.taskConfigs(3).size());
+        connector.stop();
+        props.put("enabled", " FALSE ");
+        connector.start(props);
+        assertEquals(List.of(), connector.taskConfigs(3));
+    }
+
+    @Test
     void startWithTheServiceAwayGoesOnUntilItIsThere() {
         int port = service.port();
         service.close();

@@ -1,6 +1,7 @@
 package org.apache.kafka.connect.mirror;
 
 import dev.mirrorbridge.BridgeSourceConnector;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 
@@ -12,6 +13,12 @@ import org.apache.kafka.connect.source.ExactlyOnceSupport;
 public final class MirrorGroupOffsetConnector extends BridgeSourceConnector {
     public MirrorGroupOffsetConnector() {
         super("group_offset");
+    }
+
+    /** As of stock's connectors: of one that is not enabled no task runs. */
+    @Override
+    public List<Map<String, String>> taskConfigs(int maxTasks) {
+        return super.taskConfigs(isOn("enabled") ? maxTasks : 0);
     }
 
     /** It produces no records, so none twice. */
