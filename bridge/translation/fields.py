@@ -1,5 +1,6 @@
-"""The fields that records of internal topics are made of: numbers of fixed size, big-endian, and STRINGs, which are
-their length in bytes as INT16 and UTF-8. UTF-8 that is none becomes U+FFFD, to the same number of them as in Java.
+"""The fields that records of internal topics are made of: numbers of fixed size, big-endian; BYTES, which are their
+length as INT16 and that many bytes; and STRINGs, the same in UTF-8. UTF-8 that is none becomes U+FFFD, to the same
+number of them as in Java.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ def read_numbers(layout: Struct, buffer: bytes | None, at: int, what: str) -> tu
 
 def read_string(buffer: bytes | None, at: int, what: str) -> tuple[str, int]:
     """The text, and where the next field begins."""
+    encoded, end = read_bytes(buffer, at, what)
+    return _text(encoded), end
+
+
+def read_bytes(buffer: bytes | None, at: int, what: str) -> tuple[bytes, int]:
+    """The bytes, whose length as INT16 stands before them, and where the next field begins."""
     (length,) = read_numbers(_INT16, buffer, at, what)
     assert buffer is not None
     if length < 0:
@@ -36,7 +43,7 @@ def read_string(buffer: bytes | None, at: int, what: str) -> tuple[str, int]:
     begin, end = at + _INT16.size, at + _INT16.size + length
     if end > len(buffer):
         raise SchemaError(f"no {what}: {length} bytes needed, {len(buffer) - begin} there")
-    return _text(buffer[begin:end]), end
+    return buffer[begin:end], end
 
 
 def _text(encoded: bytes) -> str:
@@ -58,6 +65,10 @@ def write_string(text: str, what: str) -> bytes:
         encoded = text.encode()
     except UnicodeEncodeError as problem:
         raise SchemaError(f"{what} {text!r} can't be written as UTF-8: {problem.reason}") from None
-    if len(encoded) > _LONGEST:
-        raise SchemaError(f"{what} has {len(encoded)} bytes; a STRING has {_LONGEST} at most")
-    return _INT16.pack(len(encoded)) + encoded
+    return write_bytes(encoded, what)
+
+
+def write_bytes(data: bytes, what: str) -> bytes:
+    if len(data) > _LONGEST:
+        raise SchemaError(f"{what} has {len(data)} bytes; {_LONGEST} are the most")
+    return _INT16.pack(len(data)) + data

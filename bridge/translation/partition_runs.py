@@ -1,29 +1,23 @@
-"""The offset runs of one partition, as the slot that copies it keeps them: made at every commit, merged with age.
-
-Inside a merged run nobody knows where its holes are, so an answer there may be `looseness` records too low. Runs are
-merged only while that is no more than the RATIO-th part of their distance from the newest copy: a group that lags by a
-million records may then read a million / RATIO of them twice, and one that keeps up reads none. A partition so has some
-RATIO runs for every doubling of what was ever copied, whatever the commits were like. The newest KEPT are not merged.
+"""The offset runs of one partition, as the slot that copies it keeps them: made at every commit, merged with age
+(merging).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import nlargest
 
 from bridge.translation.copying import Copied
+from bridge.translation.merging import cut_off, new_run, new_runs, one_of
 from bridge.translation.model import CopyId
 from bridge.translation.runs import OffsetRun, RunKey, Segment
 
-RATIO = 256
-KEPT = 256
-PER_COMMIT = 16
-"""New runs that one commit makes at most: a source of small transactions has a hole after each."""
-_CHECKS = 4
-"""Neighbours looked at for every new run. A sweep over all of them ends before a third of them is new, and what a
-commit costs does not depend on how many there are."""
-_AT_ONCE = 64
-"""Neighbours looked at in one go, so that a run that swallows many others is written once."""
+KEPT = 64
+"""The newest, which are not merged."""
+_CHECKS = 3
+"""Neighbours looked at for every new run, but for its own. A sweep over all of them ends before a third of them is new,
+and what a commit costs does not depend on how many there are."""
+_AT_ONCE = 16
+"""New runs that are merged in one go, so that what swallows them is written once."""
 
 Change = tuple[bytes, bytes | None]
 """Key and value of a record of the runs topic; None drops the run."""
@@ -39,10 +33,12 @@ class PartitionRuns:
         of version 1 when it changes."""
         self._runs, self._stale = consistent(runs)
         self._nameless = set(nameless)
+        self._fresh = 0
+        """New runs since the last merging."""
         self._at = 0
         """The sweep looks next at this run and the one before it."""
-        self._due = 0
-        """Neighbours that the sweep has still to look at."""
+        self._beyond = 0
+        """Bytes of the runs that it has passed."""
 
     @property
     def runs(self) -> Sequence[OffsetRun]:
@@ -58,15 +54,18 @@ class PartitionRuns:
         """Where copying goes on; None without a run."""
         return self._runs[-1].position if self._runs else None
 
-    def commit(self, segments: Sequence[Segment], position: int, copied: Copied) -> list[Change]:
+    def commit(
+        self, segments: Sequence[Segment], position: int, copied: Copied, target_start: int = 0
+    ) -> list[Change]:
         """The records for the runs topic that belong into the transaction of these segments, which are in the order of
         both logs; `position` is where copying goes on after it. What they contradict is dropped: runs of other topic
-        ids, and what was said of offsets that come again. Without segments only the position moves."""
+        ids, and what was said of offsets that come again. Without segments only the position moves. `target_start`:
+        where the target's log begins, as far as is known."""
         changes: _Changes = {run.upstream_start: None for run in self._stale}
         self._stale = []
         anew = self._take_back(position, changes)
-        new = _new_runs(segments, copied)
-        first = new[0] if new else _run(Segment(position, position, 0, 0), copied)
+        new = new_runs(segments, copied)
+        first = new[0] if new else new_run([Segment(position, position, 0, 0)], copied)
         if self._runs and self._runs[-1].incarnation != first.incarnation:
             changes |= {run.upstream_start: None for run in self._runs}
             self._runs = []
@@ -77,14 +76,14 @@ class PartitionRuns:
             if self._runs:
                 new[0] = new[0]._replace(covered_from=max(new[0].covered_from, self._runs[-1].upstream_end))
             new[-1] = new[-1]._replace(position=position)
-            self._due += _CHECKS * len(new)
+            self._fresh += len(new)
         elif self.position != position:
             moves = self._runs and not dropped and not anew
             new = [self._runs.pop()._replace(position=position) if moves else first]
         self._runs += new
         changes |= {run.upstream_start: run for run in new}
-        if self._due >= _AT_ONCE:
-            self._sweep(changes)
+        if self._fresh >= _AT_ONCE:
+            self._merge(changes, target_start)
         return self._records(copied.id, changes)
 
     def hand_back(self) -> list[Change]:
@@ -131,68 +130,59 @@ class PartitionRuns:
             new[0] = new[0]._replace(covered_from=min(new[0].covered_from, last.covered_from))
 
     def _cut(self, first: OffsetRun, changes: _Changes) -> bool:
-        """Takes back what was said of offsets from those of `first` on; whether runs went as a whole. So does a merged
-        one, for nobody can say where its rest would end: answers there get lower."""
+        """Takes back what was said of offsets from those of `first` on; whether runs went as a whole. So does one that
+        does not tell its holes, for nobody can say where its rest would end: answers there get lower."""
         dropped = False
         while self._runs:
             last = self._runs[-1]
-            keep = first.upstream_start - last.upstream_start
-            whole = not first.upstream_count or last.downstream_end <= first.downstream_start
-            if whole and last.position <= first.upstream_start:
+            stands = not first.upstream_count or last.downstream_end <= first.downstream_start
+            if stands and last.position <= first.upstream_start:
                 break
-            if whole and last.upstream_end <= first.upstream_start:
-                cut = last._replace(position=first.upstream_start)
+            if stands and last.upstream_end <= first.upstream_start:
+                cut: OffsetRun | None = last._replace(position=first.upstream_start)
             else:
-                if first.upstream_count:
-                    keep = min(keep, first.downstream_start - last.downstream_start)
-                if keep <= 0 or looseness(last):
-                    changes[last.upstream_start] = None
-                    self._runs.pop()
-                    dropped = True
-                    continue
-                end = last.upstream_start + keep
-                cut = last._replace(upstream_count=keep, position=end, leader_epoch=-1, last_timestamp=-1)
+                upstream = first.upstream_start - last.upstream_start
+                below = first.downstream_start - last.downstream_start if first.upstream_count else None
+                cut = cut_off(last, upstream, below)
+            if cut is None:
+                changes[last.upstream_start] = None
+                self._runs.pop()
+                dropped = True
+                continue
             self._runs[-1] = changes[last.upstream_start] = cut
             break
         return dropped
 
-    def _sweep(self, changes: _Changes) -> None:
-        """Merges neighbours, from the newest that may be to the oldest, as far as is due."""
-        runs, at = self._runs, min(self._at, len(self._runs) - KEPT - 1)
-        end = runs[-1].downstream_end
-        while at > 0 and self._due > 0:
-            self._due -= 1
-            older, newer = runs[at - 1], runs[at]
-            if newer.covered_from <= older.position:
-                holes = older.skipped + older.extra + newer.skipped + newer.extra + _hole(older, newer)
-                loose = min(holes, newer.downstream_end - older.downstream_start)
-                if loose * RATIO <= end - newer.downstream_end:
-                    changes[newer.upstream_start] = None
-                    changes[older.upstream_start] = merged = joined(older, newer)
-                    runs[at - 1 : at + 1] = [merged]
-            at -= 1
-        if at <= 0:
-            self._due = 0
-            at = len(runs)
-        self._at = at
+    def _merge(self, changes: _Changes, target_start: int) -> None:
+        """Merges neighbours: what is new with what was new before, and a part of all others, in turn."""
+        newest = len(self._runs) - KEPT - 1
+        low, _ = self._merged(newest, self._fresh, 0, target_start, changes)
+        if self._at <= 0:
+            self._at, self._beyond = len(self._runs), 0
+        top, count = min(self._at, low), _CHECKS * self._fresh
+        self._at, self._beyond = self._merged(top, count, self._beyond, target_start, changes)
+        self._fresh = 0
 
-
-def joined(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
-    """One run of two; what lies between them has been skipped, or is no copy."""
-    return older._replace(
-        upstream_count=newer.upstream_end - older.upstream_start,
-        skipped=older.skipped + newer.skipped + newer.upstream_start - older.upstream_end,
-        extra=older.extra + newer.extra + newer.downstream_start - older.downstream_end,
-        leader_epoch=newer.leader_epoch,
-        position=newer.position,
-        last_timestamp=newer.last_timestamp,
-        size=older.size + newer.size,
-    )
-
-
-def looseness(run: OffsetRun) -> int:
-    """How many records too low an answer inside the run can be; 0 where every answer is exact."""
-    return min(run.skipped + run.extra, run.downstream_end - run.downstream_start)
+    def _merged(
+        self, top: int, count: int, beyond: int, target_start: int, changes: _Changes
+    ) -> tuple[int, int]:
+        """Looks at `count` neighbours from run `top` down, `beyond` bytes from the newest copy; answers the run where
+        that ends, and its distance."""
+        if top <= 0:
+            return top, beyond
+        low, end = max(0, top - count), self._runs[-1].downstream_end
+        found = [self._runs[top]]
+        for older in reversed(self._runs[low:top]):
+            newer = found[-1]
+            merged = one_of(older, newer, end, beyond, target_start)
+            if merged is None:
+                beyond += newer.size
+                found.append(older)
+            else:
+                changes[newer.upstream_start] = None
+                changes[older.upstream_start] = found[-1] = merged
+        self._runs[low : top + 1] = reversed(found)
+        return low, beyond
 
 
 def consistent(runs: Iterable[OffsetRun]) -> tuple[list[OffsetRun], list[OffsetRun]]:
@@ -214,43 +204,3 @@ def consistent(runs: Iterable[OffsetRun]) -> tuple[list[OffsetRun], list[OffsetR
             (kept if lower and run.upstream_end <= after.upstream_start else stale).append(run)
     kept.reverse()
     return kept, stale
-
-
-def _new_runs(segments: Sequence[Segment], copied: Copied) -> list[OffsetRun]:
-    """PER_COMMIT at most, apart where the holes are widest; more only where it is not known what lies between."""
-    runs = [_run(segment, copied) for segment in segments]
-    apart = {
-        at
-        for at in nlargest(PER_COMMIT - 1, range(len(runs) - 1), key=lambda at: _hole(*runs[at : at + 2]))
-        if _hole(*runs[at : at + 2])
-    }
-    new = runs[:1]
-    for at, run in enumerate(runs[1:]):
-        if at in apart or run.covered_from > new[-1].upstream_end:
-            new.append(run)
-        else:
-            new[-1] = joined(new[-1], run)
-    return new
-
-
-def _hole(older: OffsetRun, newer: OffsetRun) -> int:
-    return newer.upstream_start - older.upstream_end + newer.downstream_start - older.downstream_end
-
-
-def _run(segment: Segment, copied: Copied) -> OffsetRun:
-    return OffsetRun(
-        copied.source,
-        copied.source_topic_id,
-        copied.target_topic,
-        copied.target_topic_id,
-        segment.covered_from,
-        segment.upstream_start,
-        segment.downstream_start,
-        segment.count,
-        0,
-        0,
-        segment.leader_epoch,
-        segment.upstream_end,
-        segment.last_timestamp,
-        segment.size,
-    )

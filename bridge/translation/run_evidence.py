@@ -59,9 +59,9 @@ class KnownRuns:
         places: Mapping[OffsetRun, RunPlaces] = _NOTHING,
     ) -> Verdict | None:
         """`exact` or `bounded`; None where runs say nothing: there are none, they are of other topics than those that
-        are there now, or of what the target has lost. Without `source` and its topic's id, because it can't be asked,
-        the offset is taken to be one of the log that was copied. `places`: what is known of merged runs; one
-        that they contradict says nothing either.
+        are there now, of what the target has lost, or contradict themselves. Without `source` and its topic's id,
+        because it can't be asked, the offset is taken to be one of the log that was copied. `places`: what is known of
+        merged runs; one that they contradict says nothing either.
 
         `target.end` is the last stable offset, `source.end` the end of what may be copied.
         """
@@ -73,7 +73,8 @@ class KnownRuns:
         if source is not None and max(offset, last.position) > source.end:
             # Cut back, and not yet noticed by who copies: offsets from there on mean other records now.
             return None
-        known = places.get(held) if (held := self.held(offset)) else None
+        held = self.held(offset)
+        known = None if held is None else places.get(held) or RunPlaces(held)
         if known is not None and known.impossible:
             return None
         found = self._place(offset, known)
@@ -102,9 +103,8 @@ class KnownRuns:
         at = bisect_right(self._runs, offset, key=_start)
         run = self._runs[at - 1] if at else None
         after = self._runs[at] if at < len(self._runs) else None
-        if run is not None and offset < run.upstream_end:
-            low, high = (known or RunPlaces(run)).of(offset)
-            return _Place(low, high, 0, run)
+        if known is not None:
+            return _Place(*known.of(offset), 0, known.run)
         if after is not None:
             if after.covered_from <= (offset if run is None else max(offset, run.position)):
                 return _Place(after.downstream_start, after.downstream_start, 0, after)

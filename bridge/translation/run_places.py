@@ -1,12 +1,13 @@
-"""Which places of a merged run hold no copy, as far as batch headers of the target have told (design 5.1).
+"""Where in a run the copy of a record stands (design 5.1).
 
     downstream   d0 [c c c M c c c c M c c M c) end      c: a copy; M: a marker of ours
 
-A run says how many places hold no copy (`extra`), not which. Control batches and those of aborted transactions hold
-none; what else may hold none is a record of another producer, or a marker that compaction took, and headers do not tell
-these from copies. So an answer is exact when two things are known: how many copies stand before it, which takes that
-nothing was skipped upstream (but for the first and the last record of the run), and that as many places without a copy
-were found as there are. Every other answer is still closer than without.
+A run says how many places hold no copy (`extra`), and mostly which: its list of holes tells. Where it does not, batch
+headers of the target may: control batches and those of aborted transactions hold no copy. What else may hold none is a
+record of another producer, or a marker that compaction took, and headers do not tell these from copies. So an answer is
+exact when two things are known: how many copies stand before it, which the list tells unless nothing was skipped, and
+the places without a copy, from the list, or because as many were found as there are. Every other answer is still closer
+than without.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 
+from bridge.translation.fields import SchemaError
+from bridge.translation.holes import Holes, decoded
 from bridge.translation.lookups import Scanned
 from bridge.translation.runs import OffsetRun
 
@@ -25,19 +28,23 @@ class RunPlaces:
         self.run = run
         self.read_to = run.downstream_start
         self._empty = array("q")
+        self._holes, self._sound = _holes(run)
 
     @property
     def hidden(self) -> int:
         """Places without a copy that are not found."""
-        return self.run.extra - len(self._empty)
+        listed = self._holes is not None and self._holes.tells_extra
+        return 0 if listed else self.run.extra - len(self._empty)
 
     @property
     def impossible(self) -> bool:
-        """Too many places hold no copy, or the first or the last one: the target has lost some of the run's copies, and
-        has been written on from there."""
+        """Its list is not that of this run; or too many places hold no copy, or the first or the last one: the target
+        has lost some of the run's copies, and has been written on from there."""
         ends = self.run.downstream_start, self.run.downstream_end - 1
-        return self.hidden < 0 or (
-            bool(self._empty) and (self._empty[0] == ends[0] or self._empty[-1] == ends[1])
+        return (
+            not self._sound
+            or self.hidden < 0
+            or (bool(self._empty) and (self._empty[0] == ends[0] or self._empty[-1] == ends[1]))
         )
 
     def learn(self, scanned: Scanned) -> None:
@@ -52,8 +59,10 @@ class RunPlaces:
         """How many copies the run has at least, and at most, before that of the first record at or after `offset`."""
         run = self.run
         upstream = offset - run.upstream_start
-        most = min(upstream, run.upstream_count - run.skipped - 1)
-        return max(0, upstream - run.skipped), most
+        if self._holes is not None:
+            copies = self._holes.copies_before(upstream)
+            return copies, copies
+        return max(0, upstream - run.skipped), min(upstream, run.copies - 1)
 
     def of(self, offset: int) -> tuple[int, int]:
         """The lowest and the highest place where the copy of the first record at or after `offset` can stand. The run's
@@ -64,5 +73,20 @@ class RunPlaces:
     def _place(self, number: int) -> int:
         """Of the places that are not known to be empty the one after `number` others."""
         start, empty = self.run.downstream_start, self._empty
+        if self._holes is not None and self._holes.tells_extra:
+            return start + self._holes.downstream(number)
         passed = bisect_right(range(len(empty)), number, key=lambda at: empty[at] - start - at)
         return start + number + passed
+
+
+def _holes(run: OffsetRun) -> tuple[Holes | None, bool]:
+    """What the run's list tells, None where it has none; and whether it is a list of this run."""
+    if not run.holes:
+        return None, True
+    try:
+        holes = decoded(run.holes)
+    except SchemaError:
+        return None, False
+    extra = run.extra if holes.tells_extra else 0
+    sound = (holes.copies, holes.skipped, holes.extra) == (run.copies, run.skipped, extra)
+    return holes, sound

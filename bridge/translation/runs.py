@@ -5,7 +5,8 @@
     value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
              size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
-             handedBack INT8 (1; left out where it is not)
+             handedBack INT8 (1; 0, or left out with what follows, where it is not),
+             holes BYTES (left out where nothing is told; see holes)
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
 what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
@@ -20,7 +21,15 @@ from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
-from bridge.translation.fields import SchemaError, read_numbers, read_string, write_numbers, write_string
+from bridge.translation.fields import (
+    SchemaError,
+    read_bytes,
+    read_numbers,
+    read_string,
+    write_bytes,
+    write_numbers,
+    write_string,
+)
 from bridge.translation.model import CopyId, TopicPartition
 
 VERSION = 0
@@ -104,6 +113,8 @@ class OffsetRun(NamedTuple):
     """Bytes of the batches that hold the copies."""
     handed_back: bool = False
     """Of the last one: a stock mirror was told to go on from `position`, and what it has copied since is not known."""
+    holes: bytes = b""
+    """Where skipped and extra offsets are, as `holes` lists them; b"" where there are none, or nobody knows."""
 
     @property
     def upstream_end(self) -> int:
@@ -116,6 +127,10 @@ class OffsetRun(NamedTuple):
     @property
     def copy(self) -> CopyId:
         return CopyId(self.source, self.target_topic)
+
+    @property
+    def copies(self) -> int:
+        return self.upstream_count - self.skipped
 
     @property
     def incarnation(self) -> tuple[str, str, str]:
@@ -140,7 +155,10 @@ class OffsetRun(NamedTuple):
             self.last_timestamp,
             self.size,
         )
-        return numbers + _names(*self.incarnation) + (_HANDED_BACK if self.handed_back else b"")
+        rest = _HANDED_BACK if self.handed_back else b"\0" if self.holes else b""
+        if self.holes:
+            rest += write_bytes(self.holes, "holes")
+        return numbers + _names(*self.incarnation) + rest
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> OffsetRun:
@@ -156,6 +174,7 @@ class OffsetRun(NamedTuple):
             raise SchemaError(f"targetTopic is {named} in the key and {target} in the value")
         target_id, at = read_string(value, at, "targetTopicId of the value")
         assert value is not None
+        holes = read_bytes(value, at + 1, "holes of the value")[0] if len(value) > at + 1 else b""
         run = cls(
             source,
             source_id,
@@ -172,13 +191,13 @@ class OffsetRun(NamedTuple):
             timestamp,
             size,
             value[at : at + 1] == _HANDED_BACK,
+            holes,
         )
         if not run._sound():
             raise SchemaError(f"no run has these numbers: {run}")
         return run
 
     def _sound(self) -> bool:
-        copies = self.upstream_count - self.skipped
         return (
             0 <= self.covered_from <= self.upstream_start
             and self.position >= self.upstream_end
@@ -186,7 +205,7 @@ class OffsetRun(NamedTuple):
             and self.skipped >= 0
             and self.extra >= 0
             and self.size >= 0
-            and (copies > 0 or self.upstream_count == self.skipped == self.extra == 0)
+            and (self.copies > 0 or self.upstream_count == self.skipped == self.extra == 0)
         )
 
     def __str__(self) -> str:
@@ -198,7 +217,7 @@ class OffsetRun(NamedTuple):
             f"downstreamStart={self.downstream_start}, upstreamCount={self.upstream_count}, "
             f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
             f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}, "
-            f"handedBack={str(self.handed_back).lower()}}}"
+            f"handedBack={str(self.handed_back).lower()}, holes={self.holes.hex()}}}"
         )
 
 

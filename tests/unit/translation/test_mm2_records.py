@@ -138,11 +138,11 @@ def test_what_cant_be_read_is_named(
     [
         (
             OffsetSync(TopicPartition("t" * 32768, 0), 0, 0),
-            "topic has 32768 bytes; a STRING has 32767 at most",
+            "topic has 32768 bytes; 32767 are the most",
         ),
         (
             Checkpoint("g", TopicPartition("t", 0), 0, 0, "é" * 16384),
-            "metadata has 32768 bytes; a STRING has 32767 at most",
+            "metadata has 32768 bytes; 32767 are the most",
         ),
         (
             Heartbeat("\ud800", "B", 0),

@@ -9,20 +9,16 @@ from itertools import pairwise
 
 import pytest
 
+from bridge.translation import holes, merging, partition_runs
 from bridge.translation.copying import Copied
-from bridge.translation.model import CopyId, LogRecord, TopicPartition
-from bridge.translation.partition_runs import (
-    KEPT,
-    PER_COMMIT,
-    RATIO,
-    Change,
-    PartitionRuns,
-    consistent,
-    joined,
-    looseness,
-)
+from bridge.translation.holes import MOST_BYTES, Stretch, stretches
+from bridge.translation.merging import ANCHOR_BYTES, MARKER_BYTES, PER_COMMIT, RATIO, joined, looseness
+from bridge.translation.model import CopyId, Judgement, LogRecord, TopicPartition
+from bridge.translation.partition_runs import KEPT, Change, PartitionRuns, consistent
+from bridge.translation.run_evidence import KnownRuns
 from bridge.translation.run_table import RunTable, read_runs
 from bridge.translation.runs import OffsetRun, RunKey, Segment, decode_change
+from bridge.translation.stretch import LogBounds
 
 PLACE = TopicPartition("orders", 0)
 COPY = CopyId(PLACE, "A.orders")
@@ -39,8 +35,10 @@ class Topic:
         self.live: dict[bytes, bytes] = {}
         self.written = 0
 
-    def commit(self, segments: Sequence[Segment], position: int, copied: Copied = COPIED) -> list[Change]:
-        changes = self.owner.commit(segments, position, copied)
+    def commit(
+        self, segments: Sequence[Segment], position: int, copied: Copied = COPIED, target_start: int = 0
+    ) -> list[Change]:
+        changes = self.owner.commit(segments, position, copied, target_start)
         for key, value in changes:
             self.written += len(key) + len(value or b"")
             if value is None:
@@ -52,6 +50,11 @@ class Topic:
     def read(self) -> list[OffsetRun]:
         found = read_runs([LogRecord(0, 0, *pair) for pair in self.live.items()])
         return list(found[COPY].runs) if found else []
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(len(key) + len(value) for key, value in self.live.items())
 
     @property
     def short(self) -> list[Short]:
@@ -78,12 +81,15 @@ def test_each_commit_makes_a_run_so_that_its_marker_is_between_runs() -> None:
     assert topic.owner.position == 15
 
 
-def test_a_hole_parts_runs_and_the_position_may_lie_behind_the_last_record() -> None:
+def test_a_hole_is_listed_and_the_position_may_lie_behind_the_last_record() -> None:
     topic = Topic()
-    topic.commit([Segment(0, 2, 100, 3), Segment(5, 8, 103, 2)], 14)
-    assert topic.short == [(0, 2, 100, 5), (5, 8, 103, 14)]
+    topic.commit([Segment(0, 2, 100, 3), Segment(5, 8, 103, 2), Segment(10, 10, 107, 4)], 14)
+    assert topic.short == [(0, 2, 100, 14)]
+    (run,) = topic.read()
+    assert (run.upstream_end, run.downstream_end, run.skipped, run.extra) == (14, 111, 3, 2)
+    assert stretches(run.holes) == [Stretch(3, 3, 0), Stretch(2, 0, 2), Stretch(4)]
     topic.commit([], 20)
-    assert topic.short == [(0, 2, 100, 5), (5, 8, 103, 20)]
+    assert topic.short == [(0, 2, 100, 20)]
     assert topic.commit([], 20) == []
 
 
@@ -152,16 +158,54 @@ def test_a_position_that_goes_back_takes_runs_back_too() -> None:
     assert topic.short == [(0, 0, 0, 0)]
 
 
-def test_a_merged_run_that_is_cut_goes_as_a_whole() -> None:
+def merged(*, listed: bool = True) -> Topic:
+    """Records 10 to 29 in one run, with a marker between."""
     topic = three()
     first, second, third = topic.read()
-    merged = joined(second, third)
-    topic.live = {each.key(): each.value() for each in (first, merged)}
-    topic.owner = PartitionRuns([first, merged])
+    last = joined(second, third)
+    last = last if listed else last._replace(holes=b"")
+    topic.live = {each.key(): each.value() for each in (first, last)}
+    topic.owner = PartitionRuns([first, last])
+    return topic
+
+
+def test_a_merged_run_that_does_not_list_its_holes_is_cut_as_a_whole() -> None:
+    topic = merged(listed=False)
     topic.commit([], 25)
     assert topic.short == [(0, 0, 100, 10), (25, 25, 0, 25)]
     topic.commit([Segment(25, 25, 133, 5)], 30)
     assert topic.short == [(0, 0, 100, 10), (25, 25, 133, 30)]
+
+
+@pytest.mark.parametrize(
+    ("segment", "expected"),
+    [
+        pytest.param(Segment(25, 25, 140, 5), (25, 127, [(10, 0, 1), (5, 0, 0)]), id="the source's log"),
+        pytest.param(Segment(20, 20, 140, 5), (20, 121, []), id="the source's log, to a hole"),
+        pytest.param(Segment(30, 30, 124, 5), (22, 124, [(10, 0, 1), (2, 0, 0)]), id="the target's log"),
+        pytest.param(Segment(30, 30, 121, 5), (20, 121, []), id="the target's log, to a hole"),
+        pytest.param(Segment(24, 24, 123, 5), (21, 123, [(10, 0, 1), (1, 0, 0)]), id="both"),
+    ],
+)
+def test_a_run_that_lists_its_holes_is_cut_where_the_log_was(
+    segment: Segment, expected: tuple[int, int, list[Stretch]]
+) -> None:
+    topic = merged()
+    topic.commit([segment], segment.upstream_end)
+    cut, new = topic.read()[1:]
+    assert (cut.upstream_end, cut.downstream_end) == expected[:2]
+    assert (stretches(cut.holes) if cut.holes else []) == expected[2]
+    assert (new.upstream_start, new.downstream_start) == (segment.upstream_start, segment.downstream_start)
+    assert topic.owner.runs == topic.read()
+
+
+def test_damaged_holes_cost_themselves_only() -> None:
+    topic = merged()
+    first, last = topic.read()
+    topic.owner = PartitionRuns([first, last._replace(holes=holes.EVERYTHING + b"\x81")])
+    topic.commit([], 25)
+    assert topic.owner.runs[0] == first
+    assert topic.owner.position == 25
 
 
 @pytest.mark.parametrize(
@@ -189,27 +233,42 @@ def test_what_contradicts_the_last_run_is_dropped_with_the_next_commit() -> None
     assert late.key() not in topic.live
 
 
-def test_many_small_holes_in_one_commit() -> None:
-    """As of a source whose transactions have one record each; a few holes are wide, and one nobody knows."""
-    topic = Topic()
+def many(count: int) -> list[Segment]:
+    """As of a source whose transactions have one record each; of one hole nobody knows what it was."""
     segments, covered = [], 0
-    for number in range(500):
-        start = covered + (1000 if number % 100 == 50 else 1)
+    for number in range(count):
+        start = covered + 1
         segments.append(Segment(start if number == 7 else covered, start, 100 + number, 1))
         covered = start + 1
-    topic.commit(segments, covered)
+    return segments
+
+
+def test_many_small_holes_in_one_commit_are_listed() -> None:
+    topic, segments = Topic(), many(2000)
+    topic.commit(segments, segments[-1].upstream_end)
     runs = topic.read()
-    assert len(runs) <= PER_COMMIT + 1
-    assert {segments[at].upstream_start for at in (7, *range(50, 500, 100))} <= {
-        run.upstream_start for run in runs
-    }
-    assert sum(run.upstream_count - run.skipped for run in runs) == 500
+    assert [run.upstream_start for run in runs][:2] == [1, segments[7].upstream_start]
+    assert len(runs) == 4  # 3 bytes for each hole
+    assert not any(map(looseness, runs))
+    assert sum(run.copies for run in runs) == 2000
+
+
+def test_more_holes_than_lists_have_room_for() -> None:
+    topic, segments = Topic(), many(40_000)
+    topic.commit(segments, segments[-1].upstream_end)
+    runs = topic.read()
+    assert len(runs) == PER_COMMIT + 1
+    assert max(map(looseness, runs)) <= 2500
+    assert sum(run.copies for run in runs) == 40_000
 
 
 # -- merging ---------------------------------------------------------------------------------------------------------
 
 
-def grow(topic: Topic, commits: int, shape: str, chance: random.Random) -> None:
+def grow(
+    topic: Topic, commits: int, shape: str, chance: random.Random, size: int = 0, log_start: int = 0
+) -> None:
+    """`size`: bytes of a record."""
     last = topic.owner.last
     upstream, downstream = (0, 0) if last is None else (last.position, last.downstream_end + 1)
     for _ in range(commits):
@@ -220,7 +279,8 @@ def grow(topic: Topic, commits: int, shape: str, chance: random.Random) -> None:
             "nearly all compacted away": (1, chance.randint(500, 2000)),
             "bursts": (chance.choice([1, 1, 1, 20_000]), 0),
         }[shape]
-        topic.commit([Segment(upstream, upstream + hole, downstream, count)], upstream + hole + count)
+        segment = Segment(upstream, upstream + hole, downstream, count, 0, 0, count * size)
+        topic.commit([segment], upstream + hole + count, target_start=log_start)
         upstream, downstream = upstream + hole + count, downstream + count + 1
 
 
@@ -235,26 +295,40 @@ YEAR = 365 * 24 * 3600 * 10
 """Commits, one every 100 ms."""
 
 
+def most(doublings: float, length: int, ratio: int = RATIO) -> float:
+    """Bytes of a partition whose runs are small: those that list their holes, the newest, and for each doubling of what
+    was copied as many as RATIO of those that don't. `length`: of a list."""
+    each = 150
+    return 2 * ratio * (each + length) + (KEPT + 16 + doublings * ratio) * each
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_year_of_commits_stays_below_10_mb(shape: str) -> None:
-    """With every doubling of the commits come as many runs as with the one before; so a year is counted up."""
+def test_what_stays_of_small_commits(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists are short here, so that fewer commits come to the end of them: from there on each doubling of the commits
+    brings as many runs as the one before."""
+    length, ratio = 128, 64
+    monkeypatch.setattr(holes, "MOST_BYTES", length)
+    monkeypatch.setattr(merging, "RATIO", ratio)
     topic, chance = Topic(), random.Random(shape)
     sizes, commits = [0], 1
     while commits < 2**15:
         grow(topic, commits, shape, chance)
         commits *= 2
-        sizes.append(sum(len(key) + len(value) for key, value in topic.live.items()))
+        sizes.append(topic.size)
+    assert sizes[-1] < most(15, length, ratio)
     steps = [later - earlier for earlier, later in pairwise(sizes)]
-    assert max(steps[12:]) < 1.3 * max(steps[:12]), steps
-    still_to_come = math.log2(YEAR / commits)
-    assert sizes[-1] + still_to_come * max(steps) < 2_000_000
-    assert topic.written / commits < 4 * len(topic.read()[0].value())
+    assert steps[-1] < 150 * ratio, steps
+    assert topic.written / commits < 4 * 120
+    assert most(math.log2(YEAR), MOST_BYTES) < 2_500_000
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_merged_is_little_beside_its_distance_from_the_end(shape: str) -> None:
+def test_what_is_merged_is_little_beside_its_distance_from_the_end(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holes, "MOST_BYTES", 64)
     topic, chance = Topic(), random.Random(shape)
-    grow(topic, 5000, shape, chance)
+    grow(topic, 20_000, shape, chance)
     runs = topic.read()
     assert all(looseness(run) == 0 for run in runs[-KEPT:])
     assert any(looseness(run) for run in runs)
@@ -264,6 +338,110 @@ def test_what_is_merged_is_little_beside_its_distance_from_the_end(shape: str) -
         assert newer.covered_from <= older.position  # nothing has become unknown
     again = PartitionRuns(runs)
     assert again.runs == topic.owner.runs
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_runs_that_list_their_holes_are_merged_at_once(shape: str) -> None:
+    topic, chance = Topic(), random.Random(shape)
+    grow(topic, 1000, shape, chance, size=1000)
+    runs = topic.read()
+    assert len(runs) < KEPT + 16 + 8 + 1.1 * sum(run.size for run in runs) / ANCHOR_BYTES
+    assert not any(map(looseness, runs))
+
+
+def test_no_run_takes_up_more_than_64_mib() -> None:
+    topic, chance = Topic(), random.Random(1)
+    grow(topic, 6000, "a thousand records a commit", chance, size=1000)
+    runs = topic.read()
+    assert max(run.size for run in runs) <= ANCHOR_BYTES
+    assert len(runs) < KEPT + 16 + 1.1 * 6e9 / ANCHOR_BYTES
+    assert topic.size / 6 < 10_000  # a GB
+    # Markers count: of what has one record a commit they take up nearly as much as the records.
+    small = Topic()
+    grow(small, 3000, "one record a commit", chance, size=100_000)
+    assert all(run.size + MARKER_BYTES * run.extra <= ANCHOR_BYTES for run in small.read())
+    assert any(run.size > 0.8 * ANCHOR_BYTES for run in small.read())
+
+
+def test_a_commit_of_more_than_64_mib_is_parted_at_its_holes() -> None:
+    topic = Topic()
+    segments = [Segment(max(0, 5 * at - 1), 5 * at, 4 * at, 4, 0, 0, ANCHOR_BYTES // 3) for at in range(12)]
+    topic.commit(segments, 60)
+    assert [run.copies for run in topic.read()] == [12, 12, 12, 12]
+
+
+def test_far_back_runs_may_take_up_a_part_of_their_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a compacted topic, whose log goes on beginning at 0."""
+    monkeypatch.setattr(merging, "ANCHORS", 64)
+    topic, chance = Topic(), random.Random(1)
+    counts = []
+    for commits in (4000, 4000, 8000, 16_000):
+        grow(topic, commits, "one record a commit", chance, size=ANCHOR_BYTES // 4)
+        counts.append(len(topic.read()))
+    more = [later - earlier for earlier, later in pairwise(counts)]
+    assert max(more) < 2 * 64, counts
+    runs = topic.read()
+    total = sum(run.size for run in runs)
+    copied = 0
+    for run in runs:
+        copied += run.size
+        assert run.size <= max(ANCHOR_BYTES, (total - copied) // 64)
+    assert not any(map(looseness, runs))
+
+
+def test_what_the_target_holds_no_more_is_one_run() -> None:
+    topic, chance = Topic(), random.Random(1)
+    grow(topic, 2000, "a thousand records a commit", chance, size=1000)
+    before = topic.read()
+    log_start = before[len(before) // 2].downstream_start + 5
+    grow(topic, 200, "a thousand records a commit", chance, size=1000, log_start=log_start)
+    runs = topic.read()
+    assert runs[0].downstream_end <= log_start < runs[1].downstream_end
+    assert runs[0].upstream_count > 5 * ANCHOR_BYTES // 1000
+    assert not any(map(looseness, runs[1:]))
+    known = KnownRuns(runs)
+    bounds = LogBounds(log_start, runs[-1].downstream_end)
+    for offset in range(0, runs[0].upstream_end, 999):
+        found = known.translate(offset, "t", bounds)
+        assert found is not None
+        assert (found.judgement, found.offset) == (Judgement.EXACT, log_start)
+
+
+def test_what_was_copied_of_two_leader_epochs_stays_apart() -> None:
+    """Where the source's log takes another way, runs say up to where it is what was copied (gaps.agreement)."""
+    topic = Topic()
+    for number in range(1000):
+        topic.commit([Segment(number, number, 2 * number, 1, number // 500)], number + 1)
+    ends = {run.leader_epoch: run.upstream_end for run in topic.read()}
+    assert ends == {0: 500, 1: 1000}
+
+
+def test_what_a_commit_costs_does_not_depend_on_how_many_runs_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    real = merging.one_of
+
+    def counted(*given: object) -> OffsetRun | None:
+        nonlocal looks
+        looks += 1
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(partition_runs, "one_of", counted)
+    for count in (500, 50_000):
+        runs = [
+            OffsetRun(PLACE, "s", "A.orders", "t", at, at, at, 1, 0, 0, 0, at + 1, -1, ANCHOR_BYTES)
+            for at in range(count)
+        ]
+        topic = Topic()
+        topic.owner = PartitionRuns(runs)
+        looks = changes = 0
+        for number in range(64):
+            at = count + number
+            changes += len(topic.commit([Segment(at, at, at + 1 + number, 1)], at + 1))
+        assert looks <= 64 * 4
+        assert changes < 64 * 4
+        assert len(topic.owner.runs) < count + 64 + 1
 
 
 def test_what_nobody_knows_is_not_merged() -> None:
@@ -300,7 +478,8 @@ def nameless(changes: Sequence[Change]) -> list[LogRecord]:
 
 def test_runs_of_version_0_are_read_on_and_written_anew_when_they_change() -> None:
     before = PartitionRuns()
-    records = nameless(before.commit([Segment(0, 0, 0, 100), Segment(100, 100, 110, 50)], 150, COPIED))
+    changes = before.commit([Segment(0, 0, 0, 100)], 100, COPIED)
+    records = nameless([*changes, *before.commit([Segment(100, 100, 110, 50)], 150, COPIED)])
     runs = read_runs(records)[COPY]
     assert runs.runs == before.runs
     changes = runs.commit([], 170, COPIED)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.translation.fields import SchemaError
+from bridge.translation.holes import Stretch, listed
 from bridge.translation.model import TopicPartition
 from bridge.translation.runs import OffsetRun, RunKey, decode_change
 
@@ -42,6 +43,12 @@ def test_golden_bytes() -> None:
     handed = RUN._replace(handed_back=True)
     assert handed.value().hex() == VALUE + "01"
     assert OffsetRun.decode(handed.key(), handed.value()) == handed
+    told = RUN._replace(holes=listed([Stretch(3, 2, 1), Stretch(5)]))
+    assert told.value().hex() == VALUE + "00" + "0005" + "0103030205"
+    assert OffsetRun.decode(told.key(), told.value()) == told
+    both = told._replace(handed_back=True)
+    assert both.value().hex() == VALUE + "01" + "0005" + "0103030205"
+    assert OffsetRun.decode(both.key(), both.value()) == both
 
 
 COUNT = st.integers(0, 2**40)
@@ -90,7 +97,8 @@ def test_a_key_of_another_copy_than_its_value_is_no_run() -> None:
 
 
 def test_a_later_schema_may_add_fields() -> None:
-    assert OffsetRun.decode(RUN.key() + b"x", RUN.value() + b"more") == RUN
+    told = RUN._replace(holes=listed([Stretch(3, 2, 1), Stretch(5)]))
+    assert OffsetRun.decode(told.key() + b"x", told.value() + b"more") == told
 
 
 @pytest.mark.parametrize(
@@ -102,6 +110,7 @@ def test_a_later_schema_may_add_fields() -> None:
         (NAMELESS[:-2], VALUE, "partition and upstreamStart of the key: 12 bytes needed, 11 there"),
         (KEY[:28] + "0000" + KEY[-16:], VALUE, "no targetTopic of the key: it is empty"),
         (KEY, VALUE[:40], "offsets and counts of the value: 70 bytes needed, 20 there"),
+        (KEY, VALUE + "00" + "0003" + "0103", "holes of the value: 3 bytes needed, 2 there"),
         (KEY, VALUE[:-2], "targetTopicId of the value: 2 bytes needed, 1 there"),
     ],
 )
