@@ -28,9 +28,10 @@ ENV MIRROR_BRIDGE_HOST=0.0.0.0 \
     MIRROR_BRIDGE_LOG_FORMAT=json \
     PYTHONDONTWRITEBYTECODE=1
 EXPOSE 8900
-# Plain HTTP only; with TLS give the container a health check of your own.
+# Live, not ready: an engine may end what is unhealthy, and a service that drains or starts its rounds process again is
+# not to be ended. Plain HTTP only; with TLS give the container a health check of your own. No proxy is asked on the way.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD [ "/opt/mirror-bridge/bin/python", "-c", \
-    "import os, urllib.request; urllib.request.urlopen('http://127.0.0.1:' + os.environ['MIRROR_BRIDGE_PORT'] + '/health/live', timeout=2)" ]
+    "import http.client, os, sys; asked = http.client.HTTPConnection('127.0.0.1', int(os.environ['MIRROR_BRIDGE_PORT']), timeout=2); asked.request('GET', '/health/live'); sys.exit(asked.getresponse().status != 200)" ]
 # The exec form: SIGTERM reaches the service, which then drains.
 ENTRYPOINT [ "/opt/mirror-bridge/bin/mirror-bridge" ]
 CMD [ "serve" ]

@@ -11,8 +11,15 @@ WORKDIR /plugins
 RUN jar xf /src/java-shim/target/mirror-bridge-connect-*.zip
 
 FROM apache/kafka:4.3.1
+# For the health check, and for who wants to ask Connect from in here: the image has no certain HTTP client of its own.
+USER root
+RUN apk add --no-cache curl
+USER appuser
 COPY --from=shim /plugins /opt/kafka/plugins
 COPY deploy/worker.properties /opt/kafka/config/worker.properties
 EXPOSE 8083
+# Connect is healthy when it is in its group and has read its topics (3.9 and newer).
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s \
+    CMD [ "curl", "--silent", "--fail", "--noproxy", "*", "--output", "/dev/null", "http://localhost:8083/health" ]
 # KAFKA_HEAP_OPTS sizes the worker, CONNECT_* fill deploy/worker.properties.
 ENTRYPOINT [ "/opt/kafka/bin/connect-distributed.sh", "/opt/kafka/config/worker.properties" ]

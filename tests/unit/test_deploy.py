@@ -1,77 +1,193 @@
-"""What can be said of the compose file and the images without a container engine."""
+"""What can be said of the compose file and the images without a container engine: all that they name is there, and they
+agree with each other. tests/e2e/test_compose.py runs it."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from bridge.local import DEFAULT_KAFKA
+from bridge.service.wiring import check_context
+from bridge.settings import ENV_PREFIX, Settings
+from connectors.base import Kind
+from tests.support.deployed import (
+    DEPLOY,
+    KAFKA_BIN,
+    ROOT,
+    SCRIPTS,
+    commands,
+    compose,
+    dockerfile,
+    environment,
+    health_check,
+    properties,
+)
 
-ROOT = Path(__file__).parents[2]
-DEPLOY = ROOT / "deploy"
-DOCKERFILES = sorted(DEPLOY.glob("*.Dockerfile"))
+SERVICES: dict[str, dict[str, Any]] = compose()["services"]
+IMAGES = sorted(path.name.removesuffix(".Dockerfile") for path in DEPLOY.glob("*.Dockerfile"))
+CONNECTORS = sorted((DEPLOY / "compose").glob("*.json"))
+INIT = DEPLOY / "compose" / "init.sh"
+README = commands(DEPLOY / "README.md", "Trying it out")
+OF_CONNECT = {"connector.class", "tasks.max"}
+SHIM = ROOT / "java-shim" / "src" / "main"
 
 
-@pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
-    return yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+def _config(path: Path) -> dict[str, str]:
+    read: dict[str, str] = json.loads(path.read_text("utf-8"))
+    return read
 
 
-def test_two_clusters_a_service_and_a_worker(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"cluster-a", "cluster-b", "service", "worker"}
+def _published(service: str) -> dict[str, str]:
+    """Ports inside of the container by the port on the host's loopback."""
+    return {each.split(":")[1]: each.split(":")[2] for each in SERVICES[service].get("ports", [])}
 
 
-def test_nothing_is_published_beyond_loopback(compose: dict[str, Any]) -> None:
-    published = [port for service in compose["services"].values() for port in service["ports"]]
+def _listeners(text: str) -> dict[str, str]:
+    """Address by name of the listener."""
+    return dict(entry.split("://") for entry in text.split(","))
+
+
+def test_two_clusters_a_service_a_worker_and_what_starts_the_connectors() -> None:
+    assert set(SERVICES) == {"cluster-a", "cluster-b", "service", "worker", "init"}
+    assert [path.stem for path in CONNECTORS] == ["group-offsets", "source"]
+
+
+def test_nothing_is_published_beyond_loopback() -> None:
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert published
     assert [port for port in published if not port.startswith("127.0.0.1:")] == []
     assert len({port.split(":")[1] for port in published}) == len(published)
 
 
-def test_brokers_and_worker_are_of_the_version_that_is_tested(compose: dict[str, Any]) -> None:
+def test_brokers_and_worker_are_of_the_version_that_is_tested() -> None:
     image = f"apache/kafka:{DEFAULT_KAFKA}"
-    assert {compose["services"][name]["image"] for name in ("cluster-a", "cluster-b")} == {image}
-    assert f"\nFROM {image}\n" in (DEPLOY / "worker.Dockerfile").read_text("utf-8")
+    assert {SERVICES[name]["image"] for name in ("cluster-a", "cluster-b")} == {image}
+    assert [rest for word, rest in dockerfile("worker") if word == "FROM"][-1] == image
 
 
-def test_brokers_advertise_what_others_are_told(compose: dict[str, Any]) -> None:
-    connector = json.loads((DEPLOY / "compose-connector.json").read_text("utf-8"))
-    worker = compose["services"]["worker"]["environment"]
-    for name, told in (
-        ("cluster-a", [connector["source.cluster.bootstrap.servers"]]),
-        ("cluster-b", [connector["target.cluster.bootstrap.servers"], worker["CONNECT_BOOTSTRAP_SERVERS"]]),
-    ):
-        environment = compose["services"][name]["environment"]
-        advertised = dict(
-            entry.split("://") for entry in environment["KAFKA_ADVERTISED_LISTENERS"].split(",")
-        )
-        assert set(told) == {advertised["INSIDE"]}
-        host, _, port = advertised["OUTSIDE"].partition(":")
-        assert host == "localhost"
-        assert f"127.0.0.1:{port}:9092" in compose["services"][name]["ports"]
+@pytest.mark.parametrize("name", ["cluster-a", "cluster-b"])
+def test_a_broker_listens_where_it_says(name: str) -> None:
+    given = SERVICES[name]["environment"]
+    listeners = _listeners(given["KAFKA_LISTENERS"])
+    advertised = _listeners(given["KAFKA_ADVERTISED_LISTENERS"])
+    controller = given["KAFKA_CONTROLLER_LISTENER_NAMES"]
+    protocols = dict(entry.split(":") for entry in given["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
+    assert set(listeners) == set(protocols) == {*advertised, controller}
+    assert given["KAFKA_INTER_BROKER_LISTENER_NAME"] in advertised
+    port = listeners[controller].removeprefix(":")
+    assert given["KAFKA_CONTROLLER_QUORUM_VOTERS"] == f"{given['KAFKA_NODE_ID']}@localhost:{port}"
+    inside, outside = (advertised[which].rpartition(":") for which in ("INSIDE", "OUTSIDE"))
+    assert (inside[0], f":{inside[2]}") == (name, listeners["INSIDE"])
+    assert (outside[0], f":{_published(name)[outside[2]]}") == ("localhost", listeners["OUTSIDE"])
+    check = SERVICES[name]["healthcheck"]["test"]
+    assert check[check.index("--bootstrap-server") + 1] == f"localhost{listeners['INSIDE']}"
 
 
-def test_builds_name_files_that_exist(compose: dict[str, Any]) -> None:
+def test_the_clusters_have_ids_of_their_own() -> None:
+    """The image gives every cluster the same one."""
+    ids = {SERVICES[name]["environment"]["CLUSTER_ID"] for name in ("cluster-a", "cluster-b")}
+    assert len(ids) == 2
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", each) for each in ids)
+
+
+def test_everybody_is_told_the_addresses_that_brokers_advertise() -> None:
+    def inside(name: str) -> str:
+        return _listeners(SERVICES[name]["environment"]["KAFKA_ADVERTISED_LISTENERS"])["INSIDE"]
+
+    for path in CONNECTORS:
+        config = _config(path)
+        assert config["source.cluster.bootstrap.servers"] == inside("cluster-a")
+        assert config["target.cluster.bootstrap.servers"] == inside("cluster-b")
+    assert SERVICES["worker"]["environment"]["CONNECT_BOOTSTRAP_SERVERS"] == inside("cluster-b")
+    assert SERVICES["init"]["environment"]["SOURCE_BOOTSTRAP"] == inside("cluster-a")
+
+
+def test_urls_name_services_and_the_ports_that_they_listen_on() -> None:
+    listening = {
+        "service": int(environment("service")["MIRROR_BRIDGE_PORT"]),
+        "worker": urlsplit(properties(DEPLOY / "worker.properties")["listeners"]).port,
+    }
+    told = SERVICES["init"]["environment"]
+    urls = [told["SERVICE_URL"], told["CONNECT_URL"], *(_config(path)["bridge.url"] for path in CONNECTORS)]
+    assert {(url.hostname, url.port) for url in map(urlsplit, urls)} == set(listening.items())
+    for name, port in listening.items():
+        assert _published(name) == {str(port): str(port)}
+        exposed = [rest for word, rest in dockerfile(name) if word == "EXPOSE"]
+        assert exposed == [str(port)]
+    assert SERVICES["worker"]["environment"]["CONNECT_ADVERTISED_HOST"] == "worker"
+
+
+def test_builds_name_files_that_exist() -> None:
     built = {
-        ROOT / service["build"]["context"] / service["build"]["dockerfile"]
-        for service in compose["services"].values()
+        (ROOT / service["build"]["context"] / service["build"]["dockerfile"]).resolve()
+        for service in SERVICES.values()
         if "build" in service
     }
-    assert built == set(DOCKERFILES)
+    assert built == {DEPLOY / f"{name}.Dockerfile" for name in IMAGES}
+    assert all("build" in service or "image" in service for service in SERVICES.values())
 
 
-@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.name)
-def test_images_copy_what_exists(dockerfile: Path) -> None:
-    copies = re.findall(r"^COPY (?!--from)(.+)$", dockerfile.read_text("utf-8"), re.MULTILINE)
+@pytest.mark.parametrize("image", IMAGES)
+def test_images_copy_what_exists(image: str) -> None:
+    copies = [rest for word, rest in dockerfile(image) if word == "COPY" and not rest.startswith("--from")]
     assert copies
     sources = [source for copy in copies for source in copy.split()[:-1]]
     assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_images_copy_from_stages_that_exist_what_was_put_there(image: str) -> None:
+    made = dockerfile(image)
+    stages = [rest.partition(" AS ")[2] for word, rest in made if word == "FROM"]
+    text = " ".join(rest for word, rest in made if word in ("RUN", "WORKDIR"))
+    copies = [rest.split() for word, rest in made if word == "COPY" and rest.startswith("--from=")]
+    for stage, source, _ in copies:
+        assert stage.removeprefix("--from=") in stages
+        assert source in text
+
+
+def test_mounts_are_of_what_exists() -> None:
+    mounts = {each.split(":")[1]: ROOT / each.split(":")[0] for each in SERVICES["init"]["volumes"]}
+    assert all(path.is_dir() for path in mounts.values())
+    shell, script = SERVICES["init"]["entrypoint"]
+    assert shell == "/bin/sh"
+    (where,) = [
+        mounts[target] / script.removeprefix(f"{target}/") for target in mounts if script.startswith(target)
+    ]
+    assert where.resolve() == INIT
+    assert [name for name, service in SERVICES.items() if "volumes" in service] == ["init"]
+
+
+def test_who_waits_for_health_waits_for_somebody_with_a_health_check() -> None:
+    for service in SERVICES.values():
+        for name, how in service.get("depends_on", {}).items():
+            assert how == {"condition": "service_healthy"}
+            waited = SERVICES[name]
+            image = waited.get("build", {}).get("dockerfile", "")
+            assert "test" in waited.get("healthcheck", {}) or health_check(Path(image).name.partition(".")[0])
+
+
+def test_health_checks_ask_for_paths_that_exist() -> None:
+    contract = json.loads(files("bridge.protocol").joinpath("openapi.json").read_text("utf-8"))
+    for command, path in (
+        (SERVICES["service"]["healthcheck"]["test"][1:], "/health/ready"),
+        (health_check("service"), "/health/live"),
+    ):
+        assert command[0] == "/opt/mirror-bridge/bin/python"
+        compile(command[2], "health check", "exec")
+        assert re.findall(r"/health\S*?(?=[\"'])", command[2]) == [path]
+        assert path in contract["paths"]
+    curl = health_check("worker")
+    assert (curl[0], urlsplit(curl[-1]).path) == ("curl", "/health")
+    assert ("RUN", "apk add --no-cache curl") in dockerfile("worker")
 
 
 def test_the_service_image_has_the_tested_versions() -> None:
@@ -84,10 +200,120 @@ def test_the_service_image_has_the_tested_versions() -> None:
     assert "pytest" not in service
 
 
-def test_worker_variables_are_all_given(compose: dict[str, Any]) -> None:
+def test_the_service_image_installs_those_and_a_java_for_spark() -> None:
+    made = dockerfile("service")
+    copied = [rest.split() for word, rest in made if word == "COPY"]
+    (there,) = [
+        target for source, target in (words for words in copied if len(words) == 2) if source.endswith(".txt")
+    ]
+    installs = [rest for word, rest in made if word == "RUN" and "pip install" in rest]
+    assert any(f"--require-hashes -r {there}" in each for each in installs)
+    assert all("--require-hashes" in each or "--no-deps" in each for each in installs)
+    run = [rest for word, rest in made[_last(made, "FROM") :] if word == "RUN"]
+    assert any("apt-get install" in each and "openjdk-17-jre-headless" in each for each in run)
+    pythons = [re.match(r"python:(3\.\d+)-(?:slim-)?(\w+)", rest) for word, rest in made if word == "FROM"]
+    assert len({found.groups() for found in pythons if found}) == 1, "a venv is of one Python and one Debian"
+    assert None not in pythons
+
+
+def _last(made: list[tuple[str, str]], word: str) -> int:
+    return max(at for at, (each, _) in enumerate(made) if each == word)
+
+
+def test_every_setting_of_the_service_is_one_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {**environment("service"), **SERVICES["service"].get("environment", {})}
+    ours = {name: value for name, value in given.items() if name.startswith(ENV_PREFIX)}
+    assert {name.removeprefix(ENV_PREFIX).lower() for name in ours} <= set(Settings.model_fields)
+    for name, value in ours.items():
+        monkeypatch.setenv(name, value)
+    assert Settings().host == "0.0.0.0"
+    grace = Settings().shutdown_grace_seconds
+    assert float(SERVICES["service"]["stop_grace_period"].removesuffix("s")) > grace
+
+
+def test_worker_variables_are_all_given() -> None:
     wanted = re.findall(r"\$\{env:(\w+)}", (DEPLOY / "worker.properties").read_text("utf-8"))
-    given = compose["services"]["worker"]["environment"]
+    given = SERVICES["worker"]["environment"]
     assert set(wanted) == {name for name in given if name.startswith("CONNECT_")}
+
+
+def test_the_worker_finds_the_plugin_where_the_image_has_it() -> None:
+    (copied,) = [
+        rest for word, rest in dockerfile("worker") if word == "COPY" and rest.startswith("--from=shim")
+    ]
+    assert properties(DEPLOY / "worker.properties")["plugin.path"] == copied.split()[-1]
+    (started,) = [json.loads(rest) for word, rest in dockerfile("worker") if word == "ENTRYPOINT"]
+    copies = [rest.split() for word, rest in dockerfile("worker") if word == "COPY"]
+    assert ["deploy/worker.properties", started[-1]] in copies
+
+
+def _kind(config: dict[str, str]) -> Kind:
+    name = config["connector.class"]
+    (found,) = [
+        kind
+        for kind in check_context().kinds.values()
+        if name in (kind.connector_class, kind.connector_class.rpartition(".")[2])
+    ]
+    return found
+
+
+@pytest.mark.parametrize("path", CONNECTORS, ids=lambda path: path.stem)
+def test_connectors_are_valid_and_their_classes_are_in_the_plugin(path: Path) -> None:
+    config = _config(path)
+    kind = _kind(config)
+    assert kind.validate(config, check_context().clients).errors == ()
+    assert set(config) - OF_CONNECT <= set(kind.definition.keys)
+    services = SHIM / "resources/META-INF/services/org.apache.kafka.connect.source.SourceConnector"
+    assert kind.connector_class in services.read_text("utf-8").splitlines()
+    assert (SHIM / "java" / f"{kind.connector_class.replace('.', '/')}.java").exists()
+
+
+def test_every_topic_has_as_many_replicas_as_there_are_brokers() -> None:
+    """One: with the default of two or three nothing could be made."""
+    config = _config(DEPLOY / "compose" / "source.json")
+    wanted = {key for key in _kind(config).definition.keys if key.endswith("replication.factor")}
+    assert {key: config[key] for key in wanted} == dict.fromkeys(wanted, "1")
+
+
+def test_init_is_a_script_that_is_given_what_it_wants() -> None:
+    text = INIT.read_text("utf-8")
+    done = subprocess.run(["sh", "-n", str(INIT)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    wanted = set(re.findall(r"\$\{(\w+):\?}", text))
+    given = SERVICES["init"]["environment"]
+    assert wanted == set(given) - {"KAFKA_HEAP_OPTS"}
+    assert given["KAFKA_BIN"] == KAFKA_BIN
+    assert sorted(re.findall(r"^put (\S+)$", text, re.MULTILINE)) == [path.stem for path in CONNECTORS]
+    assert SERVICES["init"]["healthcheck"] == {"disable": True}
+    assert SERVICES["init"]["build"] == SERVICES["worker"]["build"], "it needs curl and Kafka's scripts"
+
+
+def test_every_script_of_kafkas_that_we_call_is_known() -> None:
+    texts = [INIT.read_text("utf-8"), (DEPLOY / "worker.Dockerfile").read_text("utf-8"), *README]
+    texts += [" ".join(SERVICES[name]["healthcheck"]["test"]) for name in ("cluster-a", "cluster-b")]
+    called = {found for text in texts for found in re.findall(rf"{KAFKA_BIN}/([\w-]+\.sh)", text)}
+    called |= {f"{tool}.sh" for tool in re.findall(r"\bkafka (kafka-[\w-]+)", INIT.read_text("utf-8"))}
+    assert called == set(SCRIPTS)
+
+
+def test_what_the_readme_types_names_what_is_there() -> None:
+    asked = [shlex.split(line) for line in README]
+    composed = [words for words in asked if words[:2] == ["docker", "compose"]]
+    named = {words[3] for words in composed if words[2] in ("exec", "stop", "start")}
+    named |= {words[-1] for words in composed if words[2] == "logs"}
+    assert named == {"init", "cluster-a", "cluster-b"}
+    ports = {
+        urlsplit(f"//{word}").port
+        for words in asked
+        if words[0] == "curl"
+        for word in words[1:]
+        if ":" in word
+    }
+    assert {str(port) for port in ports} == {*_published("service"), *_published("worker")}
+    inside = [
+        words[words.index("--bootstrap-server") + 1] for words in composed if "--bootstrap-server" in words
+    ]
+    assert set(inside) == {"localhost:19092"}
 
 
 def test_docker_accepts_the_compose_file() -> None:

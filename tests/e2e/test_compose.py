@@ -1,0 +1,184 @@
+"""What docker-compose.yml starts, from Kafka's jars: its settings, its init script, its health checks, and the commands
+that deploy/README.md shows for it. Only the addresses are others."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from bridge.local import BridgeService, ConnectWorker, LocalStack
+from tests.e2e.ground import ServiceClient, standing
+from tests.support import read
+from tests.support.deployed import (
+    DEPLOY,
+    KAFKA_BIN,
+    ROOT,
+    broker_properties,
+    commands,
+    compose,
+    environment,
+    health_check,
+    kafka_scripts,
+    properties,
+)
+
+README = DEPLOY / "README.md"
+TRYING_OUT = "Trying it out"
+SERVICES = compose()["services"]
+ORDERS = [b"order %d" % number for number in range(201, 1001)]
+_LISTENING = ("listener", "inter.broker", "controller.", "node.id", "process.roles", "advertised")
+"""Beginnings and parts of keys that say where a broker listens: here it does elsewhere."""
+_ADDRESSES = ("listeners", "rest.advertised.host.name", "rest.advertised.port", "plugin.path")
+
+
+@dataclass(frozen=True)
+class Composed:
+    """The services of the compose file, as processes."""
+
+    stack: LocalStack
+    service: BridgeService
+    worker: ConnectWorker
+    replaced: Mapping[str, str]
+    """What the files name, and what it is called here."""
+
+    def local(self, text: str) -> str:
+        names = "|".join(map(re.escape, self.replaced))
+        return re.sub(names, lambda found: self.replaced[found[0]], text)
+
+    def run(
+        self, command: Sequence[str], given: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """A command of the compose file, an image or a document, with addresses and paths of this machine."""
+        return subprocess.run(
+            [self.local(word) for word in command],
+            env={**os.environ, **{name: self.local(value) for name, value in (given or {}).items()}},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    def init(self) -> str:
+        """Runs the init service to its end; what it has printed."""
+        asked = SERVICES["init"]
+        done = self.run(asked["entrypoint"], asked["environment"])
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.service.process.log_tail(40)}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
+    """Clusters, service and worker, with the settings of the compose file; the init service has ended."""
+    directory = tmp_path_factory.mktemp("compose")
+    settings = {
+        key: value
+        for key, value in broker_properties(SERVICES["cluster-a"]["environment"]).items()
+        if not any(part in key for part in _LISTENING)
+    }
+    own = {
+        key: value for key, value in properties(DEPLOY / "worker.properties").items() if key not in _ADDRESSES
+    }
+    with LocalStack(directory, broker_properties=settings) as stack:
+        stack.start_clusters()
+        given = {**environment("service"), **SERVICES["service"].get("environment", {})}
+        service = stack.service(
+            environment={name: value for name, value in given.items() if name.startswith("MIRROR_BRIDGE_")}
+        )
+        inside = {"cluster-a:19092": stack.source.bootstrap, "cluster-b:19092": stack.target.bootstrap}
+        joined = SERVICES["worker"]["environment"]
+        worker = stack.worker(
+            properties=own, environment={name: inside.get(value, value) for name, value in joined.items()}
+        )
+        mounted = directory / "mounted"
+        replaced = {
+            **inside,
+            "localhost:19092": stack.target.bootstrap,
+            "http://service:8900": service.url,
+            "http://worker:8083": worker.url,
+            "localhost:8900": service.url.removeprefix("http://"),
+            "localhost:8083": worker.url.removeprefix("http://"),
+            '"127.0.0.1", 8900': '"127.0.0.1", ' + service.url.rpartition(":")[2],
+            "/opt/mirror-bridge/bin/python": sys.executable,
+            KAFKA_BIN: str(kafka_scripts(directory / "bin")),
+            "/compose/": f"{mounted}/",
+        }
+        found = Composed(stack, service, worker, replaced)
+        (volume,) = SERVICES["init"]["volumes"]
+        source, target = volume.split(":")[:2]
+        assert target == "/compose"
+        shutil.copytree(ROOT / source, mounted)
+        for each in mounted.glob("*.json"):
+            each.write_text(found.local(each.read_text("utf-8")), "utf-8")
+        assert '"verdict":"exact"' in found.init()
+        yield found
+
+
+def test_records_are_copied_and_the_group_is_exact(composed: Composed) -> None:
+    target = composed.stack.target.bootstrap
+    copied = read(target, "A.orders", committed_only=True)
+    assert [record.value for record in copied] == ORDERS
+    resume = next(record.offset for record in copied if record.value == b"order 601")
+    assert resume != 600, "the offsets are to differ, or there is nothing to translate"
+    assert standing(target, "billing") == {("A.orders", 0): resume}
+    service = ServiceClient(composed.service.url)
+    (group,) = service.get("/v1/groups")["groups"]
+    assert (group["group"], group["ready"], group["verdict"], group["bound"]) == ("billing", True, "exact", 0)
+    (row,) = service.report("billing")["partitions"]
+    assert (row["committed"], row["target_offset"], row["written"]) == (600, resume, resume)
+    known = service.get("/v1/connectors")["connectors"]
+    assert {each["name"]: (each["state"], each["waiting_for"], each["errors"]) for each in known} == {
+        "source": ("running", [], []),
+        "group-offsets": ("running", [], []),
+    }
+
+
+def test_a_second_run_changes_nothing(composed: Composed) -> None:
+    assert "already" in composed.init()
+    assert [record.value for record in read(composed.stack.source.bootstrap, "orders")] == ORDERS
+
+
+def test_what_the_readme_shows_is_answered(composed: Composed) -> None:
+    shown = [line for line in commands(README, TRYING_OUT) if line.startswith("curl ")]
+    assert len(shown) >= 3
+    for line in shown:
+        done = composed.run([*shlex.split(line), "--fail"])
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        assert json.loads(done.stdout), line
+
+
+CHECKS = {
+    **{name: SERVICES[name]["healthcheck"]["test"][1:] for name in ("cluster-a", "cluster-b", "service")},
+    "image of the service": health_check("service"),
+    "image of the worker": health_check("worker"),
+}
+"""Commands of health checks, by whose they are."""
+
+
+@pytest.mark.parametrize("whose", CHECKS)
+def test_health_checks_pass_on_what_is_healthy_and_on_nothing_else(composed: Composed, whose: str) -> None:
+    port = {"MIRROR_BRIDGE_PORT": composed.service.url.rpartition(":")[2]}
+    done = composed.run(CHECKS[whose], port)
+    assert done.returncode == 0, done.stderr
+    # Nobody listens on port 1.
+    addresses = dict.fromkeys(("localhost:19092", "localhost:8083"), "127.0.0.1:1")
+    nowhere = {**composed.replaced, **addresses, '"127.0.0.1", 8900': '"127.0.0.1", 1'}
+    assert replace(composed, replaced=nowhere).run(CHECKS[whose], {"MIRROR_BRIDGE_PORT": "1"}).returncode != 0
+
+
+def test_when_a_is_gone_the_group_goes_on_at_the_next_order(composed: Composed) -> None:
+    """The last one: nothing works on A after it."""
+    (shown,) = [line for line in commands(README, TRYING_OUT) if "--group billing" in line]
+    where = "docker compose exec cluster-b "
+    assert shown.startswith(where)
+    composed.stack.source.process.stop()
+    done = composed.run(shlex.split(shown.removeprefix(where)))
+    assert done.stdout.splitlines() == ["order 601", "order 602", "order 603"], done.stderr
