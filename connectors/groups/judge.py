@@ -75,13 +75,18 @@ class Judge:
         """Whether something can be said while the source is away."""
         return self._by_runs is not None and self._by_runs.known
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether some verdicts get closer in the next round, by more of the target than this one has read."""
+        return self._by_runs is not None and self._by_runs.unfinished
+
     def end(self, *, whole: bool = True) -> None:
         """Ends a round: lets go of what it read, and of what it remembered of offsets that no group is at any more.
         `whole`: it did not break off."""
         self._verdicts.keep(self._seen, whole=whole)
         self._seen, self.target_ends = {}, {}
         if self._by_runs is not None:
-            self._by_runs.end_round()
+            self._by_runs.end_round(whole=whole)
         self._source.forget_windows()
         self._target.forget_windows()
 

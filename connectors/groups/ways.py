@@ -14,6 +14,7 @@ from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds, Steps
 from bridge.translation.sync_store import SyncBounds
 from bridge.translation.timestamps import by_timestamp
+from connectors.groups import scanning
 from connectors.groups.scanning import Scanning
 from connectors.groups.verdicts import Identity
 
@@ -178,8 +179,13 @@ class ByRuns:
         """Whether there are runs at all: then offsets can be translated without the source."""
         return self._runs.known
 
-    def end_round(self) -> None:
-        self._scanning.end_round()
+    @property
+    def unfinished(self) -> bool:
+        """Whether there was more to read of the target than this round had room for."""
+        return self._scanning.unfinished
+
+    def end_round(self, *, whole: bool = True) -> None:
+        self._scanning.end_round(whole=whole)
 
     def without_source(
         self, copy: CopyId, offset: int, target_id: str, target: LogBounds
@@ -193,14 +199,16 @@ class ByRuns:
         run, _, holds = self._seen.get(copy, (last, None, True))
         if not holds and run.incarnation == last.incarnation:
             return disagrees(found, last)
-        if self._scanning.due(known.held(offset), offset, target):
+        if self._scanning.due(known.held(offset), offset, target, scanning.ALONE_BYTES):
             yield from self._scan(copy, offset, target)
             found = known.translate(offset, target_id, target, places=places)
         return found
 
     def _scan_due(self, asked: Question, best: Verdict) -> bool:
         held = self._runs.of(asked.copy).held(asked.offset)
-        return best.judgement is Judgement.BOUNDED and self._scanning.due(held, asked.offset, asked.target)
+        return best.judgement is Judgement.BOUNDED and self._scanning.due(
+            held, asked.offset, asked.target, scanning.ROUND_BYTES
+        )
 
     def _scan(self, copy: CopyId, offset: int, target: LogBounds) -> Steps[None]:
         run = self._runs.of(copy).held(offset)
