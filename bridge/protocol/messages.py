@@ -217,6 +217,31 @@ class StoredOffset(Message):
     source_offset: dict[str, Any] | None
 
 
+class AlterOffsets(Message):
+    """POST /v1/connectors/{name}/offsets: an operator alters or deletes the source offsets of a stopped connector in
+    Connect (KIP-875). Without any, all of them go: Connect stores none of a connector whose records do not pass it."""
+
+    config: dict[str, str | None]
+    offsets: list[StoredOffset] = Field(default=[], max_length=1_000_000)
+    version: str = "0"
+    protocol: int = 1
+
+
+class AlteredOffset(Message):
+    """Where copying of a source partition goes on. `outcome` in words: `copied again`, `skipped`, `unchanged`, …"""
+
+    topic: str
+    partition: int
+    target_topic: str
+    position: int
+    to: int
+    outcome: str
+
+
+class AlteredOffsets(Message):
+    offsets: list[AlteredOffset] = []
+
+
 class PollRequest(Message):
     """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most. `batch`: that of the last
     answer which this session has read, absent before the first; one that got lost is handed out again whole.

@@ -15,12 +15,16 @@ from bridge import PROTOCOL, VERSION
 from bridge.errors import BridgeError, ErrorCode
 from bridge.protocol.messages import (
     Accepted,
+    AlteredOffset,
+    AlteredOffsets,
+    AlterOffsets,
     PollRequest,
     PollResponse,
     StartConnector,
     StartTask,
 )
 from bridge.service.checking import Checker
+from bridge.service.context import AlterOffsets as Altering
 from bridge.service.context import MirrorQuestions
 from bridge.service.delivery import Deliveries
 from bridge.service.desired import Config, Desired
@@ -31,10 +35,13 @@ from bridge.service.pool import BoundedPool
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import Connector, TaskTable, comparable
+from connectors.configdef import given
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
+SOURCE = "source"
+"""The kind of connector that has source offsets to be altered."""
 
 
 class Polled(NamedTuple):
@@ -57,6 +64,7 @@ class Service:
     deliveries: Deliveries
     stored: OpenQuestions
     questions: Callable[[], MirrorQuestions]
+    altering: Callable[[], Altering]
     grace: float = 10.0
     began: float = field(default_factory=time.monotonic)
     _told: tuple[Desired, ...] = ()
@@ -159,6 +167,31 @@ class Service:
             failure=self._failure(name), held_ms=held, batch=batch.number, offsets_of=self._asks(name, body)
         )
         return Polled(_with_records(said, batch.texts), held)
+
+    async def alter_offsets(self, name: str, body: AlterOffsets) -> AlteredOffsets:
+        """Waits for both clusters, as the operator does who alters the offsets."""
+        check_protocol(body.protocol)
+        await self.checker.accept(SOURCE, body.config)
+        offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
+        props = {**given(body.config), "name": name}
+        rows = await self.pool.run(lambda: self.altering()(name, props, offsets))
+        for row in rows:
+            if row.changes:
+                places = row.source.topic, row.source.partition, row.position, row.to, row.outcome.value
+                log.info("%s-%d goes on at %d instead of %d: %s", *places, extra={"connector": name})
+        return AlteredOffsets(
+            offsets=[
+                AlteredOffset(
+                    topic=row.source.topic,
+                    partition=row.source.partition,
+                    target_topic=row.target_topic,
+                    position=row.position,
+                    to=row.to,
+                    outcome=row.outcome.value,
+                )
+                for row in rows
+            ]
+        )
 
     async def ack(self, name: str, index: int, session: str, acked: list[dict[str, Any]]) -> Accepted:
         known = self._renew_lease(name, index, session)

@@ -42,6 +42,8 @@ class GapKind(StrEnum):
     """The source topic was deleted and made again under its name."""
     TARGET_RECREATED = "target_recreated"
     """The remote topic was deleted, made again, or cut back: copies are gone."""
+    SKIPPED = "skipped"
+    """An operator had copying go on behind them (`mirror-bridge reset`, or Connect's source offsets)."""
     RECORD_REFUSED = "record_refused"
     """The target's broker refuses a record, whatever is tried, or nobody can decode it; source.record.policy says to go
     on."""

@@ -89,7 +89,7 @@ def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:
 
 def one_of(older: OffsetRun, newer: OffsetRun, end: int, beyond: int, target_start: int) -> OffsetRun | None:
     """Both as one, where that may be. `end`: of the newest copy; `beyond`: bytes copied since."""
-    if newer.covered_from > older.position:
+    if newer.covered_from > older.position or newer.again:
         return None
     if newer.downstream_end <= target_start:
         return _sum(older, newer)  # where nothing is left, every answer is the log's start

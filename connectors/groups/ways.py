@@ -174,6 +174,10 @@ class ByRuns:
             best = other if now is None else stronger(now, other)
         return best
 
+    def target_from(self, copy: CopyId, offset: int) -> int:
+        """Where on the target the copies begin that count for an offset; 0 where all count."""
+        return self._runs.of(copy).target_from(offset)
+
     @property
     def known(self) -> bool:
         """Whether there are runs at all: then offsets can be translated without the source."""

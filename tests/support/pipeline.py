@@ -187,6 +187,10 @@ class CopyFlow:
                     assert said.offset is not None
                     assert said.offset <= min(unread), (place, offset, said, unread[0])
 
+    def known(self, place: TopicPartition) -> Answers:
+        """What the runs answer for a partition, as our connectors ask them."""
+        return Answers(KnownRuns(self.runs()[place].runs))
+
     def runs(self) -> dict[TopicPartition, PartitionRuns]:
         """Of this flow's copies, by source partition."""
         found = read_runs(self.state(self.spec.runs_topic))
@@ -226,6 +230,21 @@ def topic_id(bootstrap: str, topic: str) -> str:
             await link.close()
 
     return asyncio.run(asking())
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of one copy's runs, with the target's log ending at `end`."""
+
+    runs: KnownRuns
+
+    def answer(self, offset: int, end: int) -> int:
+        assert self.runs.last is not None
+        log = LogBounds(self.runs.target_from(offset), end)
+        verdict = self.runs.translate(offset, self.runs.last.target_topic_id, log)
+        assert verdict is not None
+        assert verdict.offset is not None
+        return verdict.offset
 
 
 class ThreadJobs:

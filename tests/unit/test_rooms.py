@@ -62,7 +62,7 @@ ROOMS = {
     "bridge.service.wiring": Room(
         ours=names(
             "bridge.service bridge.kafka bridge.pipeline bridge.client bridge.protocol bridge.errors "
-            "bridge.settings connectors"
+            "bridge.translation bridge.settings connectors"
         )
     ),
     "bridge.client": Room(
