@@ -43,6 +43,11 @@ class Records:
         """Its offset."""
         return int(self.columns[0, 0])
 
+    @property
+    def last(self) -> int:
+        """Its offset."""
+        return int(self.columns[0, -1])
+
     @classmethod
     def of(cls, batch: RawBatch) -> Self:
         """At least one. Raises what the codecs do, and ValueError for what is no record."""
