@@ -56,6 +56,15 @@ def chunks(batches: Sequence[RawBatch], limits: Limits, start_offset: int) -> It
             yield from _rebuilt(group, limits.max_message_bytes, start_offset)
 
 
+def put_together(
+    records: Records, codec: int, leader_epoch: int, limits: Limits, start_offset: int
+) -> Iterator[Chunk]:
+    """Records from `start_offset` on as chunks of about `batch_size` before they are compressed. Raises RecordTooLarge
+    as `chunks` does."""
+    for part in records.since(start_offset).parts(limits.batch_size):
+        yield from _fitting(part, codec, leader_epoch, limits.max_message_bytes)
+
+
 def refused(chunk: Chunk) -> tuple[Chunk, ...]:
     """The halves of a chunk that the broker has rejected without saying for which record; none of a single record,
     which is the one (its offset is the chunk's first segment's)."""
@@ -101,7 +110,7 @@ def _rebuilt(group: Sequence[RawBatch], max_message_bytes: int, start_offset: in
             yield from _fitting(Records.together(found), codec, epoch, max_message_bytes)
             found.clear()
 
-    for batch, decoded in _decoded_each(group, start_offset):
+    for batch, decoded in decoded_each(group, start_offset):
         if isinstance(decoded, Records):
             # The first offset of a batch from before 0.11 is in its records only.
             wanted = decoded.since(start_offset)
@@ -126,10 +135,11 @@ def _fitting(records: Records, codec: int, leader_epoch: int, max_message_bytes:
         yield from _fitting(half, codec, leader_epoch, max_message_bytes)
 
 
-def _decoded_each(
+def decoded_each(
     batches: Iterable[RawBatch], start_offset: int
 ) -> Iterator[tuple[RawBatch, Records | UnreadableBatch]]:
-    """Neighbours that are taken for one are told apart where that one can't be decoded: what is wrong has a name."""
+    """Batches that end at `start_offset` or behind it. Neighbours that are taken for one are told apart where that one
+    can't be decoded: what is wrong has a name."""
     for batch in batches:
         if batch.last_offset < start_offset:
             continue
@@ -139,7 +149,7 @@ def _decoded_each(
             found = unreadable
             if batch.heads is not None:
                 # Of a copy: what is passed is overwritten, and this may be asked for again.
-                yield from _decoded_each(parse(bytes(batch.data)), start_offset)
+                yield from decoded_each(parse(bytes(batch.data)), start_offset)
                 continue
         yield batch, found
 

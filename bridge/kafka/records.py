@@ -7,7 +7,7 @@ UTF-8, and takes a first timestamp of -1 for none (aiokafka 0.14).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -20,6 +20,8 @@ from bridge.kafka.codecs import DECODE, ENCODE, LZ4
 from bridge.kafka.compiled import Bytes, Numbers, as_bytes
 from bridge.kafka.raw_batches import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
 
+_OVERHEAD = 8
+"""Bytes of a record in a batch beside key, value and headers, about."""
 _NO_HEADER = bytes(HEADER_SIZE)
 _WRONG = {
     kernels.CUT_SHORT: "a record does not end where it says",
@@ -68,9 +70,14 @@ class Records:
             row, shift = row + each.count, shift + len(each.data)
         return cls(np.concatenate([each.data for each in several]), columns)
 
+    @property
+    def size(self) -> int:
+        """Of their keys, values and headers, in bytes."""
+        return int((self.columns[3] - self.columns[2]).sum())
+
     def since(self, offset: int) -> Self:
         """Without those below; perhaps none."""
-        if self.first >= offset:
+        if not self.count or self.first >= offset:
             return self
         return replace(self, columns=self.columns[:, self.columns[0] >= offset])
 
@@ -80,6 +87,15 @@ class Records:
             replace(self, columns=self.columns[:, :middle]),
             replace(self, columns=self.columns[:, middle:]),
         )
+
+    def parts(self, size: int) -> Iterator[Self]:
+        """In order, each of about so many bytes at most, or a single record."""
+        ends = np.cumsum(self.columns[3] - self.columns[2] + _OVERHEAD)
+        begin, before = 0, 0
+        while begin < self.count:
+            end = max(begin + 1, int(np.searchsorted(ends, before + size, "right")))
+            yield self if end - begin == self.count else replace(self, columns=self.columns[:, begin:end])
+            begin, before = end, int(ends[end - 1])
 
     def numbered(self, segments: Iterable[tuple[int, int]]) -> Self:
         """With the offsets of these (first, count) instead of their own."""

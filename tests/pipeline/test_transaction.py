@@ -23,7 +23,7 @@ def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[Written]:
     async def waiting() -> list[Written]:
         parts = []
         for number, answers in enumerate(partitions):
-            part = Part(copied(number), 0)
+            part = Part(copied(number), 0, 0)
             for at, answer in enumerate(answers):
                 base: asyncio.Future[int] = asyncio.get_running_loop().create_future()
                 if isinstance(answer, int):

@@ -19,7 +19,14 @@ from bridge.local import Cluster, eventually
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.slices import copy_slice
 from bridge.pipeline.supervisor import Supervisor
-from bridge.translation.copying import Copied, Gap, PipelineSpec, PipelineState, PipelineStatus
+from bridge.translation.copying import (
+    Copied,
+    Gap,
+    PipelineSpec,
+    PipelineState,
+    PipelineStatus,
+    Transform,
+)
 from bridge.translation.model import LogRecord, Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.run_evidence import KnownRuns
@@ -43,6 +50,8 @@ class CopyFlow:
     props: Mapping[str, str] = field(default_factory=dict)
     alias: str = field(default_factory=lambda: unique("src"))
     topics: list[str] = field(default_factory=list)
+    transforms: Sequence[Transform] = ()
+    """What records of all topics go through."""
 
     def __post_init__(self) -> None:
         for topic in self.state_topics:
@@ -79,6 +88,7 @@ class CopyFlow:
             fail_on_refused_record=True,
             transaction_interval=0.1,
             batch_size=16384,
+            transforms=tuple(self.transforms),
         )
         return replace(common, **self.settings)  # type: ignore[arg-type]
 
@@ -106,6 +116,7 @@ class CopyFlow:
                 topic_id(self.source.bootstrap, topic),
                 self.remote(topic),
                 topic_id(self.target.bootstrap, self.remote(topic)),
+                transforms=tuple(range(len(self.transforms))),
             )
             for topic in self.topics
             for partition in bounds(self.source.bootstrap, topic)

@@ -28,8 +28,8 @@ from bridge.translation.copying import Copied, PipelineSpec, Transform
 TIMEOUT, MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
 _START = 60.0
 """Seconds in which the process has to have loaded its transforms."""
-_MOST = 16_384
-"""Records of a batch."""
+_MOST, _MOST_BYTES = 16_384, 4 * 1024 * 1024
+"""Records of a batch, and bytes of their keys, values and headers."""
 
 
 class TransformUnusable(Exception):
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
     failed: str = ""
 
 
-class Transforming:
+class Calls:
     """For use in one event loop."""
 
     def __init__(self, spec: PipelineSpec) -> None:
@@ -77,13 +77,13 @@ class Transforming:
         waiting = [records]
         while waiting:
             part = waiting.pop()
-            if part.count > self._most:
+            if part.count > 1 and (part.count > self._most or part.size > _MOST_BYTES):
                 waiting += reversed(part.halves())
                 continue
             first, end = part.first, part.last + 1
             try:
                 yield Outcome(first, end, await self._call(copied, part))
-                self._most = min(_MOST, 2 * self._most)
+                self._most = min(_MOST, self._most + self._most // 8 + 1)
             except TransformFailed as failed:
                 if part.count > 1:
                     waiting += reversed(part.halves())

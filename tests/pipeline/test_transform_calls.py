@@ -13,7 +13,7 @@ import pytest
 
 from bridge.kafka.raw_batches import parse
 from bridge.kafka.records import Records
-from bridge.pipeline.transforming.calls import Outcome, Transforming, TransformUnusable
+from bridge.pipeline.transforming.calls import Calls, Outcome, TransformUnusable
 from bridge.translation.copying import Transform
 from tests.pipeline.values import copied, spec
 from tests.support.raw_batches import NONE, NOW, Plain, batch_of, plain_records
@@ -21,11 +21,11 @@ from tests.support.raw_batches import NONE, NOW, Plain, batch_of, plain_records
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
 
 
 def own(function: str, **parameters: str) -> Transform:
-    return Transform(function, f"own_transforms.{function}", parameters)
+    return Transform(function, f"tests.support.own_transforms.{function}", parameters)
 
 
 def records(values: Sequence[bytes | None], base: int = 100) -> Records:
@@ -42,16 +42,16 @@ def outcomes(
 ) -> list[Outcome]:
     async def through() -> list[Outcome]:
         told = spec(transforms=transforms, transform_timeout=timeout, transform_memory=memory)
-        transforming = Transforming(told)
+        calls = Calls(told)
         place = replace(copied(3), transforms=tuple(range(len(transforms))))
         try:
             found = []
             for at in range(times):
                 given = records(values, 100 + at * len(values))
-                found += [each async for each in transforming.through(place, given)]
+                found += [each async for each in calls.through(place, given)]
             return found
         finally:
-            await transforming.close()
+            await calls.close()
 
     return asyncio.run(through())
 
@@ -152,7 +152,7 @@ def test_what_it_prints_is_not_in_the_way(capfd: pytest.CaptureFixture[str]) -> 
         ),
         (
             own("no_such_function"),
-            "no_such_function (python:own_transforms.no_such_function): it failed with Attri",
+            "no_such_function (python:tests.support.own_transforms.no_such_function): it failed with Attri",
         ),
         (
             own("fails_without_records"),

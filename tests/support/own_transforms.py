@@ -73,3 +73,9 @@ def speaks(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def fails_without_records(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.filter(pa.array([batch.column("offset")[0].as_py() >= 0] * batch.num_rows))
+
+
+def without_key(batch: pa.RecordBatch, at: str) -> pa.RecordBatch:
+    offsets, keys = batch.column("offset").to_pylist(), batch.column("key").to_pylist()
+    left = [None if offset == int(at) else key for offset, key in zip(offsets, keys, strict=True)]
+    return batch.set_column(4, "key", pa.array(left, pa.binary()))
