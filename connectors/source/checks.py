@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.errors import ConfigError
@@ -20,6 +20,7 @@ from connectors.plugins import CONFIG_PROPERTY_FILTER, REPLICATION_POLICY, TOPIC
 from connectors.ports import ClientCheck
 from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
 from connectors.source.definition import DEFINITION, EMIT_SYNCS
+from connectors.source.transforms import ChosenTransform, transforms
 from connectors.validators import invalid
 
 Props = Mapping[str, str | None]
@@ -42,6 +43,7 @@ class Chosen:
     topic_filter: TopicFilter | None
     config_filter: ConfigPropertyFilter | None
     policy: ReplicationPolicy | None
+    transforms: Sequence[ChosenTransform]
 
 
 def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
@@ -53,8 +55,12 @@ def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
     there = given(props)
     config = DEFINITION.validate(props)
     loading = Plugins(there, config)
+    chosen, wrong = transforms(there, config)
     plugins = Chosen(
-        loading.load(TOPIC_FILTER), loading.load(CONFIG_PROPERTY_FILTER), loading.load(REPLICATION_POLICY)
+        loading.load(TOPIC_FILTER),
+        loading.load(CONFIG_PROPERTY_FILTER),
+        loading.load(REPLICATION_POLICY),
+        chosen,
     )
     errors = [
         *mirror_errors(there, config),
@@ -64,6 +70,7 @@ def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
         *clients.check(there),
         *_writing(there, config, clients),
         *loading.errors,
+        *wrong,
     ]
     if plugins.config_filter is not None and config.good(CONFIG_PROPERTIES_EXCLUDE):
         errors += _timestamp_type(plugins.config_filter, config)

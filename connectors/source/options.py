@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.translation.copying import TAKE_OVER_FROM, PipelineSpec
@@ -14,6 +14,7 @@ from connectors.plugins import sound
 from connectors.ports import ClientCheck
 from connectors.source import definition as keys
 from connectors.source.checks import COMMITTED, check, client_property, isolation
+from connectors.source.transforms import ChosenTransform
 
 Props = Mapping[str, str | None]
 
@@ -53,6 +54,9 @@ class SourceOptions:
     take_over_from: tuple[str, ...]
     admin_timeout_ms: int
     lease_ms: int
+    transforms: Sequence[ChosenTransform]
+    transform_timeout: float
+    transform_memory: int
 
     @staticmethod
     def from_props(props: Props, clients: ClientCheck) -> SourceOptions:
@@ -89,6 +93,9 @@ class SourceOptions:
             take_over_from=tuple(config.items(TAKE_OVER_FROM) or ()),
             admin_timeout_ms=config.number("admin.timeout.ms"),
             lease_ms=config.number("bridge.task.lease.ms"),
+            transforms=tuple(plugins.transforms),
+            transform_timeout=config.number(keys.TRANSFORM_TIMEOUT) / 1000,
+            transform_memory=config.number(keys.TRANSFORM_MEMORY),
         )
 
     def replicates(self, topic: str) -> bool:
@@ -107,6 +114,12 @@ class SourceOptions:
     def remote_of(self, topic: str) -> str | None:
         """The topic on the target that a topic of the source is copied to; None where it is not copied."""
         return self.remote(topic) if self.replicates(topic) else None
+
+    def transforms_of(self, topic: str) -> tuple[int, ...]:
+        """Those that the topic's records go through, by their numbers. Heartbeats are MirrorMaker's own."""
+        if self.policy.is_heartbeats_topic(topic):
+            return ()
+        return tuple(number for number, each in enumerate(self.transforms) if each.topics.matches(topic))
 
     def spec(self, name: str, props: Mapping[str, str]) -> PipelineSpec:
         """The pipeline of the connector `name`, whose whole configuration is `props`."""
@@ -128,6 +141,9 @@ class SourceOptions:
             fail_on_refused_record=self.fail_on_refused_record,
             transaction_interval=self.transaction_interval,
             batch_size=self.batch_size,
+            transforms=tuple(each.transform for each in self.transforms),
+            transform_timeout=self.transform_timeout,
+            transform_memory=self.transform_memory,
             take_over_from=self.take_over_from,
         )
 

@@ -79,3 +79,15 @@ def without_key(batch: pa.RecordBatch, at: str) -> pa.RecordBatch:
     offsets, keys = batch.column("offset").to_pylist(), batch.column("key").to_pylist()
     left = [None if offset == int(at) else key for offset, key in zip(offsets, keys, strict=True)]
     return batch.set_column(4, "key", pa.array(left, pa.binary()))
+
+
+def takes_any(batch: pa.RecordBatch, **parameters: str) -> pa.RecordBatch:
+    return batch.slice(0, len(parameters))
+
+
+def returns_none(batch: pa.RecordBatch) -> None:
+    """As who forgets to return."""
+
+
+def repeats(batch: pa.RecordBatch, password: str) -> pa.RecordBatch:
+    raise ValueError(f"wrong password {password}")

@@ -50,7 +50,9 @@ ROOMS = {
         # jks and cryptography read key stores for the clients; the rest is what a raw batch takes.
         others=names("confluent_kafka aiokafka jks cryptography crc32c lz4 zstandard llvmlite numba numpy"),
     ),
-    "connectors": Room(ours=names("bridge bridge.translation bridge.protocol bridge.errors")),
+    "connectors": Room(
+        ours=names("bridge bridge.translation bridge.transforms bridge.protocol bridge.errors")
+    ),
     "bridge.transforms": Room(ours=names("bridge.translation"), others=names("msgspec numpy pyarrow")),
     "bridge.pipeline": Room(
         ours=names("bridge.translation bridge.kafka bridge.errors bridge.pipeline.transforming"),
@@ -87,6 +89,7 @@ LATE = {
     ),
     "bridge.local": names("pyspark"),
     "bridge.pipeline": names("bridge.pipeline.transforming"),
+    "connectors": names("bridge.transforms"),
 }
 """What these may import only inside a function: a subcommand must not pay for another, nor a copy for transforms that
 it does not have."""
@@ -190,6 +193,7 @@ def test_every_import_is_one_that_its_room_may_have() -> None:
         ("bridge.pipeline.slices", "from bridge.pipeline.transforming import calls"),
         ("bridge.pipeline.slices", "def late():\n    import pyarrow"),
         ("bridge.transforms.ready", "from bridge.kafka.records import Records"),
+        ("connectors.source.transforms", "from bridge.transforms.contract import call"),
         ("bridge.cli", "from bridge.local import LocalStack"),
         ("bridge.commands.read", "from bridge.kafka.cluster import KafkaCluster"),
         ("bridge.client.once", "import typer"),
