@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.raw_batches import Chunk
 from bridge.pipeline.refusals import REFUSALS, Refused
-from bridge.translation.copying import Copied, Gap
+from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
 from bridge.translation.runs import Segment
@@ -49,10 +49,11 @@ class Part:
         self.covered = last + count
 
     def leave_out(self, gap: Gap) -> None:
-        """Neighbours that are left out for the same reason are one entry of the ledger."""
-        last = self.gaps[-1] if self.gaps else None
-        same = last is not None and (last.kind, last.detail) == (gap.kind, gap.detail)
-        if last is not None and same and last.upstream_to == gap.upstream_from:
+        """Neighbours that a transform fails with in the same way, perhaps all, are one entry of the ledger."""
+        last = self.gaps[-1] if self.gaps and gap.kind is GapKind.TRANSFORM_FAILED else None
+        if last is not None and last == replace(
+            gap, upstream_from=last.upstream_from, upstream_to=gap.upstream_from, seen_at_ms=last.seen_at_ms
+        ):
             gap = replace(self.gaps.pop(), upstream_to=gap.upstream_to)
         self.gaps.append(gap)
 

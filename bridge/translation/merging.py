@@ -83,6 +83,7 @@ def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:
         last.upstream_end,
         last.last_timestamp,
         sum(each.size for each in segments),
+        transformed=bool(copied.transforms),
     )
     return run if len(segments) == 1 else _listing(run, short(_stretches(segments), run.size))
 
@@ -127,6 +128,7 @@ def _sum(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
         last_timestamp=newer.last_timestamp,
         size=older.size + newer.size,
         holes=b"",
+        transformed=older.transformed or newer.transformed,
     )
 
 

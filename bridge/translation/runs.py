@@ -5,7 +5,7 @@
     value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
              size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
-             flags INT8 (1: handed back, 2: copied again; left out where it is 0 and nothing follows),
+             flags INT8 (1: handed back, 2: copied again, 4: transformed; left out where it is 0 and nothing follows),
              holes BYTES (left out where nothing is told; see holes)
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
@@ -43,7 +43,7 @@ _PARTITION = Struct(">i")
 _OFFSET = Struct(">q")
 _NAMELESS_PLACE = Struct(">iq")
 _VALUE = Struct(">hqqqqqqiqq")
-_HANDED_BACK, _AGAIN = 1, 2
+_HANDED_BACK, _AGAIN, _TRANSFORMED = 1, 2, 4
 """Flags of the value."""
 _KEPT = 1024
 """Names kept encoded: a slot writes those of its partitions ten times a second."""
@@ -119,6 +119,8 @@ class OffsetRun(NamedTuple):
     again: bool = False
     """An operator had copying begin again here: what the target holds below `downstream_start` is an older copy, which
     counts for no offset from `upstream_start` on."""
+    transformed: bool = False
+    """Its records went through transforms: the copies may differ from them."""
 
     @property
     def upstream_end(self) -> int:
@@ -159,7 +161,7 @@ class OffsetRun(NamedTuple):
             self.last_timestamp,
             self.size,
         )
-        flags = _HANDED_BACK * self.handed_back | _AGAIN * self.again
+        flags = _HANDED_BACK * self.handed_back | _AGAIN * self.again | _TRANSFORMED * self.transformed
         rest = bytes([flags]) if flags or self.holes else b""
         if self.holes:
             rest += write_bytes(self.holes, "holes")
@@ -199,6 +201,7 @@ class OffsetRun(NamedTuple):
             bool(flags & _HANDED_BACK),
             holes,
             bool(flags & _AGAIN),
+            bool(flags & _TRANSFORMED),
         )
         if not run._sound():
             raise SchemaError(f"no run has these numbers: {run}")
@@ -224,7 +227,8 @@ class OffsetRun(NamedTuple):
             f"downstreamStart={self.downstream_start}, upstreamCount={self.upstream_count}, "
             f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
             f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}, "
-            f"handedBack={str(self.handed_back).lower()}, holes={self.holes.hex()}, again={str(self.again).lower()}}}"
+            f"handedBack={str(self.handed_back).lower()}, holes={self.holes.hex()}, again={str(self.again).lower()}, "
+            f"transformed={str(self.transformed).lower()}}}"
         )
 
 

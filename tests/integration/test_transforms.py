@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -9,13 +10,29 @@ from pathlib import Path
 
 import pytest
 
+from bridge.kafka.clusters import KafkaClusters
 from bridge.local import Cluster, eventually
 from bridge.translation.copying import PipelineState, Transform
-from bridge.translation.model import TopicPartition
+from bridge.translation.model import Evidence, Judgement, Side, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns
 from bridge.translation.stretch import LogBounds
+from connectors.group_offset.options import GroupOffsetOptions
+from connectors.groups.round import Rounds
+from connectors.groups.runs import FollowedRuns
+from connectors.groups.ways import ByRecords, ByRuns
 from tests.integration.test_copying import varied
-from tests.support import Record, bounds, compact, numbered, produce, produce_transaction
+from tests.support import (
+    Record,
+    bounds,
+    commit,
+    committed,
+    compact,
+    numbered,
+    produce,
+    produce_transaction,
+    unique,
+)
+from tests.support.failover import AnyClient
 from tests.support.pipeline import CopyFlow, gaps_of
 
 NOW = int(time.time() * 1000)
@@ -146,6 +163,70 @@ def test_a_compacted_source_goes_through_transforms(flow: CopyFlow) -> None:
     kept = [each for each in flow.original(topic) if each.offset % 2 == 0]
     assert contents(flow.copies(topic)) == contents(kept)
     assert_exact(flow, topic, kept)
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def translated(flow: CopyFlow, groups: Sequence[str]) -> dict[str, Verdict]:
+    """One round of the group-offset connector."""
+    props = {
+        "source.cluster.alias": flow.alias,
+        "target.cluster.alias": "B",
+        "source.cluster.bootstrap.servers": flow.source.bootstrap,
+        "target.cluster.bootstrap.servers": flow.target.bootstrap,
+    }
+    options = GroupOffsetOptions.from_props(props, AnyClient())
+
+    async def go() -> dict[str, Verdict]:
+        clusters = KafkaClusters()
+        try:
+            sides = [clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET)]
+            runs = FollowedRuns(options, sides[1])
+            await runs.follow()
+            rounds = Rounds(options, *sides, ByRuns(runs, ByRecords()))
+            outcome = await rounds.run(groups)
+            rounds.end()
+            assert not outcome.troubles, outcome
+            return {group: outcome.plans[group].rows[0].verdict for group in groups}
+        finally:
+            await clusters.close()
+
+    return asyncio.run(go())
+
+
+def test_groups_resume_at_the_exact_record_whatever_was_masked_and_dropped(flow: CopyFlow) -> None:
+    """By runs: no copy equals its record, and every third one has none."""
+    flow.transforms = [own("upper"), ready("drop_where", column="value", matches="DROP.*")]
+    topic = flow.topic()
+    for first in (0, 40):
+        records = [
+            Record(b"drop" if number % 3 == 0 else b"value %d" % number, timestamp=NOW + number)
+            for number in range(first, first + 40)
+        ]
+        produce(flow.source.bootstrap, topic, records, linger_ms=50)
+        caught_up(flow)
+    kept = [each for each in flow.original(topic) if each.value != b"drop"]
+    copies = flow.copies(topic)
+    assert [each.value for each in copies] == [(each.value or b"").upper() for each in kept]
+    groups = {unique("g"): offset for offset in range(0, 79, 3)} | {
+        unique("g"): at for at in (1, 2, 38, 77, 80)
+    }
+    for group, offset in groups.items():
+        commit(flow.source.bootstrap, group, {(topic, 0): offset})
+    end = bounds(flow.target.bootstrap, flow.remote(topic))[0].end
+    for group, verdict in translated(flow, list(groups)).items():
+        later = (
+            there.offset for here, there in zip(kept, copies, strict=True) if here.offset >= groups[group]
+        )
+        expected = next(later, copies[-1].offset + 1)
+        assert (verdict.judgement, verdict.offset, verdict.evidence) == (
+            Judgement.EXACT,
+            expected,
+            Evidence.RUN,
+        ), (groups[group], verdict)
+        assert expected <= end
+        assert committed(flow.target.bootstrap, group) == {(flow.remote(topic), 0): expected}
 
 
 # -- transforms that fail ----------------------------------------------------------------------------------------------

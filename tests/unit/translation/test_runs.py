@@ -50,6 +50,12 @@ def test_golden_bytes() -> None:
     both = told._replace(handed_back=True)
     assert both.value().hex() == VALUE + "01" + "0005" + "0103030205"
     assert OffsetRun.decode(both.key(), both.value()) == both
+    transformed = RUN._replace(transformed=True)
+    assert transformed.value().hex() == VALUE + "04"
+    assert OffsetRun.decode(transformed.key(), transformed.value()) == transformed
+    everything = both._replace(transformed=True)
+    assert everything.value().hex() == VALUE + "05" + "0005" + "0103030205"
+    assert OffsetRun.decode(everything.key(), everything.value()) == everything
 
 
 COUNT = st.integers(0, 2**40)
