@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Transform = Callable[..., pa.RecordBatch]
 """Called with a batch, and with its parameters as keywords."""
@@ -108,6 +109,9 @@ def _check_place(given: pa.RecordBatch, found: pa.RecordBatch) -> None:
     partition = given.column("partition")[0].as_py()
     if (_numbers(found, "partition") != partition).any():
         raise ContractBroken(f"it changed the partition {partition}: a copy keeps its partition")
+    topic = given.column("topic")[0].as_py()
+    if pc.any(pc.not_equal(found.column("topic"), topic)).as_py():
+        raise ContractBroken(f"it changed the topic {topic}: records can't be sent elsewhere")
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> np.ndarray:

@@ -79,6 +79,7 @@ def test_fewer_or_changed_records_in_order_are_taken(returned: pa.RecordBatch) -
             "it returned nulls in the column headers",
         ),
         (put("partition", pa.array([3, 3, 4, 3], pa.int32())), "it changed the partition 3"),
+        (put("topic", pa.array(["A.orders"] * 3 + ["other"])), "it changed the topic A.orders"),
         (
             put(
                 "headers",
