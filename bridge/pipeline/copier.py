@@ -169,7 +169,7 @@ class Copier:
             async for step in transforms.steps(self._copied[place], found.batches, limits, position):
                 await self._follow(place, step)
         if found.next_offset != position:
-            self._positions[place] = self._part(place).position = found.next_offset
+            self._come_to(place, found.next_offset)
         self._fetcher.done(place, found.next_offset, found.leader_epoch)
 
     async def _put(self, place: TopicPartition, pieces: Iterable[Chunk | Gap]) -> None:
@@ -189,7 +189,7 @@ class Copier:
             self._part(place).leave_out(step.gap)
         else:
             await self._put(place, self._refusals.without(place, step.made, self._positions[place]))
-        self._positions[place] = self._part(place).position = step.end
+        self._come_to(place, step.end)
         if self._due():
             await self._commit()
 
@@ -227,6 +227,10 @@ class Copier:
             self._open[place] = Part(self._copied[place], self._positions[place], self._positions[place])
             self._moved_since = self._moved_since or time.monotonic()
         return self._open[place]
+
+    def _come_to(self, place: TopicPartition, offset: int) -> None:
+        self._part(place).position = offset  # before the position moves: a new part begins at the old one
+        self._positions[place] = offset
 
     # -- committing ------------------------------------------------------------------------------------------------
 
