@@ -11,12 +11,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.data_batches import DataBatches, Joining
+from bridge.errors import KafkaFailure
+from bridge.kafka.data_batches import Joining
 from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom
 from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer
-from bridge.kafka.raw_batches import Chunk, CorruptBatch
+from bridge.kafka.raw_batches import Chunk
 from bridge.kafka.rebuilding import Limits
 from bridge.pipeline.gaps import ledger_entry
 from bridge.pipeline.layouts import Slice
@@ -24,6 +24,7 @@ from bridge.pipeline.opening import (
     CopiesGone,
     PolicySaysFail,
     Seen,
+    batches_of,
     largest_batches,
     meaning,
     open_partitions,
@@ -157,9 +158,8 @@ class Copier:
         round_trip = self._producer.round_trip
         size, few = batch_bytes(self._spec.batch_size, round_trip), small(round_trip)
         transforms = self._transforms if self._copied[place].transforms else None
-        found = self._batches(
-            part, position, transforms.joining if transforms else Joining(few, min(size, most))
-        )
+        join = transforms.joining if transforms else Joining(few, min(size, most))
+        found = batches_of(part, position, join, committed_only=self._spec.committed_only)
         more = part.last_stable > found.next_offset
         self._backlog = self._backlog or more
         limits = Limits(most, size, coalesce=few if more or len(found.batches) > 1 else None)
@@ -192,16 +192,6 @@ class Copier:
         self._come_to(place, step.end)
         if self._due():
             await self._commit()
-
-    def _batches(self, part: FetchedPart, position: int, join: Joining) -> DataBatches:
-        """Raises KafkaFailure for bytes that are not those that were written: a second fetch may bring better ones."""
-        try:
-            return DataBatches.committed(
-                part.records, position, part.aborted if self._spec.committed_only else None, join
-            )
-        except CorruptBatch as corrupt:
-            said = f"{part.place.topic}-{part.place.partition}: {corrupt}"
-            raise KafkaFailure(KafkaFault.OTHER, said) from None
 
     async def _send(self, place: TopicPartition, chunk: Chunk) -> None:
         if self._began is None:

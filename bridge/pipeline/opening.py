@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.bounds import bounds
+from bridge.kafka.data_batches import DataBatches, Joining
 from bridge.kafka.errors import of_code
-from bridge.kafka.fetched import FetchFrom, FetchTrouble, TroubleKind, logs_trouble
+from bridge.kafka.fetched import FetchedPart, FetchFrom, FetchTrouble, TroubleKind, logs_trouble
 from bridge.kafka.link import Link
+from bridge.kafka.raw_batches import CorruptBatch
 from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.pipeline.gaps import Resume, agreement, resume
 from bridge.translation.copying import Copied
@@ -64,6 +66,16 @@ def meaning(place: TopicPartition, trouble: FetchTrouble, runs: Sequence[OffsetR
             return AnotherWay(place, None)
         case _:
             return Moved([place])
+
+
+def batches_of(part: FetchedPart, position: int, join: Joining, *, committed_only: bool) -> DataBatches:
+    """What is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a second
+    fetch may bring better ones."""
+    try:
+        return DataBatches.committed(part.records, position, part.aborted if committed_only else None, join)
+    except CorruptBatch as corrupt:
+        said = f"{part.place.topic}-{part.place.partition}: {corrupt}"
+        raise KafkaFailure(KafkaFault.OTHER, said) from None
 
 
 class PolicySaysFail(Exception):
