@@ -56,8 +56,7 @@ def spark_settings(name: str, props: Mapping[str, str]) -> dict[str, str]:
 class SparkJobs:
     """One SparkContext. Blocking calls are made in threads of their own."""
 
-    def __init__(self, name: str, props: Mapping[str, str], functions: Sequence[str] = ()) -> None:
-        """`functions`: the transforms that slices call."""
+    def __init__(self, name: str, props: Mapping[str, str]) -> None:
         from pyspark import SparkConf, SparkContext
 
         settings = spark_settings(name, props)
@@ -65,7 +64,7 @@ class SparkJobs:
         self._temporary = tempfile.TemporaryDirectory(prefix="mirror-bridge-")
         if not local and "spark.archives" not in settings:
             packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"
-            archive.build(packed, functions)
+            archive.build(packed)
             settings |= archive.settings(packed)
         os.environ["PYSPARK_PYTHON"] = settings.get(
             "spark.pyspark.python", sys.executable if local else archive.python()
