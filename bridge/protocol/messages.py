@@ -23,6 +23,7 @@ from bridge.protocol.operators import (
     Groups,
     GroupSummary,
     Health,
+    IgnoredSetting,
     Live,
     PartitionReport,
     Ready,
@@ -50,6 +51,7 @@ __all__ = [
     "Groups",
     "Header",
     "Health",
+    "IgnoredSetting",
     "Live",
     "Message",
     "Names",
@@ -161,12 +163,15 @@ class ValidateRequest(Message):
 
 
 class ValidateResponse(Message):
-    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them."""
+    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them. `ignored_settings`:
+    those that do nothing and change nothing that arrives, which Connect has no word for; their values are not
+    `visible`."""
 
     name: str
     error_count: int
     groups: list[str]
     configs: list[ConfigEntry]
+    ignored_settings: list[IgnoredSetting] = []
 
 
 # -- life cycle of connectors and tasks ------------------------------------------------------------------------------
@@ -215,31 +220,6 @@ class StoredOffset(Message):
 
     source_partition: dict[str, Any]
     source_offset: dict[str, Any] | None
-
-
-class AlterOffsets(Message):
-    """POST /v1/connectors/{name}/offsets: an operator alters or deletes the source offsets of a stopped connector in
-    Connect (KIP-875). Without any, all of them go: Connect stores none of a connector whose records do not pass it."""
-
-    config: dict[str, str | None]
-    offsets: list[StoredOffset] = Field(default=[], max_length=1_000_000)
-    version: str = "0"
-    protocol: int = 1
-
-
-class AlteredOffset(Message):
-    """Where copying of a source partition goes on. `outcome` in words: `copied again`, `skipped`, `unchanged`, …"""
-
-    topic: str
-    partition: int
-    target_topic: str
-    position: int
-    to: int
-    outcome: str
-
-
-class AlteredOffsets(Message):
-    offsets: list[AlteredOffset] = []
 
 
 class PollRequest(Message):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from unittest import mock
 
 from bridge.local import ConnectWorker, LocalStack
@@ -24,12 +23,7 @@ def full_jvms() -> Iterator[None]:
 
 
 def copying_worker(
-    stack: LocalStack,
-    name: str,
-    properties: Mapping[str, str] | None = None,
-    plugins: Sequence[Path] = (),
+    stack: LocalStack, name: str, properties: Mapping[str, str] | None = None
 ) -> ConnectWorker:
     """A worker with the stock connectors only."""
-    return stack.worker(
-        name, shim=False, plugins=plugins, environment=FULL, heap=WORKER_HEAP, properties=properties
-    )
+    return stack.worker(name, shim=False, environment=FULL, heap=WORKER_HEAP, properties=properties)
