@@ -10,6 +10,10 @@ SHIM_TEST := $(shell find java-shim/src/test tests/contract/samples -type f 2>/d
 PIN := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	--no-emit-index-url --no-emit-find-links --quiet
 MVN := mvn -B -q -f java-shim/pom.xml
+LANES := 2
+IN_LANES := --numprocesses=$(LANES) --dist=loadfile --no-loadscope-reorder
+# Beside each other, with the output of each in one piece where make can do that (from 4.0 on).
+BESIDE := --jobs $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # The first Python on the PATH that is new enough, unless PYTHON=... says which.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -18,19 +22,22 @@ PYTHON ?= $(firstword $(shell for p in python3 python3.14 python3.13 python3.12 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-unit lint demo bench shim jars definitions openapi requirements clean
+.PHONY: help setup test test-unit durations lint demo bench shim jars definitions openapi requirements clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## Make .venv with the pinned dependencies and this project
 
-test: lint $(STAMPS)/shim-tested jars test-unit ## Run everything but benchmarks: lint, the shim's tests, all of pytest
-	$(BIN)/pytest -m "integration or e2e" $(PYTEST_ARGS)
+test: shim jars ## Run everything but benchmarks: lint, the shim's tests, all of pytest
+	@$(MAKE) --no-print-directory $(BESIDE) lint $(STAMPS)/shim-tested test-unit
+	$(BIN)/pytest -m "integration or e2e" $(IN_LANES) $(PYTEST_ARGS)
 
-# Side by side, a process for each core. Tests with Kafka share their clusters, and measure how soon things heal.
 test-unit: setup ## Run the tests that need no Kafka
 	$(BIN)/pytest -m "not integration and not e2e and not perf" --numprocesses=auto $(PYTEST_ARGS)
+
+durations: shim jars ## Measure test files that tests/durations.json does not have, or FILES=tests/e2e
+	$(BIN)/python -m tests.support.durations $(FILES)
 
 lint: setup ## Check style, format and types
 	$(BIN)/ruff check .
@@ -80,6 +87,6 @@ $(SHIM): $(SHIM_MAIN) | $(STAMPS)/tools
 	$(MVN) package -DskipTests
 	@touch $@
 
-$(STAMPS)/shim-tested: $(SHIM_MAIN) $(SHIM_TEST) | $(STAMPS)/tools
-	$(MVN) package
-	@touch $@ $(SHIM)
+$(STAMPS)/shim-tested: $(SHIM) $(SHIM_TEST) | $(STAMPS)/tools
+	$(MVN) test
+	@touch $@

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bridge import PROTOCOL, VERSION
-from bridge.commands import client, hand_back, progress, read, replicate
+from bridge.commands import client, hand_back, progress, read, replicate, reset
 from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.add_typer(read.app)
 app.command()(replicate.replicate)
 app.command()(progress.progress)
 app.command()(hand_back.hand_back)
+app.command()(reset.reset)
 
 
 @app.command()
@@ -103,10 +104,9 @@ def definitions(
     root: Annotated[Path, typer.Argument(help="Root of the repository to write into.")] = Path("."),
 ) -> None:
     """Write every connector's keys, for the Java shim and for people; print the files that changed."""
-    from bridge.kafka.client_rules import rows
     from connectors.export import export_definitions
 
-    for changed in export_definitions(root, list(rows())):
+    for changed in export_definitions(root):
         typer.echo(changed)
 
 

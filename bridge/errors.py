@@ -6,6 +6,7 @@
     ├── Forbidden               403
     ├── NotFound                404  connector, task, plugin or group that the service does not know
     ├── Fenced                  409  a newer session of the task has taken over
+    ├── OperationRefused        409  it would lose records or copy them twice
     ├── BodyRejected            422  the request body is not of the contract's form
     ├── TooLarge                413  the request body is larger than the service reads
     ├── Overloaded              503  the bounded pool is full; ask again after `retry_after` seconds
@@ -34,6 +35,7 @@ class ErrorCode(StrEnum):
     NO_SUCH_ROUTE = "no_such_route"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     FENCED = "fenced"
+    REFUSED = "refused"
     BODY_REJECTED = "body_rejected"
     TOO_LARGE = "too_large"
     OVERLOADED = "overloaded"
@@ -94,6 +96,17 @@ class NotFound(BridgeError):
 class Fenced(BridgeError):
     code = ErrorCode.FENCED
     status = 409
+
+
+class OperationRefused(BridgeError):
+    """It would lose records or copy them twice; the text says why, and what to do."""
+
+    code = ErrorCode.REFUSED
+    status = 409
+
+
+class NothingCopied(OperationRefused):
+    """There is no position to be changed: nothing was copied yet."""
 
 
 class BodyRejected(BridgeError):

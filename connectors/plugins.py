@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Generic, TypeVar, cast
 
 from bridge.errors import ConfigError
@@ -134,6 +135,23 @@ def load(slot: Slot[T], name: str, props: Props | None) -> T | ConfigError:
     return plugin
 
 
+def load_function(
+    key: str, name: str, props: Props, try_out: Callable[[Callable[..., object]], str | None]
+) -> Callable[..., object] | ConfigError:
+    """The function of that name; or what is wrong with it, with what `try_out` says or raises too."""
+    right = f"{_PYTHON}module.function"
+    try:
+        module, function = _named(name, right, right)
+        found = getattr(module, function, None)
+        if not callable(found):
+            raise _Unusable(f"the module {module.__name__} has no function {function}")
+        if said := _call("called with a batch without records, it", try_out, found):
+            raise _Unusable(str(said))
+    except _Unusable as problem:
+        return ConfigError(key, invalid(key, name, _scrubbed(str(problem), props)))
+    return cast(Callable[..., object], found)
+
+
 class _Unusable(Exception):
     pass
 
@@ -143,20 +161,25 @@ def _make(slot: Slot[T], name: str) -> T:
     if ours is not None:
         return ours()
     right = f"one of {', '.join(slot.stock_names)}, or python:module.Class for your own"
-    if not name.startswith(_PYTHON):
-        raise _Unusable(f"Java classes can't be loaded here; use {right}")
-    module_name, _, class_name = name.removeprefix(_PYTHON).rpartition(".")
-    if not module_name or not class_name.isidentifier():
-        raise _Unusable(f"not of the form python:module.Class; use {right}")
-    module = _call(f"the module {module_name}", importlib.import_module, module_name)
+    module, class_name = _named(name, "python:module.Class", right)
     made = getattr(module, class_name, None)
     if not isinstance(made, type):
-        raise _Unusable(f"the module {module_name} has no class {class_name}")
+        raise _Unusable(f"the module {module.__name__} has no class {class_name}")
     plugin = _call(f"{class_name}()", made)
     missing = [method for method in slot.methods if not callable(getattr(plugin, method, None))]
     if missing:
         raise _Unusable(f"{class_name} has no {', '.join(missing)}; {slot.hint}")
     return cast(T, plugin)
+
+
+def _named(name: str, form: str, right: str) -> tuple[ModuleType, str]:
+    """The module that a name begins with, and what it names there."""
+    if not name.startswith(_PYTHON):
+        raise _Unusable(f"Java classes can't be loaded here; use {right}")
+    module, _, wanted = name.removeprefix(_PYTHON).rpartition(".")
+    if not module or not wanted.isidentifier():
+        raise _Unusable(f"not of the form {form}; use {right}")
+    return cast(ModuleType, _call(f"the module {module}", importlib.import_module, module)), wanted
 
 
 def _call(what: str, function: Callable[..., object], *arguments: object) -> object:

@@ -27,6 +27,7 @@ from bridge.local import (
     GivenCluster,
     LocalStack,
 )
+from tests.support.durations import Clock, kept, longest_first
 
 # As in a terminal: whoever runs the tests in the background has had SIGINT ignored, and what they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -48,10 +49,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kafka-version", help=f"of brokers and worker from jars (default {DEFAULT_KAFKA})")
     group.addoption("--kafka-source", metavar="HOST:PORT", help="a cluster that runs already, as the source")
     group.addoption("--kafka-target", metavar="HOST:PORT", help="a cluster that runs already, as the target")
+    parser.addoption(
+        "--keep-durations", action="store_true", help="write tests/durations.json; for files as a whole"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Conflicting options are refused before anything is collected or started."""
+    if config.getoption("--keep-durations"):
+        if config.getoption("keyword") or any("::" in argument for argument in config.args):
+            raise pytest.UsageError("--keep-durations measures files as a whole: no -k, and no file::test")
+        config.pluginmanager.register(Clock(config))
     given = [name for name in ("--kafka-source", "--kafka-target") if config.getoption(name)]
     if len(given) == 1:
         raise pytest.UsageError(f"{given[0]} needs the other of --kafka-source and --kafka-target too")
@@ -69,12 +77,15 @@ def pytest_configure(config: pytest.Config) -> None:
         warnings.simplefilter("ignore", pytest.PytestUnraisableExceptionWarning)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         if folder in _MARKED:
             item.add_marker(folder)
+    if hasattr(config, "workerinput"):  # one of several lanes
+        first = longest_first(kept())
+        items.sort(key=lambda item: first(item.nodeid))
 
 
 def chosen_clusters(config: pytest.Config) -> dict[str, Cluster]:

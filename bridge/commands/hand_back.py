@@ -58,9 +58,9 @@ def hand_back(
     Writes the positions of a stopped BridgeMirrorSourceConnector as stock's source offsets (KIP-875). Then PUT stock's
     class under the same name and resume it.
     """
+    from bridge.errors import OperationRefused
     from bridge.local.connect_client import ConnectClient
     from bridge.local.errors import LocalStackError
-    from bridge.pipeline.hand_back import HandBackRefused
 
     if not re.match(r"https?://[^/]", connect_url):
         end(f"--connect-url {connect_url!r} is not of the form http://host:port", BAD_SETTINGS)
@@ -73,7 +73,7 @@ def hand_back(
             rows = _hand_back(connect, name, _config(connect, name, config), force=force)
     except PropertiesProblem as problem:
         end(str(problem), BAD_SETTINGS)
-    except HandBackRefused as refused:
+    except OperationRefused as refused:
         end(str(refused), CANNOT_START)
     except LocalStackError as error:
         end(f"Connect at {connect_url}: {str(error).splitlines()[0]}", CANNOT_START)

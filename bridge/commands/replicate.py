@@ -98,11 +98,9 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
             BAD_SETTINGS,
         )
     with reported():
-        judged = KIND.validate(config, StaticClientCheck())
-        if judged.errors:
-            raise rejected(KIND, config, judged.errors)
-    for setting in judged.ignored:
-        note(f"{setting.key} does nothing: {setting.reason}")
+        errors = KIND.validate(config, StaticClientCheck()).errors
+        if errors:
+            raise rejected(KIND, config, errors)
     if config.get("enabled", "").strip().lower() == "false":
         end(f"{path}: enabled is false, so there is nothing to do", BAD_SETTINGS)
     return config

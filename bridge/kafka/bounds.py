@@ -37,6 +37,27 @@ async def bounds(
     return found
 
 
+async def offsets_at_times(
+    link: Link, times: Mapping[TopicPartition, int], *, committed_only: bool
+) -> dict[TopicPartition, int | None]:
+    """The first offset of each partition whose timestamp is at or after the given one (ms), None where there is none.
+    For a link that was just told the leaders. Raises KafkaFailure."""
+    nodes, leaderless = link.by_leader(list(times))
+    for failed in leaderless.values():
+        raise failed
+    found: dict[TopicPartition, int | None] = {}
+    for node, some in nodes.items():
+        wanted = {part: times[part] for part in some}
+        call = requests.list_offsets(wanted, committed_only=committed_only)
+        listed = requests.read_listed_offsets(await link.send(node, call, "list offsets"))
+        for part in some:
+            error = of_code(listed[part].error, f"list offsets of {part.topic}-{part.partition}")
+            if error is not None:
+                raise error
+            found[part] = listed[part].offset if listed[part].offset >= 0 else None
+    return found
+
+
 async def _listed(
     link: Link, node: int, partitions: Sequence[TopicPartition], at: int, *, committed_only: bool
 ) -> Mapping[TopicPartition, requests.ListedOffset]:

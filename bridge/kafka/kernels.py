@@ -32,7 +32,7 @@ def _number(data: Bytes, at: int, size: int) -> int:
 
 
 @part
-def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """A zigzag varint, and where it ends: -1 for one that is longer than ten bytes, or than what there is."""
     value = shift = 0
     while at < end and shift < 70:
@@ -77,14 +77,14 @@ def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
     for number in range(len(heads)):
         at, end = heads[number, AT], heads[number, END]
         for _ in range(heads[number, COUNT]):
-            length, at = _varint(data, at, end)
+            length, at = varint(data, at, end)
             stop = at + length
             if at < 0 or length < 1 or length > end - at or row >= records.shape[1]:
                 return CUT_SHORT
-            delta, at = _varint(data, at + 1, stop)  # behind the record's attributes, which are unused
+            delta, at = varint(data, at + 1, stop)  # behind the record's attributes, which are unused
             if at < 0:
                 return CUT_SHORT
-            offset, at = _varint(data, at, stop)
+            offset, at = varint(data, at, stop)
             if at < 0:
                 return CUT_SHORT
             records[0, row] = heads[number, BASE] + offset
@@ -97,7 +97,7 @@ def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
 
 
 @part
-def _width(value: int) -> int:
+def width(value: int) -> int:
     """Of a zigzag varint."""
     rest, size = value << 1 ^ value >> 63, 1
     while rest & ~0x7F:
@@ -106,7 +106,7 @@ def _width(value: int) -> int:
 
 
 @part
-def _put(out: Bytes, at: int, value: int) -> int:
+def put_varint(out: Bytes, at: int, value: int) -> int:
     rest = value << 1 ^ value >> 63
     while rest & ~0x7F:
         out[at] = rest & 0x7F | 0x80
@@ -120,8 +120,8 @@ def put_size(records: Numbers) -> int:
     """Bytes of what `put` writes."""
     size = 0
     for row in range(records.shape[1]):
-        own = 1 + _width(records[1, row] - records[1, 0]) + _width(row) + records[3, row] - records[2, row]
-        size += _width(own) + own
+        own = 1 + width(records[1, row] - records[1, 0]) + width(row) + records[3, row] - records[2, row]
+        size += width(own) + own
     return size
 
 
@@ -131,10 +131,10 @@ def put(data: Bytes, records: Numbers, out: Bytes, at: int) -> int:
     where they end."""
     for row in range(records.shape[1]):
         begin, end, delta = records[2, row], records[3, row], records[1, row] - records[1, 0]
-        at = _put(out, at, 1 + _width(delta) + _width(row) + end - begin)
+        at = put_varint(out, at, 1 + width(delta) + width(row) + end - begin)
         out[at] = 0
-        at = _put(out, at + 1, delta)
-        at = _put(out, at, row)
+        at = put_varint(out, at + 1, delta)
+        at = put_varint(out, at, row)
         piece, room = data[begin:end], out[at : at + end - begin]
         for place in range(len(piece)):  # as one slice into the other, it would be byte by byte
             room[place] = piece[place]

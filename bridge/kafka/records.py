@@ -7,7 +7,7 @@ UTF-8, and takes a first timestamp of -1 for none (aiokafka 0.14).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -16,10 +16,12 @@ from aiokafka.record.legacy_records import LegacyRecordBatch
 from aiokafka.record.util import encode_varint
 
 from bridge.kafka import kernels, lz4_frames
-from bridge.kafka.codecs import DECODE, LZ4, Compression
+from bridge.kafka.codecs import DECODE, ENCODE, LZ4
 from bridge.kafka.compiled import Bytes, Numbers, as_bytes
 from bridge.kafka.raw_batches import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
 
+_OVERHEAD = 8
+"""Bytes of a record in a batch beside key, value and headers, about."""
 _NO_HEADER = bytes(HEADER_SIZE)
 _WRONG = {
     kernels.CUT_SHORT: "a record does not end where it says",
@@ -43,6 +45,11 @@ class Records:
         """Its offset."""
         return int(self.columns[0, 0])
 
+    @property
+    def last(self) -> int:
+        """Its offset."""
+        return int(self.columns[0, -1])
+
     @classmethod
     def of(cls, batch: RawBatch) -> Self:
         """At least one. Raises what the codecs do, and ValueError for what is no record."""
@@ -63,9 +70,14 @@ class Records:
             row, shift = row + each.count, shift + len(each.data)
         return cls(np.concatenate([each.data for each in several]), columns)
 
+    @property
+    def size(self) -> int:
+        """Of their keys, values and headers, in bytes."""
+        return int((self.columns[3] - self.columns[2]).sum())
+
     def since(self, offset: int) -> Self:
         """Without those below; perhaps none."""
-        if self.first >= offset:
+        if not self.count or self.first >= offset:
             return self
         return replace(self, columns=self.columns[:, self.columns[0] >= offset])
 
@@ -76,20 +88,28 @@ class Records:
             replace(self, columns=self.columns[:, middle:]),
         )
 
+    def parts(self, size: int) -> Iterator[Self]:
+        """In order, each of about so many bytes at most, or a single record."""
+        ends = np.cumsum(self.columns[3] - self.columns[2] + _OVERHEAD)
+        begin, before = 0, 0
+        while begin < self.count:
+            end = max(begin + 1, int(np.searchsorted(ends, before + size, "right")))
+            yield self if end - begin == self.count else replace(self, columns=self.columns[:, begin:end])
+            begin, before = end, int(ends[end - 1])
+
     def numbered(self, segments: Iterable[tuple[int, int]]) -> Self:
         """With the offsets of these (first, count) instead of their own."""
         columns = self.columns.copy()
         columns[0] = np.concatenate([np.arange(first, first + count) for first, count in segments])
         return replace(self, columns=columns)
 
-    def chunk(self, compression: Compression, leader_epoch: int) -> Chunk:
+    def chunk(self, codec: int, leader_epoch: int) -> Chunk:
         """All in one batch."""
-        codec = compression.codec
         timestamps = self.columns[1]
         begin = 0 if codec else HEADER_SIZE
         room = np.empty(begin + kernels.put_size(self.columns), np.uint8)
         kernels.put(self.data, self.columns, room, begin)
-        data = bytearray().join((_NO_HEADER, compression.encode(room.tobytes()))) if codec else room.data
+        data = bytearray().join((_NO_HEADER, ENCODE[codec](room.tobytes()))) if codec else room.data
         headed(data, codec, self.count, int(timestamps[0]), int(timestamps.max()))
         return Chunk(data, self.count, self._segments(), int(timestamps[-1]), leader_epoch)
 

@@ -9,30 +9,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.data_batches import DataBatches, Joining
-from bridge.kafka.fetched import FetchTrouble, TroubleKind
+from bridge.errors import KafkaFailure
+from bridge.kafka.data_batches import Joining
 from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom
 from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer
-from bridge.kafka.raw_batches import Chunk, CorruptBatch
+from bridge.kafka.raw_batches import Chunk
 from bridge.kafka.rebuilding import Limits
-from bridge.kafka.topic_admin import KafkaTopicAdmin
-from bridge.pipeline.gaps import agreement, ledger_entry
+from bridge.pipeline.gaps import ledger_entry
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.opening import (
-    AnotherWay,
     CopiesGone,
-    Moved,
     PolicySaysFail,
     Seen,
+    batches_of,
+    largest_batches,
+    meaning,
     open_partitions,
 )
-from bridge.pipeline.pace import batch_bytes, compression, in_flight_bytes, small, transaction_seconds
+from bridge.pipeline.pace import batch_bytes, in_flight_bytes, small, transaction_seconds
 from bridge.pipeline.refusals import Refusals
-from bridge.pipeline.transaction import Part, Sent, Written, queue_syncs, written
+from bridge.pipeline.transaction import Part, Written, queue_syncs, written
+from bridge.pipeline.transformed import Step, Transforms
 from bridge.translation.copying import Gap
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import CopyId, TopicPartition
@@ -41,9 +41,6 @@ from bridge.translation.sync_writer import OffsetSyncWriter
 
 IN_FLIGHT = 32 * 1024 * 1024
 """Bytes of a slice that wait for the target's answer; a fetch more may be held beside them."""
-_LARGEST = 1_048_588
-"""max.message.bytes where we may not describe the topic: Kafka's default."""
-_ADMIN_MS = 30_000
 _IDLE = 0.25
 """Seconds that a slice without an open transaction waits for records before it looks around."""
 _POSITIONS_AFTER = 10.0
@@ -63,11 +60,12 @@ class Copier:
         runs: Mapping[CopyId, PartitionRuns],
         refusals: Refusals,
         seen: Seen,
+        transforms: Transforms | None,
     ) -> None:
         """`seen` is emptied once what it says is committed."""
-        self._work, self._spec, self._compression = work, work.spec, compression(work.spec)
+        self._work, self._spec = work, work.spec
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
-        self._refusals, self._seen = refusals, seen
+        self._refusals, self._seen, self._transforms = refusals, seen, transforms
         self._lost: set[TopicPartition] = set()
         """Partitions whose copies are known to be gone, until the next ones are committed."""
         self._runs = {each.source: runs.get(each.id) or PartitionRuns([]) for each in work.partitions}
@@ -83,7 +81,7 @@ class Copier:
         """Whether there is more than what the open transaction has taken."""
         self._moved_since: float | None = None
         self._unanswered: deque[asyncio.Future[int]] = deque()
-        self._largest: dict[str, int] = {}
+        self._largest: Mapping[str, int] = {}
         """max.message.bytes by target topic."""
 
     async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
@@ -135,20 +133,14 @@ class Copier:
             await self._commit()
         self._lost = set(self._seen.target_ends)
         self._seen.clear()
-        await self._read_limits()
+        topics = sorted({each.target_topic for each in self._copied.values()})
+        self._largest = await largest_batches(self._target, topics)
         self._fetcher.set(
             {
                 place: FetchFrom(self._copied[place].source_topic_id, offset, self._epoch(place, offset))
                 for place, offset in self._positions.items()
             }
         )
-
-    async def _read_limits(self) -> None:
-        topics = sorted({each.target_topic for each in self._copied.values()})
-        described = await KafkaTopicAdmin(self._target, _ADMIN_MS).configs(topics)
-        for topic, configs in described.items():
-            if not isinstance(configs, KafkaFailure):
-                self._largest[topic] = int(configs["max.message.bytes"].value or _LARGEST)
 
     def _epoch(self, place: TopicPartition, offset: int) -> int:
         """Leader epoch of the last batch before the offset, -1 for unknown: tells a log that took another way."""
@@ -160,52 +152,48 @@ class Copier:
     async def _take(self, part: FetchedPart) -> None:
         place = part.place
         if part.trouble is not None:
-            raise self._of(place, part.trouble)
+            raise meaning(place, part.trouble, self._runs[place].runs)
         position = self._positions[place]
-        most = self._largest.get(self._copied[place].target_topic, _LARGEST)
+        most = self._largest[self._copied[place].target_topic]
         round_trip = self._producer.round_trip
-        size, few = batch_bytes(self._spec.batch_size, round_trip), small(round_trip, self._compression)
-        found = self._batches(part, position, Joining(few, min(size, most)))
+        size, few = batch_bytes(self._spec.batch_size, round_trip), small(round_trip)
+        transforms = self._transforms if self._copied[place].transforms else None
+        join = transforms.joining if transforms else Joining(few, min(size, most))
+        found = batches_of(part, position, join, committed_only=self._spec.committed_only)
         more = part.last_stable > found.next_offset
         self._backlog = self._backlog or more
-        limits = Limits(most, size, few if more or len(found.batches) > 1 else None, self._compression)
-        covered = position
-        for piece in self._refusals.chunks(place, found.batches, limits, position):
-            if isinstance(piece, Gap):
-                self._part(place).gaps.append(piece)
-            else:
-                await self._send(place, piece, covered)
-                last, count = piece.segments[-1]
-                covered = last + count
+        limits = Limits(most, size, coalesce=few if more or len(found.batches) > 1 else None)
+        if transforms is None:
+            await self._put(place, self._refusals.chunks(place, found.batches, limits, position))
+        else:
+            async for step in transforms.steps(self._copied[place], found.batches, limits, position):
+                await self._follow(place, step)
         if found.next_offset != position:
-            self._positions[place] = self._part(place).position = found.next_offset
+            self._come_to(place, found.next_offset)
         self._fetcher.done(place, found.next_offset, found.leader_epoch)
 
-    def _batches(self, part: FetchedPart, position: int, join: Joining) -> DataBatches:
-        """Raises KafkaFailure for bytes that are not those that were written: a second fetch may bring better ones."""
-        try:
-            return DataBatches.committed(
-                part.records, position, part.aborted if self._spec.committed_only else None, join
-            )
-        except CorruptBatch as corrupt:
-            said = f"{part.place.topic}-{part.place.partition}: {corrupt}"
-            raise KafkaFailure(KafkaFault.OTHER, said) from None
+    async def _put(self, place: TopicPartition, pieces: Iterable[Chunk | Gap]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Gap):
+                self._part(place).leave_out(piece)
+            else:
+                await self._send(place, piece)
 
-    def _of(self, place: TopicPartition, trouble: FetchTrouble) -> Exception:
-        """What a partition's trouble means for the slice."""
-        match trouble.kind:
-            case TroubleKind.NOT_AUTHORIZED:
-                said = f"not authorized to read topic {place.topic}: grant READ on it"
-                return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said, retriable=False)
-            case TroubleKind.DIVERGED:
-                runs = self._runs[place].runs
-                return AnotherWay(place, agreement(runs, trouble.epoch, trouble.end_offset))
-            case TroubleKind.OUT_OF_RANGE:
-                return AnotherWay(place, None)
-            case _:
-                return Moved([place])
+    async def _follow(self, place: TopicPartition, step: Step) -> None:
+        """What transforms have made of a part of what was fetched. They may take their time: it is committed when that
+        is due, and what stands before a record that stops the copy in any case."""
+        if step.gap is not None and self._spec.fail_on_refused_record:
+            await self._commit()
+            raise PolicySaysFail(step.failure)
+        if step.gap is not None:
+            self._part(place).leave_out(step.gap)
+        else:
+            await self._put(place, self._refusals.without(place, step.made, self._positions[place]))
+        self._come_to(place, step.end)
+        if self._due():
+            await self._commit()
 
-    async def _send(self, place: TopicPartition, chunk: Chunk, covered: int) -> None:
+    async def _send(self, place: TopicPartition, chunk: Chunk) -> None:
         if self._began is None:
             await self._producer.begin()
             self._began = time.monotonic()
@@ -213,7 +201,7 @@ class Copier:
             await self._answered(self._unanswered.popleft())
         remote = TopicPartition(self._copied[place].target_topic, place.partition)
         base = self._producer.send(remote, chunk.data, chunk.count)
-        self._part(place).sent.append(Sent.of(chunk, covered, base))
+        self._part(place).add(chunk, base)
         self._unanswered.append(base)
 
     async def _answered(self, base: asyncio.Future[int]) -> None:
@@ -226,9 +214,13 @@ class Copier:
     def _part(self, place: TopicPartition) -> Part:
         """The partition in the open transaction."""
         if place not in self._open:
-            self._open[place] = Part(self._copied[place], self._positions[place])
+            self._open[place] = Part(self._copied[place], self._positions[place], self._positions[place])
             self._moved_since = self._moved_since or time.monotonic()
         return self._open[place]
+
+    def _come_to(self, place: TopicPartition, offset: int) -> None:
+        self._part(place).position = offset  # before the position moves: a new part begins at the old one
+        self._positions[place] = offset
 
     # -- committing ------------------------------------------------------------------------------------------------
 
@@ -254,7 +246,7 @@ class Copier:
         if not self._open:
             return
         for place, trouble in (await self._fetcher.check()).items():
-            raise self._of(place, trouble)
+            raise meaning(place, trouble, self._runs[place].runs)
         if self._began is None:
             await self._producer.begin()
         spec = self._spec

@@ -32,7 +32,8 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
     telling = asyncio.create_task(_tell(supervisor, output, ended))
     try:
         listening = asyncio.create_task(_listen(reader, supervisor))
-        jobs = await asyncio.to_thread(SparkJobs, spec.name, spec.props)
+        functions = [each.function for each in spec.transforms]
+        jobs = await asyncio.to_thread(SparkJobs, spec.name, spec.props, functions)
         await supervisor.run(jobs)
         listening.cancel()
     finally:

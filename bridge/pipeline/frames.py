@@ -21,6 +21,7 @@ from bridge.translation.copying import (
     PipelineState,
     PipelineStatus,
     Progress,
+    Transform,
 )
 from bridge.translation.model import TopicPartition
 
@@ -34,7 +35,14 @@ def pack_spec(spec: PipelineSpec) -> bytes:
 
 def pack_want(partitions: Sequence[Copied]) -> bytes:
     rows = [
-        [*each.source, each.source_topic_id, each.target_topic, each.target_topic_id, each.start]
+        [
+            *each.source,
+            each.source_topic_id,
+            each.target_topic,
+            each.target_topic_id,
+            each.start,
+            each.transforms,
+        ]
         for each in partitions
     ]
     return _line({"want": rows})
@@ -64,13 +72,14 @@ def read_line(line: bytes) -> Mapping[str, Any]:
 
 
 def unpack_spec(said: Mapping[str, Any]) -> PipelineSpec:
-    return PipelineSpec(**{**said, "take_over_from": tuple(said.get("take_over_from", ()))})
+    transforms = tuple(Transform(*each) for each in said["transforms"])
+    return PipelineSpec(**{**said, "take_over_from": tuple(said["take_over_from"]), "transforms": transforms})
 
 
 def unpack_want(said: Sequence[Sequence[Any]]) -> list[Copied]:
     return [
-        Copied(TopicPartition(topic, partition), source_id, target, target_id, start)
-        for topic, partition, source_id, target, target_id, start in said
+        Copied(TopicPartition(topic, partition), source_id, target, target_id, start, tuple(transforms))
+        for topic, partition, source_id, target, target_id, start, transforms in said
     ]
 
 

@@ -56,7 +56,8 @@ def spark_settings(name: str, props: Mapping[str, str]) -> dict[str, str]:
 class SparkJobs:
     """One SparkContext. Blocking calls are made in threads of their own."""
 
-    def __init__(self, name: str, props: Mapping[str, str]) -> None:
+    def __init__(self, name: str, props: Mapping[str, str], functions: Sequence[str] = ()) -> None:
+        """`functions`: the transforms that slices call."""
         from pyspark import SparkConf, SparkContext
 
         settings = spark_settings(name, props)
@@ -64,7 +65,7 @@ class SparkJobs:
         self._temporary = tempfile.TemporaryDirectory(prefix="mirror-bridge-")
         if not local and "spark.archives" not in settings:
             packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"
-            archive.build(packed)
+            archive.build(packed, functions)
             settings |= archive.settings(packed)
         os.environ["PYSPARK_PYTHON"] = settings.get(
             "spark.pyspark.python", sys.executable if local else archive.python()

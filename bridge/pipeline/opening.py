@@ -8,14 +8,21 @@ from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.bounds import bounds
+from bridge.kafka.data_batches import DataBatches, Joining
 from bridge.kafka.errors import of_code
-from bridge.kafka.fetched import FetchFrom, logs_trouble
+from bridge.kafka.fetched import FetchedPart, FetchFrom, FetchTrouble, TroubleKind, logs_trouble
 from bridge.kafka.link import Link
+from bridge.kafka.raw_batches import CorruptBatch
+from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.pipeline.gaps import Resume, agreement, resume
 from bridge.translation.copying import Copied
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.runs import OffsetRun
 
+_LARGEST = 1_048_588
+"""max.message.bytes where we may not describe the topic: Kafka's default."""
+_ADMIN_MS = 30_000
 PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
 """What no waiting heals: it ends the pipeline."""
 
@@ -45,6 +52,30 @@ class CopiesGone(Exception):
             f"the copy of {source.topic}-{source.partition} has lost what stood from offset {base} on"
         )
         self.source, self.base = source, base
+
+
+def meaning(place: TopicPartition, trouble: FetchTrouble, runs: Sequence[OffsetRun]) -> Exception:
+    """What a partition's trouble means for the slice; `runs` are what was copied of it."""
+    match trouble.kind:
+        case TroubleKind.NOT_AUTHORIZED:
+            said = f"not authorized to read topic {place.topic}: grant READ on it"
+            return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said, retriable=False)
+        case TroubleKind.DIVERGED:
+            return AnotherWay(place, agreement(runs, trouble.epoch, trouble.end_offset))
+        case TroubleKind.OUT_OF_RANGE:
+            return AnotherWay(place, None)
+        case _:
+            return Moved([place])
+
+
+def batches_of(part: FetchedPart, position: int, join: Joining, *, committed_only: bool) -> DataBatches:
+    """What is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a second
+    fetch may bring better ones."""
+    try:
+        return DataBatches.committed(part.records, position, part.aborted if committed_only else None, join)
+    except CorruptBatch as corrupt:
+        said = f"{part.place.topic}-{part.place.partition}: {corrupt}"
+        raise KafkaFailure(KafkaFault.OTHER, said) from None
 
 
 class PolicySaysFail(Exception):
@@ -104,6 +135,15 @@ async def open_partitions(
             now_ms=now_ms,
         )
     return Opened(starts, {place: each.end for place, each in here.items()})
+
+
+async def largest_batches(target: Link, topics: Sequence[str]) -> dict[str, int]:
+    """max.message.bytes by topic."""
+    largest = dict.fromkeys(topics, _LARGEST)
+    for topic, configs in (await KafkaTopicAdmin(target, _ADMIN_MS).configs(topics)).items():
+        if not isinstance(configs, KafkaFailure):
+            largest[topic] = int(configs["max.message.bytes"].value or _LARGEST)
+    return largest
 
 
 async def _agreed(

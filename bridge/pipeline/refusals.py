@@ -9,7 +9,7 @@ A batch that nobody can decode, and that can't pass as it is, is refused as a wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.raw_batches import Chunk, RawBatch
@@ -74,13 +74,19 @@ class Refusals:
     ) -> Iterator[Chunk | Gap]:
         """What is to be sent, in order, and what is left out. Raises Refused for what can't be put into a batch of the
         target's limits, and for bytes that nobody can decode."""
+        return self.without(source, lambda at: chunks(batches, limits, at), position)
+
+    def without(
+        self, source: TopicPartition, made: Callable[[int], Iterator[Chunk]], position: int
+    ) -> Iterator[Chunk | Gap]:
+        """The same of chunks that are `made` anew from an offset on."""
         careful, left_out = self._careful.get(source, 0), self._left_out.get(source, {})
         if position >= careful:
             careful = 0
         at = position
         while True:
             try:
-                for chunk in chunks(batches, limits, at):
+                for chunk in made(at):
                     for part in _single(chunk) if chunk.segments[0][0] < careful else (chunk,):
                         gap = left_out.get(part.segments[0][0]) if part.count == 1 else None
                         yield part if gap is None else gap

@@ -24,6 +24,7 @@ from bridge.pipeline.layouts import CAUGHT_UP, Slice
 from bridge.pipeline.opening import PERMANENT, AnotherWay, CopiesGone, Moved, PolicySaysFail, Seen
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.state import layout_topic
+from bridge.pipeline.transformed import Transforms
 from bridge.translation.copying import Copied
 from bridge.translation.model import Side, TopicPartition
 from bridge.translation.run_table import read_runs
@@ -57,10 +58,23 @@ async def copy_slice(work: Slice, *, again: bool = False) -> str:
         lease = Lease(work, target)
         watching = asyncio.create_task(lease.watch())
         try:
-            return await _Attempts(work, source, target, lease).run(again=again)
+            return await _Attempts(work, source, target, lease, await _transforms(work, stack)).run(
+                again=again
+            )
         finally:
             watching.cancel()
             await asyncio.wait({watching})
+
+
+async def _transforms(work: Slice, stack: AsyncExitStack) -> Transforms | None:
+    """Those of the slice's partitions, if any have some: without, nothing of what they need is imported."""
+    if not any(each.transforms for each in work.partitions):
+        return None
+    from bridge.pipeline.transforming.steps import TransformSteps
+
+    transforms = TransformSteps(work.spec)
+    stack.push_async_callback(transforms.close)
+    return transforms
 
 
 class Lease:
@@ -98,8 +112,11 @@ class Lease:
 class _Attempts:
     """Lives of a copier, one after the other, and what they report."""
 
-    def __init__(self, work: Slice, source: Link, target: Link, lease: Lease) -> None:
+    def __init__(
+        self, work: Slice, source: Link, target: Link, lease: Lease, transforms: Transforms | None
+    ) -> None:
         self._work, self._source, self._target, self._lease = work, source, target, lease
+        self._transforms = transforms
         self._said = self._saying()
         self._refusals = Refusals()
         self._seen = Seen()
@@ -189,6 +206,7 @@ class _Attempts:
                 read_runs(records),
                 self._refusals,
                 self._seen,
+                self._transforms,
             )
             await copier.run(self._lease.over, self._settled)
 

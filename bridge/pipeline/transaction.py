@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.raw_batches import Chunk
 from bridge.pipeline.refusals import REFUSALS, Refused
-from bridge.translation.copying import Copied, Gap
+from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
 from bridge.translation.runs import Segment
@@ -29,19 +29,33 @@ class Sent(NamedTuple):
     covered_from: int
     base: Awaitable[int]
 
-    @classmethod
-    def of(cls, chunk: Chunk, covered_from: int, base: Awaitable[int]) -> Sent:
-        return cls(chunk.segments, chunk.last_timestamp, chunk.leader_epoch, chunk.size, covered_from, base)
-
 
 @dataclass(slots=True)
 class Part:
-    """One partition of the transaction. `position`: where copying has come to."""
+    """One partition of the transaction. `position`: where copying has come to. `covered`: what lies between it and the
+    next record that is sent was seen, and had nothing to copy."""
 
     copied: Copied
     position: int
+    covered: int
     sent: list[Sent] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+
+    def add(self, chunk: Chunk, base: Awaitable[int]) -> None:
+        """A batch that was sent; `base` as in Sent."""
+        told = chunk.segments, chunk.last_timestamp, chunk.leader_epoch, chunk.size
+        self.sent.append(Sent(*told, self.covered, base))
+        last, count = chunk.segments[-1]
+        self.covered = last + count
+
+    def leave_out(self, gap: Gap) -> None:
+        """Neighbours that a transform fails with in the same way, perhaps all, are one entry of the ledger."""
+        last = self.gaps[-1] if self.gaps and gap.kind is GapKind.TRANSFORM_FAILED else None
+        if last is not None and last == replace(
+            gap, upstream_from=last.upstream_from, upstream_to=gap.upstream_from, seen_at_ms=last.seen_at_ms
+        ):
+            gap = replace(self.gaps.pop(), upstream_to=gap.upstream_to)
+        self.gaps.append(gap)
 
 
 class Written(NamedTuple):

@@ -23,7 +23,6 @@ from bridge.protocol.operators import (
     Groups,
     GroupSummary,
     Health,
-    IgnoredSetting,
     Live,
     PartitionReport,
     Ready,
@@ -51,7 +50,6 @@ __all__ = [
     "Groups",
     "Header",
     "Health",
-    "IgnoredSetting",
     "Live",
     "Message",
     "Names",
@@ -163,15 +161,12 @@ class ValidateRequest(Message):
 
 
 class ValidateResponse(Message):
-    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them. `ignored_settings`:
-    those that do nothing and change nothing that arrives, which Connect has no word for; their values are not
-    `visible`."""
+    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them."""
 
     name: str
     error_count: int
     groups: list[str]
     configs: list[ConfigEntry]
-    ignored_settings: list[IgnoredSetting] = []
 
 
 # -- life cycle of connectors and tasks ------------------------------------------------------------------------------
@@ -220,6 +215,31 @@ class StoredOffset(Message):
 
     source_partition: dict[str, Any]
     source_offset: dict[str, Any] | None
+
+
+class AlterOffsets(Message):
+    """POST /v1/connectors/{name}/offsets: an operator alters or deletes the source offsets of a stopped connector in
+    Connect (KIP-875). Without any, all of them go: Connect stores none of a connector whose records do not pass it."""
+
+    config: dict[str, str | None]
+    offsets: list[StoredOffset] = Field(default=[], max_length=1_000_000)
+    version: str = "0"
+    protocol: int = 1
+
+
+class AlteredOffset(Message):
+    """Where copying of a source partition goes on. `outcome` in words: `copied again`, `skipped`, `unchanged`, …"""
+
+    topic: str
+    partition: int
+    target_topic: str
+    position: int
+    to: int
+    outcome: str
+
+
+class AlteredOffsets(Message):
+    offsets: list[AlteredOffset] = []
 
 
 class PollRequest(Message):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotFound
-from bridge.protocol.messages import IgnoredSetting, PluginInfo, ValidateResponse
+from bridge.protocol.messages import PluginInfo, ValidateResponse
 from bridge.service.context import CheckContext
 from bridge.service.desired import Config
 from bridge.service.pool import BoundedPool
@@ -73,13 +73,12 @@ class Checker:
         ]
         return answer.model_copy(update={"configs": entries})
 
-    async def accept(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
-        """The settings that do nothing. Raises ConfigRejected with every error."""
+    async def accept(self, name: str, config: Config) -> None:
+        """Raises ConfigRejected with every error."""
         kind = self.kind(name)
-        judged = await self._judged(kind, config)
-        if judged.errors:
-            raise rejected(kind, config, judged.errors)
-        return judged.ignored
+        errors = (await self._judged(kind, config)).errors
+        if errors:
+            raise rejected(kind, config, errors)
 
     async def _judged(self, kind: Kind, config: Config) -> ValidatedConfig:
         def judge() -> ValidatedConfig:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from bridge.translation.model import Committed, Side, TopicPartition
+from bridge.translation.resetting import Row
 from connectors.base import Kind
 from connectors.ports import ClientCheck, Clusters, Pipelines
+from connectors.source.altering import Offsets
 
 Props = Mapping[str, str]
 
@@ -50,6 +52,13 @@ class MirrorQuestions(Protocol):
     def translate_offsets(
         self, props: Props, alias: str, group: re.Pattern[str], timeout_s: float, side: Side
     ) -> Mapping[str, Mapping[TopicPartition, Committed]]: ...
+
+
+class AlterOffsets(Protocol):
+    """Carries out on the clusters what an operator alters of a connector's source offsets. Blocking, so for the bounded
+    pool; raises OperationRefused, KafkaFailure and ConfigRejected."""
+
+    def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[Row]: ...
 
 
 Factory = Callable[[], RoundsContext]

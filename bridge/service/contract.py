@@ -22,6 +22,3 @@ class _NoCheck(ClientCheck):
 
     def check_producer(self, side: object, props: object) -> tuple[()]:
         return ()
-
-    def rule(self, use: object, name: object) -> None:
-        return None

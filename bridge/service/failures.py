@@ -115,7 +115,7 @@ _SAID = {
     400: "The configuration, or the protocol version, is rejected",
     401: "No bearer token, or a wrong one",
     404: "No such connector, task, plugin or group",
-    409: "A newer session has taken over",
+    409: "A newer session has taken over, or what is asked for would lose records or copy them twice",
     413: "The request body is too large",
     422: "The request is not of the contract's form; every error is listed",
     503: "The bounded pool is full; ask again after Retry-After seconds",

@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from bridge.protocol.messages import (
     AckRequest,
+    AlterOffsets,
     PollRequest,
     StartConnector,
     StartTask,
@@ -18,7 +19,16 @@ from bridge.protocol.messages import (
     ValidateRequest,
 )
 
-REQUESTS = (ValidateRequest, StartConnector, StopConnector, StartTask, StopTask, PollRequest, AckRequest)
+REQUESTS = (
+    ValidateRequest,
+    StartConnector,
+    StopConnector,
+    AlterOffsets,
+    StartTask,
+    StopTask,
+    PollRequest,
+    AckRequest,
+)
 _REF = "#/components/schemas/{model}"
 
 

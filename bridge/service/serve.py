@@ -30,7 +30,7 @@ from bridge.service.service import Service
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import TaskTable
-from bridge.service.wiring import ROUNDS_FACTORY, check_context, mirror_questions
+from bridge.service.wiring import ROUNDS_FACTORY, alter_offsets, check_context, mirror_questions
 from bridge.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
         deliveries=deliveries,
         stored=stored,
         questions=mirror_questions,
+        altering=alter_offsets,
         grace=settings.shutdown_grace_seconds * (1 - HTTP_SHARE) - 0.5,
     )
 

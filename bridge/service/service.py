@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,13 +15,16 @@ from bridge import PROTOCOL, VERSION
 from bridge.errors import BridgeError, ErrorCode
 from bridge.protocol.messages import (
     Accepted,
-    IgnoredSetting,
+    AlteredOffset,
+    AlteredOffsets,
+    AlterOffsets,
     PollRequest,
     PollResponse,
     StartConnector,
     StartTask,
 )
 from bridge.service.checking import Checker
+from bridge.service.context import AlterOffsets as Altering
 from bridge.service.context import MirrorQuestions
 from bridge.service.delivery import Deliveries
 from bridge.service.desired import Config, Desired
@@ -32,10 +35,13 @@ from bridge.service.pool import BoundedPool
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import Connector, TaskTable, comparable
+from connectors.configdef import given
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
+SOURCE = "source"
+"""The kind of connector that has source offsets to be altered."""
 
 
 class Polled(NamedTuple):
@@ -58,6 +64,7 @@ class Service:
     deliveries: Deliveries
     stored: OpenQuestions
     questions: Callable[[], MirrorQuestions]
+    altering: Callable[[], Altering]
     grace: float = 10.0
     began: float = field(default_factory=time.monotonic)
     _told: tuple[Desired, ...] = ()
@@ -110,14 +117,12 @@ class Service:
 
     async def start_connector(self, name: str, body: StartConnector) -> Accepted:
         check_protocol(body.protocol)
-        ignored = await self._accept(name, body.kind, body.config)
+        await self._accept(name, body.kind, body.config)
         before = self.table.get(name)
         session = before.session if before is not None else ""
-        generation = before.generation if before is not None else 0
         known = self.table.start_connector(name, body.session, body.kind, body.config)
         if body.session > session:
             log.info("connector started, session %s", body.session, extra={"connector": name})
-        _ignoring(known, generation, ignored)
         self._tell()
         return _accepted(known, None)
 
@@ -130,11 +135,8 @@ class Service:
 
     async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:
         check_protocol(body.protocol)
-        ignored = await self._accept(name, body.kind, body.config)
-        before = self.table.get(name)
-        generation = before.generation if before is not None else 0
+        await self._accept(name, body.kind, body.config)
         fresh = self.table.start_task(name, index, body.session, body.kind, body.task_count, body.config)
-        _ignoring(self.table.connector(name), generation, ignored)
         if fresh:
             log.info("task started, session %s", body.session, extra={"connector": name, "task": index})
             if self.snapshots.connector(name).summary.failure is not None:
@@ -166,6 +168,31 @@ class Service:
         )
         return Polled(_with_records(said, batch.texts), held)
 
+    async def alter_offsets(self, name: str, body: AlterOffsets) -> AlteredOffsets:
+        """Waits for both clusters, as the operator does who alters the offsets."""
+        check_protocol(body.protocol)
+        await self.checker.accept(SOURCE, body.config)
+        offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
+        props = {**given(body.config), "name": name}
+        rows = await self.pool.run(lambda: self.altering()(name, props, offsets))
+        for row in rows:
+            if row.changes:
+                places = row.source.topic, row.source.partition, row.position, row.to, row.outcome.value
+                log.info("%s-%d goes on at %d instead of %d: %s", *places, extra={"connector": name})
+        return AlteredOffsets(
+            offsets=[
+                AlteredOffset(
+                    topic=row.source.topic,
+                    partition=row.source.partition,
+                    target_topic=row.target_topic,
+                    position=row.position,
+                    to=row.to,
+                    outcome=row.outcome.value,
+                )
+                for row in rows
+            ]
+        )
+
     async def ack(self, name: str, index: int, session: str, acked: list[dict[str, Any]]) -> Accepted:
         known = self._renew_lease(name, index, session)
         await self.deliveries.acked(name, index, session, acked)
@@ -173,13 +200,13 @@ class Service:
 
     # -- steps -------------------------------------------------------------------------------------
 
-    async def _accept(self, name: str, kind: str, config: Config) -> Sequence[IgnoredSetting]:
-        """The settings that do nothing. A configuration that is known already was checked already: ten tasks of one
-        connector cost one check."""
+    async def _accept(self, name: str, kind: str, config: Config) -> None:
+        """A configuration that is known already was checked already: ten tasks of one connector cost one
+        check."""
         known = self.table.get(name)
         if known is not None and known.kind == kind and comparable(known.config) == comparable(config):
-            return known.ignored
-        return await self.checker.accept(kind, config)
+            return
+        await self.checker.accept(kind, config)
 
     def _take(self, name: str, index: int, body: PollRequest) -> Batch:
         known = self._renew_lease(name, index, body.session)
@@ -217,17 +244,6 @@ def check_protocol(theirs: int) -> None:
             f"The shim speaks protocol {theirs}, this service ({VERSION}) protocol {PROTOCOL}: "
             "they may differ by one. Upgrade the older of the two."
         )
-
-
-def _ignoring(known: Connector, generation: int, ignored: Sequence[IgnoredSetting]) -> None:
-    """Remembers and logs the settings that do nothing, once for each configuration: `generation` is that of the one
-    before."""
-    if known.generation == generation:
-        return
-    known.ignored = ignored
-    if ignored:
-        listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
-        log.warning("%d setting(s) do nothing: %s", len(ignored), listed, extra={"connector": known.name})
 
 
 def _accepted(known: Connector, task: int | None) -> Accepted:

@@ -80,7 +80,6 @@ def connector_status(
         errors=errors,
         failure=said.failure,
         copying=snapshot.copying.totals,
-        ignored_settings=list(known.ignored),
     )
 
 

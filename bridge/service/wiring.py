@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from bridge.service.context import CheckContext, MirrorQuestions, RoundsContext
+import asyncio
 
+from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, RoundsContext
+
+_STOP_SECONDS = 20.0
+"""A connector that was stopped just now still commits what it has copied."""
 ROUNDS_FACTORY = "bridge.service.wiring:rounds_context"
 
 
@@ -32,3 +36,33 @@ def mirror_questions() -> MirrorQuestions:
     from bridge.client import once
 
     return once
+
+
+def alter_offsets() -> AlterOffsets:
+    """Called in the HTTP process, in a thread of the pool, when an operator alters offsets in Connect."""
+    from collections.abc import Sequence
+
+    from bridge.errors import NothingCopied
+    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.pipeline.reset import reset
+    from bridge.service.context import Props
+    from bridge.translation.resetting import Row
+    from connectors.source.altering import Offsets, destinations
+    from connectors.source.options import SourceOptions
+
+    def alter(name: str, props: Props, offsets: Offsets) -> Sequence[Row]:
+        options = SourceOptions.from_props(props, StaticClientCheck())
+        alias, latest = options.source_alias, options.from_latest
+        try:
+            return asyncio.run(
+                reset(
+                    options.spec(name, props),
+                    options.remote_of,
+                    lambda copied: destinations(offsets, alias, copied, from_latest=latest),
+                    patience=_STOP_SECONDS,
+                )
+            )
+        except NothingCopied:
+            return ()  # copying begins where Connect's offsets say, which are altered with this answer
+
+    return alter

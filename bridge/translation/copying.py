@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from bridge.translation.model import CopyId, TopicPartition
 
 TAKE_OVER_FROM = "bridge.take.over.from"
 """The key that names connectors whose copies this one goes on with."""
+
+
+class Transform(NamedTuple):
+    """A function that records go through: its name in the configuration, the function as `module.function`, and what
+    it is called with beside the records."""
+
+    name: str
+    function: str
+    parameters: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +28,7 @@ class Copied:
 
     `start`: the offset to begin at when the partition has no run yet, taken over from a stock mirror; None for where
     `consumer.auto.offset.reset` says. Topic ids are the brokers' UUIDs as text, "" where brokers have none.
+    `transforms`: those of the pipeline that its records go through, by their numbers.
     """
 
     source: TopicPartition
@@ -25,6 +36,7 @@ class Copied:
     target_topic: str
     target_topic_id: str
     start: int | None = None
+    transforms: tuple[int, ...] = ()
 
     @property
     def id(self) -> CopyId:
@@ -42,9 +54,13 @@ class GapKind(StrEnum):
     """The source topic was deleted and made again under its name."""
     TARGET_RECREATED = "target_recreated"
     """The remote topic was deleted, made again, or cut back: copies are gone."""
+    SKIPPED = "skipped"
+    """An operator had copying go on behind them (`mirror-bridge reset`, or Connect's source offsets)."""
     RECORD_REFUSED = "record_refused"
     """The target's broker refuses a record, whatever is tried, or nobody can decode it; source.record.policy says to go
     on."""
+    TRANSFORM_FAILED = "transform_failed"
+    """A transform fails with a record, and source.record.policy says to go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +141,8 @@ class PipelineSpec:
     """How one connector's records are copied; equal specs are the same pipeline.
 
     `props` is the connector's whole configuration: clients and `spark.*` are read from it. Times in seconds, sizes in
-    bytes. `syncs_topic` is "" where no offset syncs are written. `compression`: the codec that batches are to have on
-    the target, "" for their own; `compression_level`: None for the codec's default.
+    bytes. `syncs_topic` is "" where no offset syncs are written. `transform_timeout` and `transform_memory`: what one
+    call of a transform may take.
     """
 
     name: str
@@ -144,8 +160,9 @@ class PipelineSpec:
     fail_on_refused_record: bool
     transaction_interval: float
     batch_size: int
-    compression: str = ""
-    compression_level: int | None = None
     until_caught_up: bool = False
     take_over_from: Sequence[str] = ()
     """Names of connectors that are shut out where they copy what this one wants to copy."""
+    transforms: tuple[Transform, ...] = ()
+    transform_timeout: float = 5.0
+    transform_memory: int = 256 * 1024 * 1024

@@ -125,6 +125,21 @@ def _disagreement(verdict: Verdict, sync: OffsetSync | None) -> Verdict:
     )
 
 
+def ends_at(
+    downstream: int, timestamp: int, target: LogBounds, memory: PartitionMemory, caps: Caps | None = None
+) -> Steps[bool | None]:
+    """Whether the target's record at `downstream` has this timestamp; None when it is gone, or the timestamp is not
+    known (-1)."""
+    if timestamp < 0 or not target.start <= downstream < target.end:
+        return None
+    try:
+        stretch = yield from Log(Side.TARGET, target, Budget(caps or Caps()), memory).open(downstream)
+    except CapReached:
+        return None
+    record = stretch.at(downstream)
+    return None if record is None else record.timestamp == timestamp
+
+
 def are_copies(
     upstream: int,
     downstream: int,

@@ -83,13 +83,14 @@ def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:
         last.upstream_end,
         last.last_timestamp,
         sum(each.size for each in segments),
+        transformed=bool(copied.transforms),
     )
     return run if len(segments) == 1 else _listing(run, short(_stretches(segments), run.size))
 
 
 def one_of(older: OffsetRun, newer: OffsetRun, end: int, beyond: int, target_start: int) -> OffsetRun | None:
     """Both as one, where that may be. `end`: of the newest copy; `beyond`: bytes copied since."""
-    if newer.covered_from > older.position:
+    if newer.covered_from > older.position or newer.again:
         return None
     if newer.downstream_end <= target_start:
         return _sum(older, newer)  # where nothing is left, every answer is the log's start
@@ -127,6 +128,7 @@ def _sum(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
         last_timestamp=newer.last_timestamp,
         size=older.size + newer.size,
         holes=b"",
+        transformed=older.transformed or newer.transformed,
     )
 
 

@@ -86,6 +86,24 @@ class PartitionRuns:
             self._merge(changes, target_start)
         return self._records(copied.id, changes)
 
+    def reset(self, position: int, target_end: int) -> list[Change]:
+        """The records after which copying goes on at `position`, because an operator wants it. What is copied again
+        then stands from `target_end` on, and the copies below it count no longer for these offsets. None without a run,
+        and where copying is there already."""
+        last = self.last
+        if last is None or position == last.position:
+            return []
+        copied = Copied(last.source, last.source_topic_id, last.target_topic, last.target_topic_id)
+        if position > last.position:
+            return self.commit([], position, copied)
+        changes: _Changes = {run.upstream_start: None for run in self._stale}
+        self._stale = []
+        bare = new_run([Segment(position, position, target_end, 0)], copied)._replace(again=True)
+        self._cut(bare, changes)
+        self._runs.append(bare)
+        changes[position] = bare
+        return self._records(copied.id, changes)
+
     def hand_back(self) -> list[Change]:
         """The record which says that a stock mirror goes on from here: nobody knows how far it comes. None without a
         run."""
@@ -126,6 +144,7 @@ class PartitionRuns:
             return
         changes[last.upstream_start] = None
         self._runs.pop()
+        new[0] = new[0]._replace(again=last.again)
         if new[0].covered_from <= last.position:
             new[0] = new[0]._replace(covered_from=min(new[0].covered_from, last.covered_from))
 

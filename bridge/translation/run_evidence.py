@@ -42,8 +42,15 @@ class KnownRuns:
 
     def __init__(self, runs: Iterable[OffsetRun]) -> None:
         kept, _ = consistent(runs)
+        self._again = [(run.upstream_start, run.downstream_start) for run in kept if run.again]
         # Of a bare position nobody knows where on the target it is.
         self._runs = [run for run in kept if run.upstream_count]
+        self.transformed = any(run.transformed for run in self._runs)
+        """Whether copies may differ from their records, so that these tell nothing about them."""
+
+    def target_from(self, offset: int) -> int:
+        """Where on the target the copies begin that count for an offset: below stands an older one."""
+        return max((there for start, there in self._again if start <= offset), default=0)
 
     @property
     def last(self) -> OffsetRun | None:

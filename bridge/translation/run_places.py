@@ -18,6 +18,7 @@ from bisect import bisect_right
 from bridge.translation.fields import SchemaError
 from bridge.translation.holes import Holes, decoded
 from bridge.translation.lookups import Scanned
+from bridge.translation.merging import MARKER_BYTES
 from bridge.translation.runs import OffsetRun
 
 
@@ -29,6 +30,15 @@ class RunPlaces:
         self.read_to = run.downstream_start
         self._empty = array("q")
         self._holes, self._sound = _holes(run)
+        self._answers: dict[int, tuple[int, int]] = {}
+        self._asked: set[int] = set()
+
+    @property
+    def unread(self) -> int:
+        """About how many bytes of the target are still to be read."""
+        run = self.run
+        left, places = run.downstream_end - self.read_to, run.downstream_end - run.downstream_start
+        return max(0, (run.size + MARKER_BYTES * run.extra) * left // max(1, places))
 
     @property
     def hidden(self) -> int:
@@ -46,6 +56,27 @@ class RunPlaces:
             or self.hidden < 0
             or (bool(self._empty) and (self._empty[0] == ends[0] or self._empty[-1] == ends[1]))
         )
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is to be found."""
+        return self.hidden <= 0 or self.read_to >= self.run.downstream_end
+
+    def unsettled(self, offset: int) -> bool:
+        """Whether the answer for an offset can become exact by reading."""
+        fewest, most = self.before(offset)
+        return 0 < fewest == most and self.hidden > 0 and offset not in self._answers
+
+    def end_round(self, *, whole: bool) -> bool:
+        """Lets go of the places of what is read to the end, and keeps the answers; `whole`: of those offsets only that
+        were asked about since the last call. Answers whether anything is left."""
+        if self.finished and self._empty:
+            self._sound = not self.impossible
+            self._empty, self.read_to = array("q"), self.run.downstream_start
+        asked, self._asked = self._asked, set()
+        if whole:
+            self._answers = {offset: known for offset, known in self._answers.items() if offset in asked}
+        return bool(asked) or not whole
 
     def learn(self, scanned: Scanned) -> None:
         run = self.run
@@ -67,8 +98,15 @@ class RunPlaces:
     def of(self, offset: int) -> tuple[int, int]:
         """The lowest and the highest place where the copy of the first record at or after `offset` can stand. The run's
         first and last place hold a copy."""
+        self._asked.add(offset)
+        if offset in self._answers:
+            return self._answers[offset]
         fewest, most = self.before(offset)
-        return self._place(fewest), self._place(most + self.hidden) if most else self.run.downstream_start
+        low = self._place(fewest)
+        found = low, self._place(most + self.hidden) if most else self.run.downstream_start
+        if self.finished:
+            self._answers[offset] = found
+        return found
 
     def _place(self, number: int) -> int:
         """Of the places that are not known to be empty the one after `number` others."""

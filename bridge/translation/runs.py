@@ -5,7 +5,7 @@
     value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
              size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
-             handedBack INT8 (1; 0, or left out with what follows, where it is not),
+             flags INT8 (1: handed back, 2: copied again, 4: transformed; left out where it is 0 and nothing follows),
              holes BYTES (left out where nothing is told; see holes)
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
@@ -43,7 +43,8 @@ _PARTITION = Struct(">i")
 _OFFSET = Struct(">q")
 _NAMELESS_PLACE = Struct(">iq")
 _VALUE = Struct(">hqqqqqqiqq")
-_HANDED_BACK = b"\x01"
+_HANDED_BACK, _AGAIN, _TRANSFORMED = 1, 2, 4
+"""Flags of the value."""
 _KEPT = 1024
 """Names kept encoded: a slot writes those of its partitions ten times a second."""
 
@@ -115,6 +116,11 @@ class OffsetRun(NamedTuple):
     """Of the last one: a stock mirror was told to go on from `position`, and what it has copied since is not known."""
     holes: bytes = b""
     """Where skipped and extra offsets are, as `holes` lists them; b"" where there are none, or nobody knows."""
+    again: bool = False
+    """An operator had copying begin again here: what the target holds below `downstream_start` is an older copy, which
+    counts for no offset from `upstream_start` on."""
+    transformed: bool = False
+    """Its records went through transforms: the copies may differ from them."""
 
     @property
     def upstream_end(self) -> int:
@@ -155,7 +161,8 @@ class OffsetRun(NamedTuple):
             self.last_timestamp,
             self.size,
         )
-        rest = _HANDED_BACK if self.handed_back else b"\0" if self.holes else b""
+        flags = _HANDED_BACK * self.handed_back | _AGAIN * self.again | _TRANSFORMED * self.transformed
+        rest = bytes([flags]) if flags or self.holes else b""
         if self.holes:
             rest += write_bytes(self.holes, "holes")
         return numbers + _names(*self.incarnation) + rest
@@ -175,6 +182,7 @@ class OffsetRun(NamedTuple):
         target_id, at = read_string(value, at, "targetTopicId of the value")
         assert value is not None
         holes = read_bytes(value, at + 1, "holes of the value")[0] if len(value) > at + 1 else b""
+        flags = value[at] if len(value) > at else 0
         run = cls(
             source,
             source_id,
@@ -190,8 +198,10 @@ class OffsetRun(NamedTuple):
             position,
             timestamp,
             size,
-            value[at : at + 1] == _HANDED_BACK,
+            bool(flags & _HANDED_BACK),
             holes,
+            bool(flags & _AGAIN),
+            bool(flags & _TRANSFORMED),
         )
         if not run._sound():
             raise SchemaError(f"no run has these numbers: {run}")
@@ -217,7 +227,8 @@ class OffsetRun(NamedTuple):
             f"downstreamStart={self.downstream_start}, upstreamCount={self.upstream_count}, "
             f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
             f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}, "
-            f"handedBack={str(self.handed_back).lower()}, holes={self.holes.hex()}}}"
+            f"handedBack={str(self.handed_back).lower()}, holes={self.holes.hex()}, again={str(self.again).lower()}, "
+            f"transformed={str(self.transformed).lower()}}}"
         )
 
 

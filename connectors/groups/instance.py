@@ -147,16 +147,21 @@ class GroupsInstance(Generic[Options]):
             self._publish(await self._portion(groups[at : at + _PORTION]), tally)
 
     async def _go_on_alone(self, failure: KafkaFailure, began: float) -> None:
-        """A round without the source, which does not answer: the mirror may have got further since the last one, and
-        runs tell how far. Once an interval, however often the source is tried."""
+        """A round without the source: the mirror may have got further since the last one, and runs tell how far. Once
+        an interval, however often the source is tried; but one follows the other while there is more to be read."""
         if began < self._alone_at or not self._rounds.go_on_alone:
             return
         self._alone_at = began + self._interval
-        self._rounds.source_away = failure
-        tally = Tally()
         try:
-            await self._prepare()
-            await self._portions(self._mine(), tally)
+            while True:
+                tally = Tally()
+                self._rounds.source_away = failure
+                await self._prepare()
+                await self._portions(self._mine(), tally)
+                late = time.monotonic() >= self._alone_at
+                if late or self._changed.is_set() or not self._rounds.unfinished:
+                    break
+                self._rounds.end(whole=False)
         except ClusterAway as away:
             log.debug("nor without the source; %s cluster: %s", away.side.value, away.failure)
             return

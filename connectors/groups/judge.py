@@ -75,13 +75,18 @@ class Judge:
         """Whether something can be said while the source is away."""
         return self._by_runs is not None and self._by_runs.known
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether some verdicts get closer in the next round, by more of the target than this one has read."""
+        return self._by_runs is not None and self._by_runs.unfinished
+
     def end(self, *, whole: bool = True) -> None:
         """Ends a round: lets go of what it read, and of what it remembered of offsets that no group is at any more.
         `whole`: it did not break off."""
         self._verdicts.keep(self._seen, whole=whole)
         self._seen, self.target_ends = {}, {}
         if self._by_runs is not None:
-            self._by_runs.end_round()
+            self._by_runs.end_round(whole=whole)
         self._source.forget_windows()
         self._target.forget_windows()
 
@@ -107,11 +112,12 @@ class Judge:
         found: dict[Place, Verdict] = {}
         jobs: dict[Place, Job] = {}
         looked = await self._look(list(offsets), found, offsets, jobs)
-        for pair, (identity, bounds, late) in looked.items():
-            source, target = (LogBounds(each.start, each.end) for each in bounds)
+        for pair, (identity, (here, there), late) in looked.items():
             memory = self._verdicts.memory(*pair, identity)
-            self.target_ends[pair[1]] = target.end
+            self.target_ends[pair[1]] = there.end
             for offset in offsets[pair]:
+                bounds = here, self._counted(pair, offset, there)
+                source, target = (LogBounds(each.start, each.end) for each in bounds)
                 asked = Question(pair[0], pair[1].topic, offset, source, target, late, identity)
                 known = self._verdicts.recall(*pair, identity, offset, bounds)
                 at_once = self._way.at_once(asked, known)
@@ -135,6 +141,12 @@ class Judge:
         for pair, some in offsets.items():
             self._seen.setdefault(pair, set()).update(some)
         return found
+
+    def _counted(self, pair: Pair, offset: int, there: Bounds) -> Bounds:
+        """The target's log without copies that were copied again since: they answer no offset of the newer copy."""
+        copy = CopyId(pair[0], pair[1].topic)
+        start = 0 if self._by_runs is None else self._by_runs.target_from(copy, offset)
+        return there if start <= there.start else replace(there, start=min(start, there.end))
 
     async def judged_alone(self, committed: Groups, failure: KafkaFailure) -> dict[Place, Verdict]:
         """The same while the source as a whole does not answer, as `failure` says: by runs, and by what was exact and
@@ -251,6 +263,7 @@ class Judge:
     def _known(
         self, by_runs: ByRuns, pair: Pair, offset: int, target_id: str, there: Bounds, otherwise: Verdict
     ) -> Steps[Verdict]:
+        there = self._counted(pair, offset, there)
         bounds = LogBounds(there.start, there.end)
         found = yield from by_runs.without_source(CopyId(pair[0], pair[1].topic), offset, target_id, bounds)
         kept = self._verdicts.recall_apart(*pair, target_id, offset, there)

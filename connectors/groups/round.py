@@ -58,6 +58,11 @@ class Rounds:
         """Whether a round without the source can say anything."""
         return self._judge.goes_on_alone
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether some verdicts get closer in the next round, by more of the target than this one has read."""
+        return self._judge.unfinished
+
     def end(self, *, whole: bool = True) -> None:
         """Ends a round: lets go of what it read. `whole`: it did not break off."""
         self._judge.end(whole=whole)

@@ -1,4 +1,9 @@
-"""Places of merged runs, found out by the target's batch headers within what a round may read (design 5.1)."""
+"""Places of merged runs, found out by the target's batch headers within what a round may read (design 5.1).
+
+A run is read from its start to its end, for all groups that are in it; then the answers are kept, for as long as groups
+stand where they stood. What a round has no room for comes before anything new in the next one, and the largest run
+takes half of a round at most: so each is done after as many rounds as all of them take, whatever is asked beside them.
+"""
 
 from __future__ import annotations
 
@@ -10,49 +15,88 @@ from bridge.translation.run_places import RunPlaces
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds, Steps
 
-READ_BYTES = 1024 * 1024
-ROUND_BYTES = 32 * 1024 * 1024
-"""What the rounds of one connector read at most for this; a run that takes longer is gone on with in the next one."""
-RUN_BYTES = 8 * ROUND_BYTES
-"""Larger runs keep their bound: it would take too long."""
-_MOST_RUNS = 256
+READ_BYTES = 4 * 1024 * 1024
+ROUND_BYTES = 192 * 1024 * 1024
+"""What the rounds of one connector read at most while the source answers: for what neither runs nor records tell."""
+ALONE_BYTES = 512 * 1024 * 1024
+"""The same while it does not; the next round then follows at once."""
+_MOST_RUNS = 4096
+"""Of which answers are kept."""
 
 
 class Scanning:
-    """What one connector knows of places, by run, which has its topic ids: of the runs that were read last."""
+    """What one connector knows of places, by run, which has its topic ids."""
 
     def __init__(self) -> None:
         self._places: dict[OffsetRun, RunPlaces] = {}
-        self._left = ROUND_BYTES
+        self._granted: dict[OffsetRun, int] = {}
+        """What each run may still take of this round, in bytes."""
+        self._costs: dict[OffsetRun, int] = {}
+        self._taken = 0
+        """What was granted to runs that are not in the queue."""
+        self._queue: dict[OffsetRun, int] = {}
+        """Runs that had to wait, the one that has waited longest first, with what those before it take."""
+        self._queued = 0
+        self._waiting: dict[OffsetRun, int] = {}
+        """Those of this round, with what they take."""
 
     @property
     def places(self) -> Mapping[OffsetRun, RunPlaces]:
         return self._places
 
-    def end_round(self) -> None:
-        self._left = ROUND_BYTES
+    @property
+    def unfinished(self) -> bool:
+        """Whether this round had no room for all."""
+        return bool(self._waiting)
 
-    def due(self, run: OffsetRun | None, offset: int, target: LogBounds) -> bool:
-        """Whether reading (on) can make an answer exact: what stands before it is known upstream, and not downstream.
-        `run`: the one that the offset lies in."""
-        if run is None or not run.extra or run.size > RUN_BYTES or self._left <= 0:
+    def end_round(self, *, whole: bool = True) -> None:
+        """`whole`: every group was asked about."""
+        self._places = {run: each for run, each in self._places.items() if each.end_round(whole=whole)}
+        longest_first = [run for run in self._queue if run in self._waiting]
+        self._queue, self._queued = {}, 0
+        for run in dict.fromkeys([*longest_first, *self._waiting]):
+            self._queue[run] = self._queued
+            self._queued += self._waiting[run]
+        self._granted, self._costs, self._taken, self._waiting = {}, {}, 0, {}
+
+    def due(self, run: OffsetRun | None, offset: int, target: LogBounds, most: int) -> bool:
+        """Whether reading (on) can make an answer exact, and there is room for it in a round of `most` bytes: what
+        stands before it is known upstream, and not downstream. `run`: the one that the offset lies in."""
+        if run is None or not run.extra:
             return False
         places = self._places.get(run) or RunPlaces(run)
-        fewest, most = places.before(offset)
-        return (
-            0 < fewest == most and places.hidden > 0 and places.read_to < min(run.downstream_end, target.end)
-        )
+        end = min(run.downstream_end, target.end)
+        return places.unsettled(offset) and places.read_to < end and self._grant(run, places.unread, most)
 
     def steps(self, run: OffsetRun, target: LogBounds) -> Steps[None]:
-        """Reads until all is found, or the run or what may be read ends."""
+        """Reads until all is found, or the run or what it may take ends."""
         places = self._places.pop(run, None) or RunPlaces(run)
         self._places[run] = places
         if len(self._places) > _MOST_RUNS:
             del self._places[next(iter(self._places))]
         end = min(run.downstream_end, target.end)
-        while places.hidden > 0 and places.read_to < end and self._left > 0:
-            answer = yield Scan(Side.TARGET, max(places.read_to, target.start), READ_BYTES)
+        while places.hidden > 0 and places.read_to < end:
+            if self._granted[run] <= 0:
+                self._waiting[run] = self._costs[run]
+                return
+            size = min(READ_BYTES, places.unread + 1)
+            answer = yield Scan(Side.TARGET, max(places.read_to, target.start), size)
             if not isinstance(answer, Scanned):
                 return
-            self._left -= answer.size
+            if answer.end > places.read_to:  # several groups in one run read it side by side
+                self._granted[run] -= answer.size
             places.learn(answer)
+
+    def _grant(self, run: OffsetRun, unread: int, most: int) -> bool:
+        if run in self._granted:
+            if self._granted[run] <= 0:
+                self._waiting[run] = self._costs[run]
+            return self._granted[run] > 0
+        # The end of a fetch is fetched again where it is the middle of a batch.
+        cost = min(unread + unread // 4 + READ_BYTES, most // 2)
+        if self._taken + self._queue.get(run, self._queued) + cost > most:
+            self._waiting[run] = cost
+            return False
+        self._granted[run] = self._costs[run] = cost
+        self._taken += 0 if run in self._queue else cost
+        return True

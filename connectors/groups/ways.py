@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from bridge.translation.bracketing import bracket
-from bridge.translation.evidence import agrees, are_copies, both, by_syncs
+from bridge.translation.evidence import agrees, are_copies, both, by_syncs, ends_at
 from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import CopyId, Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns, disagrees, stronger
@@ -14,6 +14,7 @@ from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds, Steps
 from bridge.translation.sync_store import SyncBounds
 from bridge.translation.timestamps import by_timestamp
+from connectors.groups import scanning
 from connectors.groups.scanning import Scanning
 from connectors.groups.verdicts import Identity
 
@@ -124,7 +125,8 @@ class ByRuns:
     too, the target's batch headers may settle it.
 
     One look on either side at the record that the newest run ends with, whenever there is a newer one or a log may be
-    another, shows whether the runs are of the logs that are there now.
+    another, shows whether the runs are of the logs that are there now. Copies that went through transforms differ from
+    their records: nothing but runs tells of them then, and of that record its timestamp on the target.
     """
 
     def __init__(self, runs: Runs, otherwise: Way) -> None:
@@ -144,8 +146,10 @@ class ByRuns:
             return None
         if not holds or found.judgement is Judgement.EXACT:
             return found if holds else disagrees(found, last)
-        other = self._otherwise.at_once(asked, remembered)
-        best = None if other is None else stronger(found, other)
+        best: Verdict | None = found
+        if not self._runs.of(asked.copy).transformed:
+            other = self._otherwise.at_once(asked, remembered)
+            best = None if other is None else stronger(found, other)
         return None if best is None or self._scan_due(asked, best) else best
 
     def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
@@ -154,32 +158,40 @@ class ByRuns:
             return (yield from self._otherwise.steps(asked, memory))
         holds = self._known(asked, last)
         if holds is None:
-            at = last.upstream_end - 1, last.downstream_end - 1
-            # Where the target overwrites timestamps no copy can be told by its record.
-            same = None if asked.late else (yield from are_copies(*at, asked.source, asked.target, memory))
-            holds = same is not False
+            holds = yield from _holds(asked, last, memory)
             self._seen[asked.copy] = last, asked.identity, holds
         if not holds:
             return disagrees(found, last)
         if found.judgement is Judgement.EXACT:
             return found
-        other = self._otherwise.at_once(asked, None)
-        if other is None:
-            other = yield from self._otherwise.steps(asked, memory)
-        best = stronger(found, other)
+        other: Verdict | None = None
+        if not self._runs.of(asked.copy).transformed:
+            other = self._otherwise.at_once(asked, None) or (yield from self._otherwise.steps(asked, memory))
+        best = found if other is None else stronger(found, other)
         if self._scan_due(asked, best):
             yield from self._scan(asked.copy, asked.offset, asked.target)
             now, _ = self._ask(asked)
-            best = other if now is None else stronger(now, other)
+            if now is None:
+                return other or disagrees(found, last)
+            best = now if other is None else stronger(now, other)
         return best
+
+    def target_from(self, copy: CopyId, offset: int) -> int:
+        """Where on the target the copies begin that count for an offset; 0 where all count."""
+        return self._runs.of(copy).target_from(offset)
 
     @property
     def known(self) -> bool:
         """Whether there are runs at all: then offsets can be translated without the source."""
         return self._runs.known
 
-    def end_round(self) -> None:
-        self._scanning.end_round()
+    @property
+    def unfinished(self) -> bool:
+        """Whether there was more to read of the target than this round had room for."""
+        return self._scanning.unfinished
+
+    def end_round(self, *, whole: bool = True) -> None:
+        self._scanning.end_round(whole=whole)
 
     def without_source(
         self, copy: CopyId, offset: int, target_id: str, target: LogBounds
@@ -193,14 +205,16 @@ class ByRuns:
         run, _, holds = self._seen.get(copy, (last, None, True))
         if not holds and run.incarnation == last.incarnation:
             return disagrees(found, last)
-        if self._scanning.due(known.held(offset), offset, target):
+        if self._scanning.due(known.held(offset), offset, target, scanning.ALONE_BYTES):
             yield from self._scan(copy, offset, target)
             found = known.translate(offset, target_id, target, places=places)
         return found
 
     def _scan_due(self, asked: Question, best: Verdict) -> bool:
         held = self._runs.of(asked.copy).held(asked.offset)
-        return best.judgement is Judgement.BOUNDED and self._scanning.due(held, asked.offset, asked.target)
+        return best.judgement is Judgement.BOUNDED and self._scanning.due(
+            held, asked.offset, asked.target, scanning.ROUND_BYTES
+        )
 
     def _scan(self, copy: CopyId, offset: int, target: LogBounds) -> Steps[None]:
         run = self._runs.of(copy).held(offset)
@@ -216,3 +230,16 @@ class ByRuns:
         """Whether the newest run holds; None when nobody has looked yet."""
         run, identity, holds = self._seen.get(asked.copy, (None, None, False))
         return holds if (run, identity) == (last, asked.identity) else None
+
+
+def _holds(asked: Question, last: OffsetRun, memory: PartitionMemory) -> Steps[bool]:
+    """Whether nothing speaks against it that the newest run ends with a record and its copy. Where the target
+    overwrites timestamps no copy can be told by its record."""
+    if asked.late:
+        return True
+    downstream = last.downstream_end - 1
+    if last.transformed:
+        same = yield from ends_at(downstream, last.last_timestamp, asked.target, memory)
+    else:
+        same = yield from are_copies(last.upstream_end - 1, downstream, asked.source, asked.target, memory)
+    return same is not False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.errors import ConfigError
@@ -20,7 +20,7 @@ from connectors.plugins import CONFIG_PROPERTY_FILTER, REPLICATION_POLICY, TOPIC
 from connectors.ports import ClientCheck
 from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
 from connectors.source.definition import DEFINITION, EMIT_SYNCS
-from connectors.source.writing import client_property, writing_errors
+from connectors.source.transforms import ChosenTransform, transforms
 from connectors.validators import invalid
 
 Props = Mapping[str, str | None]
@@ -43,6 +43,7 @@ class Chosen:
     topic_filter: TopicFilter | None
     config_filter: ConfigPropertyFilter | None
     policy: ReplicationPolicy | None
+    transforms: Sequence[ChosenTransform]
 
 
 def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
@@ -54,17 +55,22 @@ def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
     there = given(props)
     config = DEFINITION.validate(props)
     loading = Plugins(there, config)
+    chosen, wrong = transforms(there, config)
     plugins = Chosen(
-        loading.load(TOPIC_FILTER), loading.load(CONFIG_PROPERTY_FILTER), loading.load(REPLICATION_POLICY)
+        loading.load(TOPIC_FILTER),
+        loading.load(CONFIG_PROPERTY_FILTER),
+        loading.load(REPLICATION_POLICY),
+        chosen,
     )
     errors = [
         *mirror_errors(there, config),
         *_across(there, config),
         *_reading(there),
-        *writing_errors(there, config),
+        *_batch_size(there),
         *clients.check(there),
         *_writing(there, config, clients),
         *loading.errors,
+        *wrong,
     ]
     if plugins.config_filter is not None and config.good(CONFIG_PROPERTIES_EXCLUDE):
         errors += _timestamp_type(plugins.config_filter, config)
@@ -81,13 +87,23 @@ def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[Confi
         yield ConfigError(EMIT_SYNCS, NO_SYNCS_TO_SET_UP)
 
 
+def client_property(there: Mapping[str, str], own: str, role: str, name: str) -> tuple[str, str]:
+    """The key that gives a client property, and its value, "" when not given; `source.consumer.*` wins over
+    `consumer.*` (mm2 1.1)."""
+    found = (f"{role}.{name}", "")
+    for key in (f"{role}.{name}", f"{own}{role}.{name}"):
+        if key in there:
+            found = key, there[key].strip(JAVA_WHITESPACE)
+    return found
+
+
 def isolation(there: Mapping[str, str]) -> str:
     """Of the source's consumer; unlike stock's it reads committed data only unless told otherwise."""
-    return client_property(there, "isolation.level", "consumer.", "source.consumer.")[1] or COMMITTED
+    return client_property(there, "source.", "consumer", "isolation.level")[1] or COMMITTED
 
 
 def _reading(there: Mapping[str, str]) -> Iterator[ConfigError]:
-    key, value = client_property(there, "auto.offset.reset", "consumer.", "source.consumer.")
+    key, value = client_property(there, "source.", "consumer", "auto.offset.reset")
     if value not in ("", "earliest", "latest"):
         why = "must be earliest or latest: a partition without a position has to begin somewhere"
         yield ConfigError(key, invalid(key, value, why))
@@ -100,6 +116,12 @@ def _writing(
     yield from clients.check_producer(Side.TARGET, there)
     if config.flag(EMIT_SYNCS) and config.value(SYNCS_LOCATION) == "source":
         yield from clients.check_producer(Side.SOURCE, there)
+
+
+def _batch_size(there: Mapping[str, str]) -> Iterator[ConfigError]:
+    key, value = client_property(there, "target.", "producer", "batch.size")
+    if value and not (value.isascii() and value.isdigit() and int(value) < 1 << 31):
+        yield ConfigError(key, invalid(key, value, "Not a number of type INT that is at least 0"))
 
 
 def _timestamp_type(chosen: ConfigPropertyFilter, config: ValidatedConfig) -> Iterator[ConfigError]:

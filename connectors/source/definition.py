@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from bridge.translation.copying import TAKE_OVER_FROM
 from bridge.translation.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
@@ -13,14 +11,13 @@ from bridge.translation.filters import (
     USE_DEFAULTS_FROM,
     USE_DEFAULTS_FROM_DEFAULT,
 )
-from bridge.translation.key_rules import ignored
 from connectors.client_keys import unprefixed_keys
 from connectors.cluster_options import bridge_keys, cluster_keys
 from connectors.configdef import ConfigDef, Forbidden, Importance, Key, Type, Width
 from connectors.groups.keys import flag, interval
 from connectors.keys import numbered
 from connectors.mirror_options import PYTHON_CLASS, STOCK, metric_names, mirror_keys, syncs_location
-from connectors.validators import In, Patterns, Range, ReplicationFactor
+from connectors.validators import In, ListOf, Patterns, Range, ReplicationFactor
 
 EMIT_SYNCS = "emit.offset-syncs.enabled"
 REPLICATION_FACTOR = "replication.factor"
@@ -33,6 +30,8 @@ SYNC_ACLS, SYNC_ACLS_INTERVAL = "sync.topic.acls.enabled", "sync.topic.acls.inte
 REVOKE_ACLS = "sync.topic.acls.revoke"
 TRANSACTION_INTERVAL = "transaction.interval.ms"
 GAP_POLICY, RECORD_POLICY = "source.gap.policy", "source.record.policy"
+TRANSFORMS = "bridge.transforms"
+TRANSFORM_TIMEOUT, TRANSFORM_MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
 SPECULATION = "spark.speculation"
 
 _LOW, _MEDIUM, _HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
@@ -76,14 +75,11 @@ _STOCKS = (
         "DefaultConfigPropertyFilter",
         "ConfigPropertyFilter to use. Selects topic config properties to replicate.",
     ),
-    replace(
-        interval(
-            "consumer.poll.timeout.ms",
-            "1000",
-            "Timeout when polling source cluster. Without effect: the pipeline reads with long polls of its own.",
-            _GROUP,
-        ),
-        rule=ignored("the pipeline reads with long polls of its own"),
+    interval(
+        "consumer.poll.timeout.ms",
+        "1000",
+        "Timeout when polling source cluster. Without effect: the pipeline reads with long polls of its own.",
+        _GROUP,
     ),
     flag(REFRESH, "true", "Whether to periodically check for new topics and partitions.", _GROUP),
     interval(REFRESH_INTERVAL, "600", "Frequency of topic refresh.", _GROUP),
@@ -185,6 +181,40 @@ _OURS = (
         "is refused.",
         _PIPELINE,
     ),
+    Key(
+        TRANSFORMS,
+        Type.LIST,
+        "",
+        _MEDIUM,
+        "What records go through on their way, in this order: Python functions as python:module.function, or names. Of "
+        "a name, bridge.transforms.<name>.type is the function, bridge.transforms.<name>.topics the topics whose "
+        "records go through it (names and Java regexes, all by default), and every other "
+        "bridge.transforms.<name>.<parameter> is handed to it. Ready ones are python:bridge.transforms.mask_fields and "
+        "python:bridge.transforms.drop_where.",
+        _PIPELINE,
+        width=Width.LONG,
+        validator=ListOf(),
+    ),
+    Key(
+        TRANSFORM_TIMEOUT,
+        Type.LONG,
+        "5000",
+        _LOW,
+        "How long one call of a transform may take, for a batch of 16,384 records at most. Batches for which it takes "
+        "longer are made smaller; for a record with which it does alone, source.record.policy says what happens.",
+        _PIPELINE,
+        validator=Range(1, 10_000),
+    ),
+    Key(
+        TRANSFORM_MEMORY,
+        Type.LONG,
+        "268435456",
+        _LOW,
+        "How many bytes the transforms of one slice may take beside what they took when they were loaded (on Linux). "
+        "What takes more is treated as what takes too long.",
+        _PIPELINE,
+        validator=Range(16_777_216),
+    ),
     _policy(
         GAP_POLICY,
         "report",
@@ -194,7 +224,8 @@ _OURS = (
     _policy(
         RECORD_POLICY,
         "fail",
-        "What happens with a record that the target's broker refuses, or that nobody can decode where that is needed. "
+        "What happens with a record that the target's broker refuses, that a transform fails with, or that nobody can "
+        "decode where that is needed. "
         "fail: the task fails, naming it. report: it is left out, written to the gap ledger and shown in health.",
     ),
     Key(

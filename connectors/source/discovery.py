@@ -58,7 +58,7 @@ class Discovery:
             remotes, late = await self._awaited(plan.wanted, remotes, failing=bool(failures))
             failures += late
         kept = [each for each in self._last if each.source.topic in unsure or each.target_topic in unknown]
-        self._last = [*copied(sources, remotes, names), *kept]
+        self._last = [*copied(sources, remotes, names, self._options.transforms_of), *kept]
         there = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
         return Found(self._last, there, failures, _overwriting(remotes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.translation.copying import TAKE_OVER_FROM, PipelineSpec
@@ -13,8 +13,8 @@ from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.plugins import sound
 from connectors.ports import ClientCheck
 from connectors.source import definition as keys
-from connectors.source.checks import COMMITTED, check, isolation
-from connectors.source.writing import client_property, compression_level, written_with
+from connectors.source.checks import COMMITTED, check, client_property, isolation
+from connectors.source.transforms import ChosenTransform
 
 Props = Mapping[str, str | None]
 
@@ -52,10 +52,11 @@ class SourceOptions:
     transaction_interval: float
     batch_size: int
     take_over_from: tuple[str, ...]
-    compression: str
-    compression_level: int | None
     admin_timeout_ms: int
     lease_ms: int
+    transforms: Sequence[ChosenTransform]
+    transform_timeout: float
+    transform_memory: int
 
     @staticmethod
     def from_props(props: Props, clients: ClientCheck) -> SourceOptions:
@@ -83,18 +84,18 @@ class SourceOptions:
             emit_syncs=config.flag(keys.EMIT_SYNCS),
             syncs_on_target=config.text(SYNCS_LOCATION) == "target",
             offset_lag_max=config.number(keys.OFFSET_LAG_MAX),
-            from_latest=client_property(there, "auto.offset.reset", "consumer.", "source.consumer.")[1]
-            == "latest",
+            from_latest=client_property(there, "source.", "consumer", "auto.offset.reset")[1] == "latest",
             committed_only=isolation(there) == COMMITTED,
             fail_on_gap=config.text(keys.GAP_POLICY) == "fail",
             fail_on_refused_record=config.text(keys.RECORD_POLICY) == "fail",
             transaction_interval=config.number(keys.TRANSACTION_INTERVAL) / 1000,
+            batch_size=int(client_property(there, "target.", "producer", "batch.size")[1] or _BATCH_SIZE),
             take_over_from=tuple(config.items(TAKE_OVER_FROM) or ()),
-            batch_size=int(written_with(there, "batch.size")[1] or _BATCH_SIZE),
-            compression=written_with(there, "compression.type")[1],
-            compression_level=compression_level(there),
             admin_timeout_ms=config.number("admin.timeout.ms"),
             lease_ms=config.number("bridge.task.lease.ms"),
+            transforms=tuple(plugins.transforms),
+            transform_timeout=config.number(keys.TRANSFORM_TIMEOUT) / 1000,
+            transform_memory=config.number(keys.TRANSFORM_MEMORY),
         )
 
     def replicates(self, topic: str) -> bool:
@@ -113,6 +114,12 @@ class SourceOptions:
     def remote_of(self, topic: str) -> str | None:
         """The topic on the target that a topic of the source is copied to; None where it is not copied."""
         return self.remote(topic) if self.replicates(topic) else None
+
+    def transforms_of(self, topic: str) -> tuple[int, ...]:
+        """Those that the topic's records go through, by their numbers. Heartbeats are MirrorMaker's own."""
+        if self.policy.is_heartbeats_topic(topic):
+            return ()
+        return tuple(number for number, each in enumerate(self.transforms) if each.topics.matches(topic))
 
     def spec(self, name: str, props: Mapping[str, str]) -> PipelineSpec:
         """The pipeline of the connector `name`, whose whole configuration is `props`."""
@@ -134,9 +141,10 @@ class SourceOptions:
             fail_on_refused_record=self.fail_on_refused_record,
             transaction_interval=self.transaction_interval,
             batch_size=self.batch_size,
+            transforms=tuple(each.transform for each in self.transforms),
+            transform_timeout=self.transform_timeout,
+            transform_memory=self.transform_memory,
             take_over_from=self.take_over_from,
-            compression=self.compression,
-            compression_level=self.compression_level,
         )
 
 

@@ -6,7 +6,7 @@ reason why its copy is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from bridge.translation.copying import Copied
@@ -50,15 +50,25 @@ def missing(wanted: Mapping[str, int], remotes: Mapping[str, TopicInfo | None]) 
 
 
 def copied(
-    sources: Mapping[str, TopicInfo], remotes: Mapping[str, TopicInfo | None], names: Mapping[str, str]
+    sources: Mapping[str, TopicInfo],
+    remotes: Mapping[str, TopicInfo | None],
+    names: Mapping[str, str],
+    transforms_of: Callable[[str], tuple[int, ...]] = lambda _: (),
 ) -> list[Copied]:
     """Partitions that are there on both sides. Those that only the target has mean nothing."""
-    found = []
+    found: list[Copied] = []
     for topic, info in sorted(sources.items()):
         there = remotes.get(names[topic])
         if there is not None:
+            transforms = transforms_of(topic)
             found += [
-                Copied(TopicPartition(topic, number), info.topic_id, there.name, there.topic_id)
+                Copied(
+                    TopicPartition(topic, number),
+                    info.topic_id,
+                    there.name,
+                    there.topic_id,
+                    transforms=transforms,
+                )
                 for number in range(min(info.partitions, there.partitions))
             ]
     return found

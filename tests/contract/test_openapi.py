@@ -28,6 +28,7 @@ def test_every_route_of_the_contract_is_there() -> None:
     assert {(method, path) for method, path, _ in OPERATIONS} == {
         ("get", "/v1/version"),
         ("get", "/v1/plugins"),
+        ("post", "/v1/connectors/{name}/offsets"),
         ("put", "/v1/plugins/{kind}/validate"),
         ("get", "/v1/connectors"),
         ("put", "/v1/connectors/{name}"),

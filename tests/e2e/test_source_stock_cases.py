@@ -312,7 +312,7 @@ def test_restart_replication(flow: OurFlow) -> None:
     again. Nothing is copied twice.
 
     MirrorConnectorsIntegrationExactlyOnceTest.testReplication: stock copies anew what an operator alters offsets to.
-    Ours goes on where its runs say, which nobody can alter, and Connect's answer tells the operator so."""
+    So does ours: tests/e2e/test_copy_again.py."""
     case, topic, rest = Case(flow, "restart"), flow.topic("test-restart"), flow.ground.worker.rest
     flow.produce(topic)
     flow.wait_mirrored(topic)
@@ -324,14 +324,6 @@ def test_restart_replication(flow: OurFlow) -> None:
     (mirror,) = [name for name in mine if name.startswith("source")]
     rest.stop(mirror)
     rest.wait_state(mirror, "STOPPED", tasks=0)
-    place = {"cluster": flow.source.name, "topic": topic, "partition": 0}
-    answer = rest.call(
-        "PATCH",
-        f"/connectors/{mirror}/offsets",
-        body={"offsets": [{"partition": place, "offset": {"offset": 0}}]},
-    )
-    assert "manages offsets externally" in answer["message"]
-    assert "manages offsets externally" in rest.call("DELETE", f"/connectors/{mirror}/offsets")["message"]
     rest.resume(mirror)
     for name in mine:
         if name != mirror:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from bridge.errors import KafkaFailure, KafkaFault
+from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.local import Cluster
 from bridge.pipeline import fencing
 from bridge.pipeline.gaps import read_ledger
-from bridge.pipeline.hand_back import HandBackRefused
 from bridge.pipeline.hand_back import hand_back as handing_back
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.pipeline.layouts import transactional_id
@@ -270,7 +269,7 @@ def test_only_the_owner_hands_a_copy_back_and_then_it_is_free(flow: CopyFlow) ->
     produce(flow.source.bootstrap, topic, varied(100))
     flow.copy()
     other = beside(flow, "two", [topic])
-    with pytest.raises(HandBackRefused, match=f"is copied by {flow.spec.name}: hand that one back"):
+    with pytest.raises(OperationRefused, match=f"is copied by {flow.spec.name}: name that connector"):
         hand_back(other)
     assert owner(flow, topic) == flow.spec.name
     hand_back(flow)

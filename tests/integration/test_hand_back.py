@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from bridge.errors import OperationRefused
 from bridge.local import Cluster
-from bridge.pipeline.hand_back import HandBackRefused, hand_back
+from bridge.pipeline.hand_back import hand_back
 from bridge.translation.copying import Copied, PipelineState
 from bridge.translation.handing_back import Outcome, Row
 from bridge.translation.model import TopicPartition
@@ -88,7 +89,7 @@ def test_while_slices_copy_nothing_is_handed_back_but_by_force_which_ends_them(f
     produce(flow.source.bootstrap, topic, numbered(20))
     with flow.pipeline() as running:
         running.wait_position({place(topic): 20})
-        with pytest.raises(HandBackRefused, match=r"layout 1 of mirror-.* has not been stopped.*--force"):
+        with pytest.raises(OperationRefused, match=r"layout 1 of mirror-.* has not been stopped.*--force"):
             flow.hand_back()
         assert flow.hand_back(force=True) == [Row(place(topic), 20, 19, Outcome.HANDED_BACK)]
         produce(flow.source.bootstrap, topic, numbered(5, start=20))
@@ -121,17 +122,17 @@ def test_topics_that_are_no_more_what_was_copied(flow: Handing) -> None:
 
 def test_positions_that_can_t_be_known(flow: Handing) -> None:
     topic = flow.topic()
-    with pytest.raises(HandBackRefused, match="holds no position of a topic"):
+    with pytest.raises(OperationRefused, match="holds no position of a topic"):
         flow.hand_back()
     produce(flow.source.bootstrap, topic, numbered(5))
     flow.copy()
     (whole,) = read(flow.target.bootstrap, flow.spec.runs_topic, committed_only=True)[-1:]
     later = replace(whole, key=b"\0\7" + (whole.key or b"")[2:], timestamp=None, partition=0)
     produce(flow.target.bootstrap, flow.spec.runs_topic, [later])
-    with pytest.raises(HandBackRefused, match=r"1 record\(s\) of .* can't be read.*version 7"):
+    with pytest.raises(OperationRefused, match=r"1 record\(s\) of .* can't be read.*version 7"):
         flow.hand_back()
     nowhere = Handing(flow.source, flow.target)
     for name in nowhere.state_topics:
         delete_topic(flow.target.bootstrap, name)
-    with pytest.raises(HandBackRefused, match="has left no positions on the target: there is no topic"):
+    with pytest.raises(OperationRefused, match="has left no positions on the target: there is no topic"):
         nowhere.hand_back()

@@ -15,6 +15,7 @@ import pytest
 from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
 from bridge.pipeline.archive import python
+from bridge.translation.copying import Transform
 from tests.integration.test_copying import varied
 from tests.integration.test_driver import copied, driven, until
 from tests.support import produce
@@ -71,9 +72,31 @@ def master(tmp_path: Path) -> Iterator[str]:
             process.stop()
 
 
+TRANSFORM = """
+import own_words
+
+def shout(batch):
+    return own_words.upper(batch)
+"""
+WORDS = """
+import pyarrow as pa
+
+def upper(batch):
+    values = [None if value is None else value.upper() for value in batch.column("value").to_pylist()]
+    return batch.set_column(5, "value", pa.array(values, pa.binary()))
+"""
+
+
+@pytest.mark.parametrize("shouts", [False, True], ids=["as it is", "through a transform"])
 def test_slices_run_on_workers_that_have_nothing_of_ours(
-    source: Cluster, target: Cluster, master: str, tmp_path: Path
+    source: Cluster,
+    target: Cluster,
+    master: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shouts: bool,
 ) -> None:
+    """Nor of the user's: modules of transforms come with what they import."""
     props = {
         "spark.master": master,
         "spark.driver.host": "127.0.0.1",
@@ -81,6 +104,13 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
         "spark.executor.cores": "1",
     }
     flow = CopyFlow(source, target, props=props)
+    if shouts:
+        own = tmp_path / "own"
+        own.mkdir()
+        (own / "own_shouting.py").write_text(TRANSFORM)
+        (own / "own_words.py").write_text(WORDS)
+        monkeypatch.syspath_prepend(own)
+        flow.transforms = [Transform("shout", "own_shouting.shout", {})]
     topic = flow.topic(4)
     produce(source.bootstrap, topic, [*varied(100), *(each for each in varied(100, 100))])
     wanted = flow.wanted()
@@ -90,7 +120,12 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
             await until(lambda: copied(pipeline) == 200, pipeline)
 
     asyncio.run(copy())
-    flow.assert_copied()
+    if shouts:
+        for partition in range(4):
+            upper = [each.value and each.value.upper() for each in flow.original(topic, partition)]
+            assert [each.value for each in flow.copies(topic, partition)] == upper
+    else:
+        flow.assert_copied()
     flow.assert_runs_true()
     executors = sorted(path.name for path in (tmp_path / "work").glob("app-*/*") if path.is_dir())
     assert executors == ["0", "1"], "each worker had one"

@@ -10,6 +10,7 @@ import pytest
 from bridge.local import DEFAULT_KAFKA, ConnectWorker, LocalStack
 from tests.perf.held_memory import held_memory
 from tests.perf.jvms import BROKER_HEAP, copying_worker, full_jvms
+from tests.perf.masking import plugin
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +35,10 @@ def least_once(copy_stack: LocalStack) -> ConnectWorker:
 def exactly_once(copy_stack: LocalStack) -> ConnectWorker:
     """A worker whose source connectors are exactly once."""
     return copying_worker(copy_stack, "exactly-once", {"exactly.once.source.support": "enabled"})
+
+
+@pytest.fixture(scope="session")
+def masking(copy_stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> ConnectWorker:
+    """A worker that is at least once, with a transform that parses JSON."""
+    plugins = [plugin(tmp_path_factory.mktemp("parse-json"))]
+    return copying_worker(copy_stack, "masking", plugins=plugins)

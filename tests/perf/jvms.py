@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from unittest import mock
 
 from bridge.local import ConnectWorker, LocalStack
@@ -23,7 +24,12 @@ def full_jvms() -> Iterator[None]:
 
 
 def copying_worker(
-    stack: LocalStack, name: str, properties: Mapping[str, str] | None = None
+    stack: LocalStack,
+    name: str,
+    properties: Mapping[str, str] | None = None,
+    plugins: Sequence[Path] = (),
 ) -> ConnectWorker:
     """A worker with the stock connectors only."""
-    return stack.worker(name, shim=False, environment=FULL, heap=WORKER_HEAP, properties=properties)
+    return stack.worker(
+        name, shim=False, plugins=plugins, environment=FULL, heap=WORKER_HEAP, properties=properties
+    )

@@ -39,6 +39,8 @@ class Load:
     batch: str = "16 KB"
     codec: str = "none"
     partitions: int = PARTITIONS
+    json: bool = False
+    """Values are objects with the fields id, email and text."""
 
     @property
     def in_batch(self) -> int:
@@ -67,24 +69,33 @@ class Load:
         """Of one partition, with how many records each has. All full batches are the same; the last record of the
         last batch is like no other."""
         before, at = self.in_partition - 1, self.in_batch
-        full = _batch(at, self.size, self.codec)
+        full = _batch(at, self)
         for _ in range(before // at):
             yield full, at
         rest = before % at + 1
-        yield _batch(rest, self.size, self.codec, last=b"last"), rest
+        yield _batch(rest, self, last=b"last"), rest
 
 
-def _batch(count: int, size: int, codec: str, last: bytes | None = None) -> bytes:
+def _batch(count: int, load: Load, last: bytes | None = None) -> bytes:
     """Of words, which compress about as well as JSON does. `last`: key of the last record."""
+    size, codec = load.size, load.codec
     dice, now = random.Random(size), int(time.time() * 1000)
     words = [dice.randbytes(4).hex() for _ in range(500)]
     length = max(1, size - _KEY - _OVERHEAD)
     records = []
     for number in range(count):
         value = " ".join(dice.choices(words, k=length // 9 + 1)).encode()[:length]
+        if load.json:
+            value = _object(number, value)
         key = last if last is not None and number == count - 1 else b"%0*d" % (_KEY, number)
         records.append(Plain(now, key, value))
     return batch_of(records, codec=CODECS[codec])
+
+
+def _object(number: int, text: bytes) -> bytes:
+    """Of as many bytes as the text, give or take a few."""
+    start = b'{"id": %d, "email": "user%d@example.com", "text": "' % (number, number)
+    return start + text[: max(1, len(text) - len(start) - 2)] + b'"}'
 
 
 def filled(bootstrap: str, load: Load) -> str:

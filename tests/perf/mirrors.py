@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from unittest import mock
 
 from bridge.local import Cluster, ConnectWorker, GivenCluster, LocalStack
 from bridge.local.broker import Broker
 from bridge.pipeline.launch import DriverPipeline
-from bridge.translation.copying import Copied, PipelineState
+from bridge.translation.copying import Copied, PipelineState, Transform
 from bridge.translation.model import TopicPartition
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.watched_copy import Copy, Watch, median
@@ -25,6 +26,7 @@ SLOTS = 2
 """Slices of ours, and tasks of stock."""
 RUNS = 3
 WITHIN = 1800.0
+Check = Callable[[str, str], None]
 _TRIES = 5
 _ROOT = Path(__file__).parents[2]
 _DRIVER, _WITHOUT_SPARK = "bridge.pipeline.driver", "tests.perf.without_spark"
@@ -65,13 +67,14 @@ def broker_pids(*clusters: Cluster) -> list[int]:
 class Ours:
     """Our copy of topics, with state topics of its own, as the connector has it by default: offset syncs too."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, transforms: Sequence[Transform] = ()) -> None:
         self.scene = scene
         self.flow = CopyFlow(
             scene.source,
             scene.target,
             {"syncs_topic": unique("syncs")},
             {"spark.master": f"local[{SLOTS}]"},
+            transforms=transforms,
         )
         self._wanted: list[Copied] = []
 
@@ -79,8 +82,10 @@ class Ours:
         """Wants the topic; answers its copy, new and empty."""
         remote = create_topic(self.scene.near_target, self.flow.remote(topic), partitions)
         here, there = topic_id(self.scene.near_source, topic), topic_id(self.scene.near_target, remote)
+        transforms = tuple(range(len(self.flow.transforms)))
         self._wanted += [
-            Copied(TopicPartition(topic, number), here, remote, there) for number in range(partitions)
+            Copied(TopicPartition(topic, number), here, remote, there, transforms=transforms)
+            for number in range(partitions)
         ]
         return remote
 
@@ -129,9 +134,19 @@ def _done(pipeline: DriverPipeline) -> bool:
     return pipeline.status.state is PipelineState.CAUGHT_UP and pipeline.pid is None
 
 
-def ours(scene: Scene, topic: str, load: Load, *, spark: bool = True, tick: float = 0.05) -> Copy:
-    """Copies what the topic holds, exactly once, on Spark or by the same slices in plain processes."""
-    mine = Ours(scene)
+def ours(
+    scene: Scene,
+    topic: str,
+    load: Load,
+    *,
+    spark: bool = True,
+    tick: float = 0.05,
+    transforms: Sequence[Transform] = (),
+    check: Check | None = None,
+) -> Copy:
+    """Copies what the topic holds, exactly once, on Spark or by the same slices in plain processes. `check`: of the
+    target and the copy."""
+    mine = Ours(scene, transforms)
     remote = mine.add(topic, load.partitions)
 
     async def copy() -> tuple[Copy, int]:
@@ -146,6 +161,8 @@ def ours(scene: Scene, topic: str, load: Load, *, spark: bool = True, tick: floa
             return watch.copied(load.total), sum(each.bytes for each in status.progress.values())
 
     copied, size = asyncio.run(copy())
+    if check is not None:
+        check(scene.near_target, remote)
     result = copied._replace(more={"runs_bytes_per_byte": round(mine.runs_bytes() / max(1, size), 6)})
     mine.forget()
     return result
@@ -156,14 +173,19 @@ def ours(scene: Scene, topic: str, load: Load, *, spark: bool = True, tick: floa
 
 @contextmanager
 def stock_running(
-    scene: Scene, worker: ConnectWorker, topics: str, alias: str, **settings: object
+    scene: Scene,
+    worker: ConnectWorker,
+    topics: str,
+    alias: str,
+    props: Mapping[str, str] = MappingProxyType({}),
+    **settings: object,
 ) -> Iterator[str]:
     """Stock's connector copies `topics` as `<alias>.<topic>`, for the time of the block."""
     config = stock_config(
         "Source", GivenCluster(alias, scene.source.bootstrap), scene.target, topics=topics, tasks_max=SLOTS
     )
     changed = {name.replace("_", "."): str(value) for name, value in settings.items()}
-    with connector(worker, {**config, **changed}) as name:
+    with connector(worker, {**config, **changed, **props}) as name:
         yield name
 
 
@@ -176,15 +198,25 @@ def failed_tasks(worker: ConnectWorker, name: str) -> list[int]:
 
 
 def stock(
-    scene: Scene, worker: ConnectWorker, topic: str, load: Load, *, once: bool, tick: float = 0.05
+    scene: Scene,
+    worker: ConnectWorker,
+    topic: str,
+    load: Load,
+    *,
+    once: bool,
+    tick: float = 0.05,
+    props: Mapping[str, str] = MappingProxyType({}),
+    check: Check | None = None,
 ) -> Copy:
     """Copies what the topic holds, in a worker that is at least once, or exactly (`once`). A run that stock gives up
-    is made again."""
+    is made again. `check`: of the target and the copy."""
     for failures in range(_TRIES):
         alias = unique("stock")
         remote = create_topic(scene.near_target, f"{alias}.{topic}", load.partitions)
         try:
-            copied = _stock(scene, worker, topic, load, alias, once=once, tick=tick)
+            copied = _stock(scene, worker, topic, load, alias, once=once, tick=tick, props=props)
+            if check is not None:
+                check(scene.near_target, remote)
             return copied._replace(more={"failed_runs": failures} if failures else {})
         except StockFailed as failed:
             print(f"stock failed: {failed}", flush=True)
@@ -194,12 +226,20 @@ def stock(
 
 
 def _stock(
-    scene: Scene, worker: ConnectWorker, topic: str, load: Load, alias: str, *, once: bool, tick: float
+    scene: Scene,
+    worker: ConnectWorker,
+    topic: str,
+    load: Load,
+    alias: str,
+    *,
+    once: bool,
+    tick: float,
+    props: Mapping[str, str],
 ) -> Copy:
     pids, remote = [worker.process.pid], f"{alias}.{topic}"
     with (
         Watch(scene.near_target, remote, load.partitions, lambda: pids, scene.brokers, tick) as watch,
-        stock_running(scene, worker, topic, alias) as name,
+        stock_running(scene, worker, topic, alias, props) as name,
     ):
 
         def alive() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from bridge.local import ConnectWorker, LocalStack
 from tests.perf.loads import SCALE, Load, filled, produce_alone
+from tests.perf.masking import NEAREST, OURS, STOCKS, assert_masked
 from tests.perf.mirrors import SLOTS, Scene, importable_tests, in_turns, ours, stock, warm
 from tests.perf.results import write
 from tests.perf.watched_copy import Copy, Watch
@@ -110,6 +111,47 @@ def test_replicate(copy_stack: LocalStack, least_once: ConnectWorker, exactly_on
         ours=headline["ours"].rate,
         other=headline["stock"].rate,
         unit="records/s (120 B, 16 KB batches)",
+        better="more",
+        rows=rows,
+    )
+
+
+@pytest.mark.timeout(3600)
+def test_masked(copy_stack: LocalStack, masking: ConnectWorker) -> None:
+    """Records of JSON of which a field is masked: by mask_fields, and by stock's MaskField, for which a transform that
+    is not stock's has to parse them first. The least that a transform of stock's own can cost is beside them."""
+    scene = Scene.of(copy_stack)
+    warm(scene, masking)
+    rows: list[dict[str, object]] = []
+    headline: dict[str, Copy] = {}
+    for size, records in SIZES.items():
+        load = Load(int(records * SCALE / 2), size, json=True)
+        topic = filled(scene.near_source, load)
+        copied = in_turns(
+            {
+                "ours": lambda topic=topic, load=load: ours(
+                    scene, topic, load, transforms=OURS, check=assert_masked
+                ),
+                "stock": lambda topic=topic, load=load: stock(
+                    scene, masking, topic, load, once=False, props=STOCKS, check=assert_masked
+                ),
+                "stock, a header instead": lambda topic=topic, load=load: stock(
+                    scene, masking, topic, load, once=False, props=NEAREST
+                ),
+                "ours, as they are": lambda topic=topic, load=load: ours(scene, topic, load),
+            }
+        )
+        headline = headline or copied
+        delete_topic(scene.near_source, topic)
+        for name, copy in copied.items():
+            over = {"over_stock": round(copy.rate / copied["stock"].rate, 2)} if name == "ours" else {}
+            rows.append({"side": name, **load.row(), **copy.row(), **over})
+            print(rows[-1], flush=True)
+    write(
+        "masked",
+        ours=headline["ours"].rate,
+        other=headline["stock"].rate,
+        unit="records/s (120 B of JSON, a field masked)",
         better="more",
         rows=rows,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bridge.pipeline.frames import (
@@ -13,16 +15,23 @@ from bridge.pipeline.frames import (
     unpack_status,
     unpack_want,
 )
-from bridge.translation.copying import Gap, GapKind, PipelineState, PipelineStatus, Progress
+from bridge.translation.copying import Gap, GapKind, PipelineState, PipelineStatus, Progress, Transform
 from bridge.translation.model import TopicPartition
 from tests.pipeline.values import copied, spec
 
 
 def test_a_spec() -> None:
+    transforms = (
+        Transform("mask", "bridge.transforms.mask_fields", {"fields": "ö"}),
+        Transform("a.b", "a.b", {}),
+    )
+    props = {"source.cluster.bootstrap.servers": "a:1", "topics": "ö.*\n"}
     said = spec(
-        {"source.cluster.bootstrap.servers": "a:1", "topics": "ö.*\n"},
+        props,
         until_caught_up=True,
         take_over_from=("one",),
+        transforms=transforms,
+        transform_timeout=0.5,
     )
     assert unpack_spec(read_line(pack_spec(said))["spec"]) == said
     assert "topics" not in repr(said), "a configuration may hold secrets"
@@ -30,6 +39,7 @@ def test_a_spec() -> None:
 
 def test_what_is_wanted() -> None:
     wanted = [copied(0), copied(1, start=17), copied(2, "ö", ids=("", ""))]
+    wanted.append(replace(copied(3), transforms=(1, 0)))
     assert unpack_want(read_line(pack_want(wanted))["want"]) == wanted
 
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.raw_batches import Chunk
 from bridge.kafka.sending import _aborted
 from bridge.pipeline.refusals import Refused
 from bridge.pipeline.transaction import Part, Sent, Written, written
+from bridge.translation.copying import Gap, GapKind
 from tests.pipeline.values import copied
 
 TAKEN = KafkaFailure(KafkaFault.FENCED, "somebody else has the id", retriable=False)
@@ -23,7 +25,7 @@ def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[Written]:
     async def waiting() -> list[Written]:
         parts = []
         for number, answers in enumerate(partitions):
-            part = Part(copied(number), 0)
+            part = Part(copied(number), 0, 0)
             for at, answer in enumerate(answers):
                 base: asyncio.Future[int] = asyncio.get_running_loop().create_future()
                 if isinstance(answer, int):
@@ -60,3 +62,31 @@ def test_a_batch_that_was_refused_counts_before_what_it_has_brought() -> None:
         outcome([_aborted(TOO_LARGE)], [0, TOO_LARGE])
     refused = caught.value
     assert (refused.source.partition, refused.first, refused.end, refused.cause) == (1, 2, 4, TOO_LARGE)
+
+
+def test_a_batch_covers_what_was_seen_before_it_since_the_last_one() -> None:
+    async def sent() -> list[tuple[int, int]]:
+        part = Part(copied(), 10, 7)
+        for segments in (((12, 2), (15, 1)), ((20, 3),)):
+            base: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            part.add(Chunk(b"", 3, segments, -1, 0), base)
+        return [(each.covered_from, each.segments[0][0]) for each in part.sent]
+
+    assert asyncio.run(sent()) == [(7, 12), (16, 20)]
+
+
+def left_out(*gaps: Gap) -> list[tuple[int, int]]:
+    part = Part(copied(), 0, 0)
+    for gap in gaps:
+        part.leave_out(gap)
+    return [(gap.upstream_from, gap.upstream_to) for gap in part.gaps]
+
+
+def test_neighbours_that_a_transform_fails_with_in_the_same_way_are_one_entry() -> None:
+    def gap(first: int, kind: GapKind = GapKind.TRANSFORM_FAILED, why: str = "why") -> Gap:
+        return Gap(copied().source, kind, "source-id", first, first + 1, 1000 + first, why, "A.orders")
+
+    assert left_out(gap(3), gap(4), gap(5), gap(7)) == [(3, 6), (7, 8)]
+    assert left_out(gap(3), gap(4, why="another")) == [(3, 4), (4, 5)]
+    assert left_out(gap(3, GapKind.RECORD_REFUSED), gap(4, GapKind.RECORD_REFUSED)) == [(3, 4), (4, 5)]
+    assert left_out(gap(3, GapKind.RECORD_REFUSED), gap(4)) == [(3, 4), (4, 5)]

@@ -19,7 +19,14 @@ from bridge.local import Cluster, eventually
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.slices import copy_slice
 from bridge.pipeline.supervisor import Supervisor
-from bridge.translation.copying import Copied, Gap, PipelineSpec, PipelineState, PipelineStatus
+from bridge.translation.copying import (
+    Copied,
+    Gap,
+    PipelineSpec,
+    PipelineState,
+    PipelineStatus,
+    Transform,
+)
 from bridge.translation.model import LogRecord, Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.run_evidence import KnownRuns
@@ -43,6 +50,8 @@ class CopyFlow:
     props: Mapping[str, str] = field(default_factory=dict)
     alias: str = field(default_factory=lambda: unique("src"))
     topics: list[str] = field(default_factory=list)
+    transforms: Sequence[Transform] = ()
+    """What records of all topics go through."""
 
     def __post_init__(self) -> None:
         for topic in self.state_topics:
@@ -79,6 +88,7 @@ class CopyFlow:
             fail_on_refused_record=True,
             transaction_interval=0.1,
             batch_size=16384,
+            transforms=tuple(self.transforms),
         )
         return replace(common, **self.settings)  # type: ignore[arg-type]
 
@@ -106,6 +116,7 @@ class CopyFlow:
                 topic_id(self.source.bootstrap, topic),
                 self.remote(topic),
                 topic_id(self.target.bootstrap, self.remote(topic)),
+                transforms=tuple(range(len(self.transforms))),
             )
             for topic in self.topics
             for partition in bounds(self.source.bootstrap, topic)
@@ -187,6 +198,10 @@ class CopyFlow:
                     assert said.offset is not None
                     assert said.offset <= min(unread), (place, offset, said, unread[0])
 
+    def known(self, place: TopicPartition) -> Answers:
+        """What the runs answer for a partition, as our connectors ask them."""
+        return Answers(KnownRuns(self.runs()[place].runs))
+
     def runs(self) -> dict[TopicPartition, PartitionRuns]:
         """Of this flow's copies, by source partition."""
         found = read_runs(self.state(self.spec.runs_topic))
@@ -226,6 +241,21 @@ def topic_id(bootstrap: str, topic: str) -> str:
             await link.close()
 
     return asyncio.run(asking())
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of one copy's runs, with the target's log ending at `end`."""
+
+    runs: KnownRuns
+
+    def answer(self, offset: int, end: int) -> int:
+        assert self.runs.last is not None
+        log = LogBounds(self.runs.target_from(offset), end)
+        verdict = self.runs.translate(offset, self.runs.last.target_topic_id, log)
+        assert verdict is not None
+        assert verdict.offset is not None
+        return verdict.offset
 
 
 class ThreadJobs:

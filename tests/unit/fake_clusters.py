@@ -203,8 +203,9 @@ class FakeCluster:
         log = self.logs[place]
         if isinstance(need, Scan):
             here = {row.offset for row in log.rows}
-            empty = [(at, at + 1) for at in range(max(need.offset, log.start), log.end) if at not in here]
-            return Scanned(need.offset, log.end, empty, 100)
+            end = min(log.end, need.offset + need.max_bytes)  # a byte each
+            empty = [(at, at + 1) for at in range(max(need.offset, log.start), end) if at not in here]
+            return Scanned(need.offset, end, empty, end - need.offset)
         if isinstance(need, Read):
             rows = [row for row in log.rows if row.offset >= max(need.offset, log.start)]
             return Window(need.offset, max(need.offset, log.end), rows, log.epoch)

@@ -12,7 +12,7 @@ from pathlib import Path
 from bridge.errors import ConfigError, ConfigRejected, KafkaFailure, KafkaFault
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.checking import Checker
-from bridge.service.context import CheckContext, Props, RoundsContext
+from bridge.service.context import AlterOffsets, CheckContext, Props, RoundsContext
 from bridge.service.delivery import Deliveries
 from bridge.service.desired import Desired
 from bridge.service.engine import EngineState
@@ -23,9 +23,11 @@ from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions, Row
 from bridge.service.tasks import TaskTable
 from bridge.translation.model import Committed, Side, TopicPartition
+from bridge.translation.resetting import Row as AlteredRow
 from connectors.base import Assignment, EmittedRecord, Instance, Publisher, SourcePartition, Summary
 from connectors.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
 from connectors.ports import Clusters, Pipeline, Pipelines
+from connectors.source.altering import Offsets
 
 ROOT = Path(__file__).parents[2]
 FACTORY = "tests.unit.service_fakes:rounds"
@@ -212,9 +214,6 @@ class NoCheck:
     def check_producer(self, side: object, props: object) -> tuple[()]:
         return ()
 
-    def rule(self, use: object, name: object) -> None:
-        return None
-
 
 async def _nothing() -> None:
     return None
@@ -294,7 +293,11 @@ def _reach(props: Props) -> None:
 
 
 def fake_service(
-    clock: Callable[[], float] | None = None, kind: FakeKind | None = None, size: int = 1, queue: int = 8
+    clock: Callable[[], float] | None = None,
+    kind: FakeKind | None = None,
+    size: int = 1,
+    queue: int = 8,
+    altered: AlterOffsets | None = None,
 ) -> Service:
     pool = BoundedPool(size, queue)
     table, snapshots, holds = TaskTable(clock or (lambda: time.monotonic() * 1000)), Snapshots(), Holds()
@@ -309,4 +312,9 @@ def fake_service(
         deliveries=Deliveries(table, holds, snapshots, lambda: int(wall())),
         stored=OpenQuestions(holds.wake),
         questions=FakeQuestions,
+        altering=lambda: altered or _nothing_altered,
     )
+
+
+def _nothing_altered(name: str, props: Props, offsets: Offsets) -> Sequence[AlteredRow]:
+    return ()

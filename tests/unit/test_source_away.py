@@ -8,13 +8,14 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.protocol.messages import GroupReport
+from bridge.translation.lookups import Scan
 from bridge.translation.model import Committed, GroupState, TopicPartition
 from bridge.translation.runs import OffsetRun, Segment
 from connectors import failures
 from connectors.base import Summary
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.groups import last_commits
+from connectors.groups import last_commits, scanning
 from connectors.groups.last_commits import LastCommits
 from tests.unit.checkpoint_stand import SYNCS, CheckpointStand, put
 from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
@@ -120,6 +121,33 @@ def test_a_merged_run_is_settled_by_the_headers_of_the_target() -> None:
         put(target, RUNS, merged.key(), merged.value())
         await stand.summaries(8)
         assert shown(stand.published.reports["g"]) == ("exact", "run", 16 + JUNK, 16 + JUNK, AWAY, True)
+
+    stand.play(script)
+
+
+def test_as_long_as_there_is_more_to_read_one_round_follows_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not an interval later: there is nothing else to be done."""
+    monkeypatch.setattr(scanning, "READ_BYTES", 5)
+    monkeypatch.setattr(scanning, "ALONE_BYTES", 10)
+    source, target = behind()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        log = target.logs[COPY]
+        for number in range(10, 20):
+            log.end += 1
+            log.append(1, first=number)
+        merged = OffsetRun(
+            ORIGINAL, "id-of-orders", COPY.topic, "id-of-A.orders", 0, 0, JUNK, 20, 0, 10, 0, 20, -1
+        )
+        put(target, RUNS, merged.key(), merged.value())
+        instance._interval = 600.0
+        await asyncio.wait_for(gone(stand), 10)
+        assert shown(stand.published.reports["g"]) == ("exact", "run", 21 + JUNK, 21 + JUNK, AWAY, True)
+        assert sum(isinstance(need, Scan) for _, need in target.asked) > 3
 
     stand.play(script)
 

@@ -125,7 +125,7 @@ def test_where_records_settle_it_no_header_is_read() -> None:
 
 
 def test_a_round_reads_so_much_and_the_next_one_goes_on(way: ByRuns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "ROUND_BYTES", 400)
+    monkeypatch.setattr(scanning, "ROUND_BYTES", 800)  # of which one run has half
     headers = Headers(way)
     way.end_round()
     first, second = headers.judge(55), headers.judge(56)
@@ -169,7 +169,6 @@ def test_records_of_others_among_the_copies_leave_a_bound() -> None:
         pytest.param(
             WHOLE._replace(skipped=3, upstream_count=103), 55, id="holes upstream, nobody knows where"
         ),
-        pytest.param(WHOLE._replace(size=scanning.RUN_BYTES + 1), 55, id="too large"),
         pytest.param(WHOLE, 0, id="its first record"),
         pytest.param(WHOLE, 100, id="behind it"),
     ],
@@ -204,6 +203,102 @@ def test_a_log_that_was_cut_back_and_grew_again_is_not_the_runs() -> None:
     assert headers.alone(55) is None
     assert headers.judge(55).reason is Reason.TARGET_TIMESTAMP_TYPE
     assert answer(headers.alone(105)) == (EXACT, END + 5, 0, Evidence.RUN)
+
+
+LONG = WHOLE._replace(size=500 << 30)
+
+
+def test_a_run_from_before_they_were_short_is_read_over_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no list of its holes either."""
+    monkeypatch.setattr(scanning, "ALONE_BYTES", 400)
+    way = ByRuns(Runs(LONG, NEWEST), Otherwise(at_once=True))
+    headers, rounds = Headers(way), 1
+    while headers.alone(55).judgement is not EXACT:  # type: ignore[union-attr]
+        assert way.unfinished
+        way.end_round(whole=False)
+        rounds += 1
+    assert not way.unfinished
+    assert (rounds, headers.asked) == (5, [1000, 1020, 1040, 1060, 1080])
+
+
+def test_of_runs_written_before_with_something_skipped_the_bound_stays() -> None:
+    run = LONG._replace(skipped=3, upstream_count=103)
+    headers = Headers(ByRuns(Runs(run), Otherwise(at_once=True)))
+    assert answer(headers.alone(55)) == (BOUNDED, 1052, 12, Evidence.RUN)
+    assert headers.asked == []
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_group_that_does_not_move_is_not_read_for_again(way: ByRuns, whole: bool) -> None:
+    headers = Headers(way)
+    for _ in range(3):
+        assert answer(headers.alone(55)) == exact(55)
+        assert answer(headers.judge(77)) == exact(77)
+        way.end_round(whole=whole)
+        assert len(headers.asked) == 5
+    assert not any(len(places._empty) for places in way._scanning.places.values())
+    # One that does is; and what nobody asks about any more is forgotten.
+    assert answer(headers.alone(56)) == exact(56)
+    assert len(headers.asked) == 10
+    way.end_round()
+    way.end_round()
+    assert not way._scanning.places
+
+
+class Many(Runs):
+    """A run in each of many partitions."""
+
+    def of(self, copy: CopyId) -> KnownRuns:
+        return KnownRuns([WHOLE._replace(source=copy.source)])
+
+
+def test_all_are_settled_in_as_many_rounds_as_they_take_and_none_waits_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 40 partitions some groups move all the time, so that each round asks for more than it can read: the others get
+    their turn all the same, and what is read in a round stays below its limit."""
+    monkeypatch.setattr(scanning, "READ_BYTES", 100)
+    monkeypatch.setattr(scanning, "ALONE_BYTES", 20_000)
+    way = ByRuns(Many(), Otherwise(at_once=True))
+    headers = Headers(way)
+    copies = [CopyId(TopicPartition("orders", number), "A.orders") for number in range(40)]
+    settled: dict[int, int] = {}
+    for number in range(40):
+        before = len(headers.asked)
+        for at, copy in enumerate(copies):
+            offset = 11 + number if at < 20 else 55
+            found = headers._run(way.without_source(copy, offset, "t", TARGET))  # type: ignore[arg-type]
+            if found.judgement is EXACT and at >= 20:
+                settled.setdefault(at, number)
+        assert (len(headers.asked) - before) * 10 * headers.each <= 20_000
+        way.end_round(whole=False)
+        if len(settled) == 20:
+            break
+    # Each takes up 7,200 bytes with what may be read twice, of which two fit into a round.
+    assert max(settled.values()) <= 40 / 2
+
+
+class OneLong(Runs):
+    """A run in each of many partitions, the first of which is from before they were short."""
+
+    def of(self, copy: CopyId) -> KnownRuns:
+        run = WHOLE if copy.source.partition else LONG
+        return KnownRuns([run._replace(source=copy.source)])
+
+
+def test_what_is_long_leaves_half_of_a_round_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "READ_BYTES", 1)
+    monkeypatch.setattr(scanning, "ALONE_BYTES", 16_000)
+    way = ByRuns(OneLong(), Otherwise(at_once=True))
+    headers = Headers(way, each=1)
+    settled: list[int] = []
+    for _ in range(7):
+        for number in set(range(6)) - set(settled):
+            copy = CopyId(TopicPartition("orders", number), "A.orders")
+            found = headers._run(way.without_source(copy, 55, "t", TARGET))  # type: ignore[arg-type]
+            settled += [number] * (found.judgement is EXACT)
+        way.end_round(whole=False)
+    assert sorted(settled) == [0, 1, 2, 3, 4, 5]
 
 
 def test_what_is_remembered_of_runs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,36 @@ def test_where_the_target_overwrites_timestamps_runs_are_taken_as_they_are() -> 
     assert logs.asked == []
 
 
+def transformed(last_timestamp: int, *, skipped: int = 0) -> Known:
+    return Known(run(0, 50, 40, skipped=skipped)._replace(transformed=True, last_timestamp=last_timestamp))
+
+
+@pytest.mark.parametrize("last_timestamp", [1000 + 89 - 51, -1], ids=["of the last copy", "not known"])
+def test_copies_that_went_through_transforms_are_not_held_against_their_records(last_timestamp: int) -> None:
+    """What stands there is another record: with a run that is not transformed that is disagreement."""
+    logs = Logs(51)
+    found = logs.judge(ByRuns(transformed(last_timestamp), ByRecords()), asked(10))
+    assert (found.judgement, found.offset, found.evidence) == (EXACT, 60, Evidence.RUN)
+    assert {need.side for need in logs.asked} <= {Side.TARGET}
+    found = logs.judge(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10))
+    assert found.reason is Reason.EVIDENCE_DISAGREES
+
+
+def test_the_timestamp_of_the_last_copy_tells_that_the_target_is_another_log() -> None:
+    found = Logs(51).judge(ByRuns(transformed(77), ByRecords()), asked(10))
+    assert found.reason is Reason.EVIDENCE_DISAGREES
+
+
+def test_a_bound_of_transformed_copies_is_not_refined_by_the_records() -> None:
+    """They would say of a copy that it is another record's."""
+    logs = Logs(30)
+    way = ByRuns(transformed(-1, skipped=10), ByRecords())
+    for _ in range(2):
+        found = logs.judge(way, asked(19))
+        assert (found.judgement, found.offset, found.bound, found.evidence) == (BOUNDED, 59, 10, Evidence.RUN)
+    assert logs.asked == []
+
+
 def test_a_remembered_answer_of_runs_ends_with_them() -> None:
     way = ByRuns(Known(), ByRecords())
     assert way.at_once(asked(10), Verdict(EXACT, 60, 0, Evidence.RUN)) is None

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends, Query
 
 from bridge.protocol.messages import (
     Accepted,
+    AlteredOffsets,
+    AlterOffsets,
     Connectors,
     ConnectorStatus,
     CopyProgress,
@@ -46,6 +48,14 @@ async def stop(
 ) -> Accepted:
     """Pause, stop and shutdown alike: nothing is deleted, and tasks that go on polling go on."""
     return service.stop_connector(name, body.session)
+
+
+@router.post("/{name}/offsets", responses=declares(400, 409, 413, 503), openapi_extra=accepts(AlterOffsets))
+async def alter_offsets(
+    name: ConnectorName, service: TheService, body: Annotated[AlterOffsets, Depends(read(AlterOffsets))]
+) -> AlteredOffsets:
+    """Has a stopped source connector copy again, or skip, from where its source offsets say. Waits for the clusters."""
+    return await service.alter_offsets(name, body)
 
 
 @router.get("/{name}/status", responses=declares(404))

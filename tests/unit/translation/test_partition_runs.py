@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -506,3 +507,16 @@ def test_a_key_of_version_0_that_tells_of_another_copy_takes_the_first_ones_run_
         *nameless(PartitionRuns().commit([Segment(0, 0, 0, 50)], 50, other)),
     ]
     assert read_runs(records).keys() == {other.id}
+
+
+def test_a_run_says_that_its_records_went_through_transforms_and_so_does_what_it_is_merged_into() -> None:
+    topic, through = Topic(), replace(COPIED, transforms=(0,))
+    topic.commit([Segment(0, 0, 0, 10)], 10)
+    topic.commit([Segment(10, 10, 11, 10)], 20, through)
+    topic.commit([Segment(20, 20, 22, 10)], 30)
+    assert [run.transformed for run in topic.read()] == [False, True, False]
+    assert [KnownRuns(topic.read()[:count]).transformed for count in (1, 2, 3)] == [False, True, True]
+    first, second, third = topic.read()
+    assert joined(first, second).transformed
+    assert joined(second, third).transformed
+    assert not joined(first, third._replace(covered_from=10)).transformed

@@ -40,15 +40,22 @@ def test_golden_bytes() -> None:
     assert (RUN.key().hex(), RUN.value().hex()) == (KEY, VALUE)
     assert OffsetRun.decode(bytes.fromhex(KEY), bytes.fromhex(VALUE)) == RUN
     assert (RUN.upstream_end, RUN.downstream_end) == (17, 909)
-    handed = RUN._replace(handed_back=True)
-    assert handed.value().hex() == VALUE + "01"
-    assert OffsetRun.decode(handed.key(), handed.value()) == handed
+    flagged = {"01": RUN._replace(handed_back=True), "02": RUN._replace(again=True)}
+    for flags, run in flagged.items():
+        assert run.value().hex() == VALUE + flags
+        assert OffsetRun.decode(run.key(), run.value()) == run
     told = RUN._replace(holes=listed([Stretch(3, 2, 1), Stretch(5)]))
     assert told.value().hex() == VALUE + "00" + "0005" + "0103030205"
     assert OffsetRun.decode(told.key(), told.value()) == told
     both = told._replace(handed_back=True)
     assert both.value().hex() == VALUE + "01" + "0005" + "0103030205"
     assert OffsetRun.decode(both.key(), both.value()) == both
+    transformed = RUN._replace(transformed=True)
+    assert transformed.value().hex() == VALUE + "04"
+    assert OffsetRun.decode(transformed.key(), transformed.value()) == transformed
+    everything = both._replace(transformed=True)
+    assert everything.value().hex() == VALUE + "05" + "0005" + "0103030205"
+    assert OffsetRun.decode(everything.key(), everything.value()) == everything
 
 
 COUNT = st.integers(0, 2**40)

@@ -43,6 +43,15 @@ class BridgeClient implements AutoCloseable {
         return call("PUT", connector(name) + "/stop", body("session", session), settings.requestTimeoutMs);
     }
 
+    /** Each row has {@code source_partition} and {@code source_offset}, the latter null where it is deleted. */
+    Call alterOffsets(String name, Map<String, String> config, List<Map<String, Object>> offsets, long timeoutMs) {
+        Map<String, Object> body = body("config", config);
+        body.put("offsets", offsets);
+        body.put("version", Version.VERSION);
+        body.put("protocol", Version.PROTOCOL);
+        return call("POST", connector(name) + "/offsets", body, timeoutMs);
+    }
+
     Call startTask(TaskAddress task, String kind, Map<String, String> config) {
         Map<String, Object> body = start(task.session, kind, config);
         body.put("task_count", task.count);

@@ -6,10 +6,16 @@ import static dev.mirrorbridge.OffsetRows.refused;
 import static dev.mirrorbridge.OffsetRows.with;
 import static dev.mirrorbridge.OffsetRows.without;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.logging.Level;
 import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -128,6 +134,42 @@ class BridgeMirrorSourceConnectorTest {
     @Test
     void testAlterOffsetsTombstones() {
         OffsetRows.tombstones(connector, PARTITION);
+    }
+
+    @Test
+    void theServiceAltersWhereCopyingGoesOn() {
+        try (FakeService service = FakeService.start()) {
+            service.answers = request -> new FakeService.Reply(200, "{\"offsets\":[]}");
+            Map<Map<String, ?>, Map<String, ?>> offsets = new HashMap<>();
+            offsets.put(PARTITION, map("offset", 41));
+            offsets.put(with(PARTITION, "partition", 4), null);
+            assertTrue(connector.alterOffsets(Tasks.props(service.url()), offsets));
+            FakeService.Request request = service.await("POST", "/v1/connectors/c/offsets");
+            assertEquals("c", ((Map<?, ?>) request.body.get("config")).get("name"));
+            assertEquals(2, ((List<?>) request.body.get("offsets")).size());
+            assertTrue(connector.alterOffsets(Tasks.props(service.url()), Map.of()), "DELETE");
+            assertEquals(List.of(), service.await("POST", "/v1/connectors/c/offsets").body.get("offsets"));
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"409, refused", "503, kafka", "400, bad_config", "401, unauthorized", "404, no_such_route", "500, internal"})
+    void whatTheServiceRefusesIsNotAltered(int status, String code) {
+        try (FakeService service = FakeService.start()) {
+            service.answers = request -> FakeService.error(status, code, "why");
+            assertEquals("The offsets are not altered: why", assertThrows(ConnectException.class,
+                () -> connector.alterOffsets(Tasks.props(service.url()), Map.of())).getMessage());
+        }
+    }
+
+    @Test
+    void withTheServiceAwayConnectSaysThatOffsetsAreManagedElsewhere() {
+        try (LogLines log = new LogLines()) {
+            assertFalse(connector.alterOffsets(props, Map.of()));
+            List<String> warnings = log.from(Level.WARNING);
+            assertEquals(1, warnings.size());
+            assertTrue(warnings.get(0).contains("can't be reached (connection refused), so that only Connect's own"));
+        }
     }
 
     private void invalid(String key, Object value, String which) {

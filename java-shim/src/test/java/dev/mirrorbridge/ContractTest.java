@@ -48,7 +48,7 @@ class ContractTest {
     @CsvSource({
         "400, bad_config, BAD_CONFIG", "401, unauthorized, CREDENTIALS", "403, forbidden, CREDENTIALS",
         "404, unknown_task, UNKNOWN", "404, unknown_connector, UNKNOWN", "404, unknown_plugin, AWAY",
-        "404, no_such_route, AWAY", "405, method_not_allowed, AWAY", "409, fenced, FENCED",
+        "404, no_such_route, AWAY", "405, method_not_allowed, AWAY", "409, fenced, FENCED", "409, refused, AWAY",
         "413, too_large, AWAY", "422, body_rejected, AWAY", "503, overloaded, AWAY", "503, kafka, AWAY",
         "400, unsupported_protocol, AWAY", "400, newer, AWAY", "409, minimal, FENCED",
     })
@@ -85,9 +85,9 @@ class ContractTest {
             FastPacer pacer = new FastPacer();
             BridgeSourceTask task = Tasks.started(pacer, Tasks.config(service.url()));
             task.poll();
+            RecordMetadata metadata = new RecordMetadata(new TopicPartition("t", 0), 17, 0, 0, 0, 0);
             RecordCodec.records(sample("PollResponse")).forEach(record -> task.commitRecord(record,
-                record.timestamp() == null ? null : new RecordMetadata(new TopicPartition("t", 0), 17, 0, 0,
-                    ((byte[]) record.key()).length, ((byte[]) record.value()).length)));
+                record.timestamp() == null ? null : metadata));
             task.commit();
             task.stop();
             MirrorGroupOffsetConnector connector = new MirrorGroupOffsetConnector();

@@ -1,0 +1,142 @@
+"""`mirror-bridge reset`: a stopped source connector copies again, or skips, from where the operator says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bridge.commands.connector_config import load_connector, unresolved
+from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note, reported
+from bridge.commands.properties import PropertiesProblem
+from bridge.commands.show import Output, OutputOption, show_json, show_table
+from bridge.translation.model import TopicPartition
+from bridge.translation.resetting import Destination, Row, destination
+
+
+def reset(
+    name: Annotated[str, typer.Argument(help="Of the connector; it has to be stopped.")],
+    config: Annotated[Path, typer.Option(help="The connector's configuration, .properties or .json.")],
+    to: Annotated[
+        str, typer.Option(help="earliest, latest, an offset of the source, or a time: 2026-11-22T21:00:00Z.")
+    ],
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A source topic; may be given several times. All if not given.")
+    ] = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(help="A partition of it; may be given several times. All if not given."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Though copying was not stopped in order: its service is gone for good."
+        ),
+    ] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Have a stopped BridgeMirrorSourceConnector copy again, or skip, from a place of your choice.
+
+    The same as PATCH and DELETE of /connectors/NAME/offsets, without Connect. What is copied again stands on the target
+    a second time; consumer groups are translated to the newer copy.
+    """
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    try:
+        where = destination(to)
+    except ValueError as problem:
+        end(f"--to {problem}", BAD_SETTINGS)
+    if partition and len(topic or ()) != 1:
+        end("--partition needs --topic, once", BAD_SETTINGS)
+    try:
+        with reported():
+            rows = _reset(name, _config(name, config), topic, partition, where, dry_run=dry_run, force=force)
+    except PropertiesProblem as problem:
+        end(str(problem), BAD_SETTINGS)
+    _show(name, rows, output, dry_run=dry_run)
+
+
+def _config(name: str, path: Path) -> dict[str, str]:
+    props = load_connector(path)
+    if left := unresolved(props):
+        end(
+            f"{path}: {', '.join(left)} refer to config providers, which are Connect's: write it out",
+            BAD_SETTINGS,
+        )
+    return {**props, "name": name}
+
+
+def _reset(
+    name: str,
+    props: Mapping[str, str],
+    topics: Sequence[str] | None,
+    partitions: Sequence[int] | None,
+    to: Destination,
+    *,
+    dry_run: bool,
+    force: bool,
+) -> list[Row]:
+    from bridge.errors import OperationRefused
+    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.pipeline.reset import reset as carry_out
+    from connectors.source.options import SourceOptions
+
+    options = SourceOptions.from_props(props, StaticClientCheck())
+
+    def choose(copied: Mapping[TopicPartition, object]) -> dict[TopicPartition, Destination]:
+        wanted = chosen(copied, topics, partitions)
+        if isinstance(wanted, str):
+            raise OperationRefused(wanted)
+        return dict.fromkeys(wanted, to)
+
+    try:
+        return asyncio.run(
+            carry_out(options.spec(name, props), options.remote_of, choose, dry_run=dry_run, force=force)
+        )
+    except OperationRefused as refused:
+        end(str(refused), CANNOT_START)
+
+
+def chosen(
+    copied: Mapping[TopicPartition, object], topics: Sequence[str] | None, partitions: Sequence[int] | None
+) -> list[TopicPartition] | str:
+    """The partitions that are meant; or why they are not among those that were copied."""
+    found = [
+        place
+        for place in copied
+        if (not topics or place.topic in topics) and (not partitions or place.partition in partitions)
+    ]
+    there = {place.topic for place in copied}
+    if missing := [topic for topic in topics or () if topic not in there]:
+        return f"nothing of topic {missing[0]} was copied; copied were: {', '.join(sorted(there))}"
+    numbers = {place.partition for place in found}
+    if lacking := [str(number) for number in partitions or () if number not in numbers]:
+        return f"nothing of partition {lacking[0]} of topic {(topics or ('',))[0]} was copied"
+    return found
+
+
+def _show(name: str, rows: Sequence[Row], output: Output, *, dry_run: bool) -> None:
+    said = [
+        {
+            "topic": row.source.topic,
+            "partition": row.source.partition,
+            "target_topic": row.target_topic,
+            "position": row.position,
+            "to": row.to,
+            "outcome": row.outcome.value,
+        }
+        for row in rows
+    ]
+    if output is Output.JSON:
+        show_json(said)
+    else:
+        columns = ("topic", "partition", "target_topic", "position", "to", "outcome")
+        show_table(said, columns, right=("partition", "position", "to"))
+    changed = sum(row.changes for row in rows)
+    note(f"{changed} of {len(rows)} positions of {name} {'would be' if dry_run else 'are'} changed")

@@ -1,0 +1,88 @@
+"""Positions of a connector that is stopped, for commands that change them (hand_back, reset)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from bridge.errors import KafkaFailure, KafkaFault, NothingCopied, OperationRefused
+from bridge.kafka.errors import of_code
+from bridge.kafka.link import Link
+from bridge.kafka.state_topics import read_committed
+from bridge.pipeline.claims import ownership
+from bridge.pipeline.layout_records import LayoutTopic
+from bridge.pipeline.state import layout_topic
+from bridge.translation.copying import PipelineSpec
+from bridge.translation.fields import SchemaError
+from bridge.translation.model import TopicPartition
+from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.run_table import read_runs
+
+_LOOK = 0.2
+"""Seconds between looks at whether copying has stopped."""
+
+
+async def stopped(target: Link, spec: PipelineSpec, *, force: bool, patience: float = 0.0) -> LayoutTopic:
+    """The layout topic once copying has stopped in order, or at once with `force`. Waits for `patience` seconds.
+
+    Raises NothingCopied, OperationRefused where copying goes on, and KafkaFailure.
+    """
+    for topic, meta in (await target.metadata([spec.layout_topic, spec.runs_topic])).items():
+        failed = of_code(meta.error, f"describe topic {topic}")
+        if failed is not None and failed.fault is KafkaFault.UNKNOWN_TOPIC:
+            raise NothingCopied(f"{spec.name} has left no positions on the target: there is no topic {topic}")
+        if failed is not None:
+            raise failed
+    end = time.monotonic() + patience
+    while True:
+        layouts = await layout_topic(target, spec)
+        before = layouts.before
+        if not before.layout or before.stop or force:
+            return layouts
+        if time.monotonic() >= end:
+            raise OperationRefused(
+                f"layout {before.layout} of {spec.name} has not been stopped: records may still be copied. Wait until "
+                "the service has stopped copying (within bridge.task.lease.ms); if the service is gone for good, give "
+                "--force, which shuts out whatever of it may still run"
+            )
+        await asyncio.sleep(_LOOK)
+
+
+async def positions(
+    target: Link, spec: PipelineSpec, remote: Callable[[str], str | None], layouts: LayoutTopic
+) -> dict[TopicPartition, PartitionRuns]:
+    """The runs of the connector's copies. `remote`: the target topic of each topic that it replicates, None for others,
+    which may share its runs topic. Raises OperationRefused when there are none, or some can't be read."""
+    troubles: list[SchemaError] = []
+    runs = read_runs(await read_committed(target, spec.runs_topic), troubles)
+    if troubles:
+        raise OperationRefused(
+            f"{len(troubles)} record(s) of {spec.runs_topic} can't be read, so that positions may be missing: "
+            f"{troubles[0]}. A later version has written them: do it with that one"
+        )
+    replicated = [copy for copy in runs if remote(copy.source.topic) == copy.target_topic]
+    taken = ownership(
+        layouts, {(copy.source.topic, copy.target_topic) for copy in replicated}, spec.name
+    ).taken
+    found = {
+        copy.source: runs[copy] for copy in replicated if (copy.source.topic, copy.target_topic) not in taken
+    }
+    if not found and taken:
+        owners = ", ".join(sorted(set(taken.values())))
+        raise OperationRefused(f"what {spec.name} replicates is copied by {owners}: name that connector")
+    if not found:
+        raise NothingCopied(f"{spec.runs_topic} holds no position of a topic that {spec.name} replicates")
+    return found
+
+
+async def topic_ids(source: Link, topics: Sequence[str]) -> dict[str, str | None]:
+    """Of each topic, None for those that do not exist. Raises KafkaFailure."""
+    described = await source.metadata(topics)
+    ids: dict[str, str | None] = {}
+    for topic in topics:
+        failed: KafkaFailure | None = of_code(described[topic].error, f"describe topic {topic}")
+        if failed is not None and failed.fault is not KafkaFault.UNKNOWN_TOPIC:
+            raise failed
+        ids[topic] = None if failed is not None else described[topic].topic_id
+    return ids

@@ -1,0 +1,126 @@
+"""Has a stopped connector copy again, or skip, from where an operator says (see bridge.translation.resetting).
+
+No slice can commit any more (fenced) when the positions are read; then all partitions change in one transaction, with a
+ledger entry for what is skipped. Ended in between nothing has changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+
+from bridge.errors import KafkaFailure, OperationRefused
+from bridge.kafka.bounds import bounds, offsets_at_times
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.link import Link
+from bridge.pipeline.fencing import driver, shut_out
+from bridge.pipeline.gaps import ledger_entry
+from bridge.pipeline.layout_records import LayoutTopic
+from bridge.pipeline.positions import positions, stopped, topic_ids
+from bridge.translation.copying import Gap, GapKind, PipelineSpec
+from bridge.translation.model import Bounds, Side, TopicPartition
+from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.resetting import Destination, Outcome, OutOfRange, Row, Where, plan
+
+Remote = Callable[[str], str | None]
+Choose = Callable[[Mapping[TopicPartition, PartitionRuns]], Mapping[TopicPartition, Destination]]
+"""Of the partitions that were copied those that change, and where they go on. May raise OperationRefused."""
+
+
+async def reset(
+    spec: PipelineSpec,
+    remote: Remote,
+    choose: Choose,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    patience: float = 0.0,
+) -> list[Row]:
+    """What was changed, or with `dry_run` would be. `remote` as in positions(); `patience`: seconds to wait until
+    copying has stopped; `force`: slices of a service that is gone are shut out.
+
+    Raises OperationRefused and KafkaFailure; then nothing has changed, unless it was the commit that got no answer.
+    """
+    async with AsyncExitStack() as stack:
+        source = Link(client_settings(Side.SOURCE, spec.props).raw)
+        stack.push_async_callback(source.close)
+        target = Link(client_settings(Side.TARGET, spec.props).raw)
+        stack.push_async_callback(target.close)
+        layouts = await stopped(target, spec, force=force, patience=patience)
+        rows, _ = await _planned(spec, remote, choose, source, target, layouts)
+        if dry_run or not any(row.changes for row in rows):
+            return rows
+        leader = driver(spec)
+        stack.push_async_callback(leader.close)
+        await leader.start()
+        await shut_out(spec, target, leader)
+        rows, runs = await _planned(spec, remote, choose, source, target, layouts)
+        changing = [row for row in rows if row.changes]
+        ends = await _ends(
+            target, [TopicPartition(row.target_topic, row.source.partition) for row in changing]
+        )
+        changes, ledger = [], []
+        for row in changing:
+            place = TopicPartition(row.target_topic, row.source.partition)
+            changes += runs[row.source].reset(row.to, ends[place].end)
+            if row.outcome is Outcome.SKIPPED:
+                ledger.append(ledger_entry(_skipped(row, runs[row.source]), spec.name))
+        await leader.begin()
+        try:
+            await leader.send_records(spec.runs_topic, changes)
+            await leader.send_records(spec.gaps_topic, ledger)
+            await leader.commit()
+        except KafkaFailure:
+            await leader.abort()
+            raise
+        return rows
+
+
+async def _planned(
+    spec: PipelineSpec, remote: Remote, choose: Choose, source: Link, target: Link, layouts: LayoutTopic
+) -> tuple[list[Row], dict[TopicPartition, PartitionRuns]]:
+    runs = await positions(target, spec, remote, layouts)
+    newest = {place: last for place, each in runs.items() if (last := each.last) is not None}
+    wanted = choose(runs)
+    ids = await topic_ids(source, sorted({place.topic for place in wanted}))
+    there = [place for place in wanted if ids[place.topic] is not None]
+    found = await bounds(source, there, committed_only=spec.committed_only)
+    logs = {}
+    for place, log in found.items():
+        if isinstance(log, KafkaFailure):
+            raise log
+        logs[place] = log
+    times = {place: wanted[place].value for place in there if wanted[place].where is Where.TIMESTAMP}
+    at_time = await offsets_at_times(source, times, committed_only=spec.committed_only)
+    known = {place: logs[place].end if at is None else at for place, at in at_time.items()}
+    try:
+        return plan(newest, wanted, ids, logs, known), runs
+    except OutOfRange as problem:
+        raise OperationRefused(str(problem)) from None
+
+
+async def _ends(target: Link, places: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
+    """The logs on the target, with what is not committed. Raises KafkaFailure."""
+    await target.metadata(sorted({place.topic for place in places}))
+    found = {}
+    for place, log in (await bounds(target, places, committed_only=False)).items():
+        if isinstance(log, KafkaFailure):
+            raise log
+        found[place] = log
+    return found
+
+
+def _skipped(row: Row, runs: PartitionRuns) -> Gap:
+    last = runs.last
+    assert last is not None, "only what was copied is changed"
+    return Gap(
+        row.source,
+        GapKind.SKIPPED,
+        last.source_topic_id,
+        row.position,
+        row.to,
+        int(time.time() * 1000),
+        "an operator had copying go on behind them",
+        row.target_topic,
+    )

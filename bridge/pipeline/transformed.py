@@ -1,0 +1,34 @@
+"""What transforms make of the records of a fetch, as a copier sees it: step by step, in the order of the log.
+
+What does that work takes pyarrow, and is imported only where transforms are configured (bridge.pipeline.transforming).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from bridge.kafka.data_batches import Joining
+from bridge.kafka.raw_batches import Chunk, RawBatch
+from bridge.kafka.rebuilding import Limits
+from bridge.translation.copying import Copied, Gap
+
+
+class Step(NamedTuple):
+    """Of the records up to `end`. `made`: the batches of those that go on, from an offset on. Or the `gap` that a
+    record leaves which transforms fail with; `failure` then says so to whoever has to mend it."""
+
+    end: int
+    made: Callable[[int], Iterator[Chunk]]
+    gap: Gap | None = None
+    failure: str = ""
+
+
+class Transforms(Protocol):
+    joining: Joining
+    """Which batches of a fetch are taken for one."""
+
+    def steps(
+        self, copied: Copied, batches: Sequence[RawBatch], limits: Limits, position: int
+    ) -> AsyncIterator[Step]:
+        """Of the records from `position` on. Raises PolicySaysFail when the transforms can't be called at all."""

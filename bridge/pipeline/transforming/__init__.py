@@ -1,0 +1,1 @@
+"""Records on their way through transforms. Imported only where some are configured: it takes pyarrow."""

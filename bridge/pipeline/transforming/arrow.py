@@ -1,0 +1,92 @@
+"""Records as Arrow batches, as transforms have them, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bridge.kafka import fields
+from bridge.kafka.compiled import Bytes
+from bridge.kafka.fields import Fields, Texts
+from bridge.kafka.records import Records
+from bridge.transforms.contract import SCHEMA
+
+_HEADERS = SCHEMA.field("headers").type
+_NO_TIMESTAMP = -1
+
+
+def as_batch(records: Records, topic: str, partition: int) -> pa.RecordBatch:
+    """Raises BrokenRecord."""
+    found = fields.cut(records)
+    rows, headers = records.count, len(found.header_keys.ends) - 1
+    timed = found.timestamps != _NO_TIMESTAMP
+    header = pa.StructArray.from_buffers(
+        _HEADERS.value_type,
+        headers,
+        [None],
+        children=[
+            _array(pa.string(), headers, found.header_keys),
+            _array(pa.binary(), headers, found.header_values),
+        ],
+    )
+    columns = [
+        pa.repeat(topic, rows),
+        pa.repeat(pa.scalar(partition, pa.int32()), rows),
+        pa.array(found.offsets),
+        pa.Array.from_buffers(
+            SCHEMA.field("timestamp").type,
+            rows,
+            [
+                None if timed.all() else _buffer(np.packbits(timed, bitorder="little")),
+                _buffer(found.timestamps),
+            ],
+        ),
+        _array(pa.binary(), rows, found.keys),
+        _array(pa.binary(), rows, found.values),
+        pa.Array.from_buffers(_HEADERS, rows, [None, _buffer(found.lists)], children=[header]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def as_records(batch: pa.RecordBatch) -> Records:
+    """Of a batch as IPC reads it: no array begins inside of its buffers."""
+    timestamps = batch.column("timestamp")
+    lists = batch.column("headers")
+    header = lists.values
+    return fields.joined(
+        Fields(
+            batch.column("offset").to_numpy(),
+            timestamps.cast(pa.int64()).fill_null(_NO_TIMESTAMP).to_numpy(),
+            _texts(batch.column("key")),
+            _texts(batch.column("value")),
+            _numbers(lists.buffers()[1], np.int32) if len(lists) else np.zeros(1, np.int32),
+            _texts(header.field("key")),
+            _texts(header.field("value")),
+        )
+    )
+
+
+def _array(kind: pa.DataType, rows: int, texts: Texts) -> pa.Array:
+    there = _buffer(texts.there) if len(texts.there) else None
+    return pa.Array.from_buffers(kind, rows, [there, _buffer(texts.ends), _buffer(texts.data)])
+
+
+def _texts(array: pa.Array) -> Texts:
+    assert array.offset == 0
+    there, ends, data = array.buffers()
+    has_nulls = array.null_count > 0
+    return Texts(
+        _numbers(there if has_nulls else None, np.uint8),
+        _numbers(ends, np.int32) if len(array) else np.zeros(1, np.int32),
+        _numbers(data, np.uint8),
+    )
+
+
+def _numbers(buffer: pa.Buffer | None, kind: Any) -> Any:
+    return np.empty(0, kind) if buffer is None else np.frombuffer(buffer, kind)
+
+
+def _buffer(array: Bytes | Any) -> pa.Buffer:
+    return pa.py_buffer(array)

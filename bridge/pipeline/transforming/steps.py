@@ -1,0 +1,82 @@
+"""The records of a fetch through a partition's transforms, and into batches again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+
+from bridge.kafka.data_batches import Joining, Small
+from bridge.kafka.raw_batches import CODEC, Chunk, RawBatch
+from bridge.kafka.rebuilding import Limits, UnreadableBatch, decoded_each, put_together
+from bridge.pipeline.opening import PolicySaysFail
+from bridge.pipeline.transformed import Step
+from bridge.pipeline.transforming.calls import Calls, TransformUnusable
+from bridge.translation.copying import Copied, Gap, GapKind, PipelineSpec
+
+
+class TransformSteps:
+    """The Transforms of a slice (see transformed); close it."""
+
+    joining = Joining(Small.any(1 << 31), 4 * 1024 * 1024)
+
+    def __init__(self, spec: PipelineSpec) -> None:
+        self._calls = Calls(spec)
+
+    async def close(self) -> None:
+        await self._calls.close()
+
+    async def start(self) -> None:
+        """Raises PolicySaysFail when the transforms can't be called at all."""
+        try:
+            await self._calls.start()
+        except TransformUnusable as unusable:
+            raise PolicySaysFail(str(unusable)) from None
+
+    async def steps(
+        self, copied: Copied, batches: Sequence[RawBatch], limits: Limits, position: int
+    ) -> AsyncIterator[Step]:
+        await self.start()
+        at = position
+        for batch, records in decoded_each(batches, position):
+            if isinstance(records, UnreadableBatch):
+                first, at = max(at, records.offset), records.last_offset + 1
+                yield _left_out(copied, GapKind.RECORD_REFUSED, first, at, str(records))
+                continue
+            codec, epoch = batch.attributes & CODEC, batch.leader_epoch
+            wanted = records.since(position)
+            if not wanted.count:
+                continue
+            async for outcome in self._calls.through(copied, wanted):
+                at = outcome.end
+                if outcome.records is None:
+                    place = outcome.first, outcome.end
+                    yield _left_out(copied, GapKind.TRANSFORM_FAILED, *place, outcome.failed)
+                else:
+                    yield Step(outcome.end, partial(put_together, outcome.records, codec, epoch, limits))
+
+
+def _left_out(copied: Copied, kind: GapKind, first: int, end: int, why: str) -> Step:
+    topic, partition = copied.source
+    gap = Gap(
+        copied.source,
+        kind,
+        copied.source_topic_id,
+        first,
+        end,
+        int(time.time() * 1000),
+        why,
+        copied.target_topic,
+    )
+    offsets = f"record of {topic}-{partition} at offset {first}"
+    if end - first > 1:
+        offsets = f"records of {topic}-{partition} at offsets {first} to {end - 1}"
+    failure = (
+        f"the {offsets} can't be copied to {copied.target_topic}: {why}; mend the transform, or set "
+        "source.record.policy to report to go on without them"
+    )
+    return Step(end, _nothing, gap, failure)
+
+
+def _nothing(_: int) -> Iterator[Chunk]:
+    return iter(())

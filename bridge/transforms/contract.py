@@ -1,0 +1,123 @@
+"""What a transform is given, and what it may return (docs/transforms.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Transform = Callable[..., pa.RecordBatch]
+"""Called with a batch, and with its parameters as keywords."""
+
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+"""Of a batch: records of one partition, in the order of their offsets. `topic` is the one that they go to; `timestamp`
+is null for a record without any."""
+
+
+class ContractBroken(ValueError):
+    """What a transform has returned is not what it may return; the text says why."""
+
+
+def call(transform: Transform, parameters: dict[str, str], given: pa.RecordBatch) -> pa.RecordBatch:
+    """What the transform makes of the batch. Raises ContractBroken, and whatever it raises."""
+    return checked(given, transform(given, **parameters))
+
+
+def nothing() -> pa.RecordBatch:
+    """A batch without records."""
+    return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+
+
+def checked(given: pa.RecordBatch, returned: object) -> pa.RecordBatch:
+    """What was returned, with its columns in order and of the right types. Raises ContractBroken."""
+    if not isinstance(returned, pa.RecordBatch):
+        raise ContractBroken(f"it returned {_what(returned)}, not a pyarrow.RecordBatch")
+    found = _typed(returned)
+    for name in ("topic", "partition", "offset", "headers"):
+        if found.column(name).null_count:
+            raise ContractBroken(f"it returned nulls in the column {name}")
+    _check_offsets(_numbers(given, "offset"), _numbers(found, "offset"))
+    _check_place(given, found)
+    headers = found.column("headers").flatten()
+    if headers.null_count or headers.field("key").null_count:
+        raise ContractBroken("it returned a header without a key")
+    try:
+        found.validate(full=True)
+    except pa.ArrowInvalid as damaged:
+        raise ContractBroken(f"it returned a batch that is damaged: {damaged}") from None
+    return found
+
+
+def _typed(returned: pa.RecordBatch) -> pa.RecordBatch:
+    names = returned.schema.names
+    if sorted(names) != sorted(SCHEMA.names):
+        raise ContractBroken(
+            f"it returned the columns {', '.join(names) or '(none)'}; they must be {', '.join(SCHEMA.names)}"
+        )
+    columns = []
+    for field in SCHEMA:
+        column = returned.column(field.name)
+        if column.type != field.type:
+            try:
+                column = column.cast(field.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wrong:
+                said = (
+                    f"it returned the column {field.name} as {column.type}, which is no {field.type}: {wrong}"
+                )
+                raise ContractBroken(said) from None
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=SCHEMA.names)
+
+
+def _check_offsets(given: np.ndarray, found: np.ndarray) -> None:
+    """Those that are returned are some of those that were given, once each, in their order."""
+    if len(found) > len(given):
+        raise ContractBroken(
+            f"it returned {len(found)} records for {len(given)}: never more than it was given"
+        )
+    if np.array_equal(given, found):
+        return
+    if len(found) and not len(given):
+        raise ContractBroken("it returned records for none")
+    wrong = np.flatnonzero(np.diff(found) <= 0)
+    if len(wrong):
+        first, second = found[wrong[0] : wrong[0] + 2].tolist()
+        raise ContractBroken(
+            f"it returned offset {second} behind {first}: records stay in order, and are returned once"
+        )
+    places = np.minimum(np.searchsorted(given, found), len(given) - 1)
+    strange = found[given[places] != found]
+    if len(strange):
+        raise ContractBroken(f"it returned offset {int(strange[0])}, which it was not given")
+
+
+def _check_place(given: pa.RecordBatch, found: pa.RecordBatch) -> None:
+    if not found.num_rows:
+        return
+    partition = given.column("partition")[0].as_py()
+    if (_numbers(found, "partition") != partition).any():
+        raise ContractBroken(f"it changed the partition {partition}: a copy keeps its partition")
+    topic = given.column("topic")[0].as_py()
+    if pc.any(pc.not_equal(found.column("topic"), topic)).as_py():
+        raise ContractBroken(f"it changed the topic {topic}: records can't be sent elsewhere")
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> np.ndarray:
+    found: np.ndarray = batch.column(name).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _what(returned: object) -> str:
+    return "None" if returned is None else f"a {type(returned).__module__}.{type(returned).__qualname__}"

@@ -1,0 +1,113 @@
+"""Places in JSON texts: `customer.email`, with dots into objects; lists on the way are gone through.
+
+A part of a path that has a dot of its own stands in backticks, as in Connect (KIP-821). All else stays as it was
+written, numbers included: values are taken as raw text (msgspec.Raw).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+Tree = Mapping[str, "Tree | None"]
+"""Paths by their first parts; None where one ends."""
+
+_Object, _List = dict[str, msgspec.Raw], list[msgspec.Raw]
+_OBJECT, _LIST = msgspec.json.Decoder(_Object), msgspec.json.Decoder(_List)
+_STRING = msgspec.json.Decoder(str)
+_encode = msgspec.json.Encoder().encode
+
+
+def parts(path: str) -> list[str]:
+    """Raises ValueError for what is no path."""
+    found, rest = [], path
+    while True:
+        if rest.startswith("`"):
+            part, closed, rest = rest[1:].partition("`")
+            if not closed or (rest and not rest.startswith(".")):
+                raise ValueError(f"{path} is no path: a backtick is not closed")
+            rest, more = rest[1:], bool(rest)
+        else:
+            part, dot, rest = rest.partition(".")
+            more = bool(dot)
+        if not part:
+            raise ValueError(f"{path or 'an empty text'} is no path: names with dots in between")
+        found.append(part)
+        if not more:
+            return found
+
+
+def tree(paths: Sequence[str]) -> Tree:
+    """Raises ValueError for what is no path. One that leads into what another one ends at is part of that."""
+    root: dict[str, object] = {}
+    for path in paths:
+        at: dict[str, object] | None = root
+        *inner, last = parts(path)
+        for part in inner:
+            deeper = at.setdefault(part, {}) if at is not None else None
+            at = deeper if isinstance(deeper, dict) else None
+        if at is not None:
+            at[last] = None
+    return root  # type: ignore[return-value]
+
+
+def changed(text: bytes, places: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
+    """The text with `change` made at the places: it is given a value's own text and the name of its field. The same
+    bytes where nothing is there to change. Raises ValueError for what is not JSON, or no object or list."""
+    opening = text.lstrip()[:1]
+    if opening == b"{":
+        found = _OBJECT.decode(text)
+        touched = False
+        for name, deeper in places.items():
+            raw = found.get(name)
+            if raw is None:
+                continue
+            old = bytes(raw)
+            new = change(old, name) if deeper is None else _inside(old, deeper, change)
+            if new != old:
+                found[name], touched = msgspec.Raw(new), True
+        return _encode(found) if touched else text
+    if opening == b"[":
+        items = [bytes(raw) for raw in _LIST.decode(text)]
+        new_items = [_inside(item, places, change) for item in items]
+        if new_items == items:
+            return text
+        return _encode([msgspec.Raw(item) for item in new_items])
+    raise ValueError(_no_object(text))
+
+
+def values(text: bytes, path: Sequence[str]) -> Iterator[bytes]:
+    """The texts of the values at a path. Raises ValueError as `changed` does."""
+    opening = text.lstrip()[:1]
+    if opening == b"{":
+        raw = _OBJECT.decode(text).get(path[0])
+        if raw is None:
+            return
+        if len(path) == 1:
+            yield bytes(raw)
+        else:
+            yield from _values_inside(bytes(raw), path[1:])
+    elif opening == b"[":
+        for each in _LIST.decode(text):
+            yield from _values_inside(bytes(each), path)
+    else:
+        raise ValueError(_no_object(text))
+
+
+def as_text(value: bytes) -> str:
+    """A JSON value as text: of a string what it says, of anything else how it is written."""
+    return _STRING.decode(value) if value.startswith(b'"') else value.decode()
+
+
+def _inside(text: bytes, places: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
+    """What is no object or list has no places inside."""
+    return changed(text, places, change) if text[:1] in (b"{", b"[") else text
+
+
+def _values_inside(text: bytes, path: Sequence[str]) -> Iterator[bytes]:
+    return values(text, path) if text[:1] in (b"{", b"[") else iter(())
+
+
+def _no_object(text: bytes) -> str:
+    return "it is no JSON object" if text.strip() else "it is empty"

@@ -1,0 +1,146 @@
+"""Transforms that are ready to be named in `bridge.transforms`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.transforms import json_paths
+from bridge.transforms.contract import SCHEMA
+from bridge.translation.filters import split_list
+from bridge.translation.java_regex import compile_java
+
+_NOTHING = {b'"': b'""', b"{": b"{}", b"[": b"[]", b"t": b"false", b"f": b"false", b"n": b"null"}
+"""What stock's MaskField leaves of a value, by the first character of its text; of a number 0."""
+_KINDS = {b"{": "an object", b"[": "a list", b"t": "a boolean", b"f": "a boolean"}
+_JSON_COLUMNS = ("value", "key")
+
+
+def mask_fields(
+    batch: pa.RecordBatch, *, fields: str, replacement: str | None = None, column: str = "value"
+) -> pa.RecordBatch:
+    """Masks fields of JSON values, or with `column=key` of JSON keys, as stock's MaskField does: text becomes empty,
+    numbers 0, booleans false, lists and objects empty, and with a `replacement` texts and numbers become that. A record
+    whose value is null or lacks the fields stays as it is; one whose value is no JSON object is an error."""
+    places = _tree(fields)
+    change = _empty if replacement is None else _replacing(replacement)
+    if column not in _JSON_COLUMNS:
+        raise ValueError(f"column is {column}; it must be value or key")
+    at = SCHEMA.get_field_index(column)
+    masked = [
+        None if text is None else json_paths.changed(text, places, change)
+        for text in batch.column(at).to_pylist()
+    ]
+    return batch.set_column(at, SCHEMA.field(at), pa.array(masked, pa.binary()))
+
+
+def drop_where(
+    batch: pa.RecordBatch,
+    *,
+    field: str | None = None,
+    header: str | None = None,
+    column: str | None = None,
+    equals: str | None = None,
+    matches: str | None = None,
+    negate: str = "false",
+) -> pa.RecordBatch:
+    """Drops records by what a field of their JSON value, a header, or their whole key or value is: one of a list
+    (`equals`), or what a Java regex `matches` as a whole; without either, those that have one at all. `negate`: those
+    for which that does not hold."""
+    holds = _condition(equals, matches)
+    subjects = [name for name in (field, header, column) if name is not None]
+    if len(subjects) != 1:
+        raise ValueError("give one of field, header and column: what is looked at")
+    if negate not in ("true", "false"):
+        raise ValueError(f"negate is {negate}; it must be true or false")
+    if field is not None:
+        found = _by_field(batch, field, holds)
+    elif header is not None:
+        found = _by_header(batch, header, holds)
+    elif column in _JSON_COLUMNS:
+        texts = batch.column(column).to_pylist()
+        found = [text is not None and holds(text.decode(errors="replace")) for text in texts]
+    else:
+        raise ValueError(f"column is {column}; it must be key or value")
+    dropped = pa.array(found, pa.bool_())
+    return batch.filter(dropped if negate == "true" else pc.invert(dropped))
+
+
+@lru_cache
+def _tree(fields: str) -> json_paths.Tree:
+    paths = split_list(fields)
+    if not paths:
+        raise ValueError("fields is empty; it must name what is masked")
+    return json_paths.tree(paths)
+
+
+def _empty(value: bytes, _name: str) -> bytes:
+    return _NOTHING.get(value[:1], b"0")
+
+
+def _replacing(replacement: str) -> Callable[[bytes, str], bytes]:
+    text = msgspec.json.encode(replacement)
+    number = _as_number(replacement)
+
+    def replace(value: bytes, name: str) -> bytes:
+        first = value[:1]
+        if first == b'"':
+            return text
+        if first == b"n":
+            return value
+        if first in _KINDS:
+            raise ValueError(
+                f"the field {name} is {_KINDS[first]}, which no replacement can be put in place of"
+            )
+        if number is None:
+            raise ValueError(f"the field {name} is a number, and the replacement {replacement} is none")
+        return number
+
+    return replace
+
+
+@lru_cache
+def _as_number(text: str) -> bytes | None:
+    try:
+        decoded = msgspec.json.decode(text)
+    except ValueError:
+        return None
+    return text.encode() if isinstance(decoded, int | float) and not isinstance(decoded, bool) else None
+
+
+def _condition(equals: str | None, matches: str | None) -> Callable[[str], bool]:
+    if equals is not None and matches is not None:
+        raise ValueError("give equals or matches, not both")
+    if equals is not None:
+        return frozenset(split_list(equals)).__contains__
+    if matches is not None:
+        regex = compile_java(matches)
+        return lambda text: regex.fullmatch(text) is not None
+    return lambda _: True
+
+
+def _by_field(batch: pa.RecordBatch, field: str, holds: Callable[[str], bool]) -> list[bool]:
+    path = json_paths.parts(field)
+
+    def texts(value: bytes) -> Iterator[str]:
+        return map(json_paths.as_text, json_paths.values(value, path))
+
+    return [
+        value is not None and any(map(holds, texts(value))) for value in batch.column("value").to_pylist()
+    ]
+
+
+def _by_header(batch: pa.RecordBatch, header: str, holds: Callable[[str], bool]) -> list[bool]:
+    lists = batch.column("headers")
+    headers = lists.flatten()
+    named = pc.equal(headers.field("key"), header)
+    rows: Iterable[int] = pc.list_parent_indices(lists).filter(named).to_pylist()
+    contents = headers.field("value").filter(named).to_pylist()
+    found = [False] * batch.num_rows
+    for row, content in zip(rows, contents, strict=True):
+        found[row] = found[row] or holds((content or b"").decode(errors="replace"))
+    return found

@@ -1,0 +1,58 @@
+"""Source offsets that an operator alters in Connect (KIP-875), as places where copying is to go on. Pure.
+
+Connect asks the same of a connector for DELETE (every source partition that it has stored, without an offset) and for a
+PATCH that takes offsets of some partitions away. What our mirror copies is not in Connect, so that only what was copied
+tells the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from bridge.errors import OperationRefused
+from bridge.translation.model import TopicPartition
+from bridge.translation.resetting import EARLIEST, LATEST, Destination, Where
+
+_NAMED = 3
+
+Offsets = Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+"""Source partitions as stock's MirrorSourceConnector names them, each with its source offset."""
+
+
+def destinations(
+    offsets: Offsets, alias: str, copied: Collection[TopicPartition], *, from_latest: bool
+) -> dict[TopicPartition, Destination]:
+    """Where each of the partitions goes on, as with stock: behind the record that the offset names, or, without an
+    offset, where consumer.auto.offset.reset says (`from_latest`). Without any partition all are meant.
+
+    Raises OperationRefused where it is not clear which partitions are meant, or an offset is of another flow.
+    """
+    reset = LATEST if from_latest else EARLIEST
+    found: dict[TopicPartition, Destination] = {}
+    for partition, offset in offsets:
+        place = _place(partition, alias)
+        if place is None and offset is not None:
+            raise OperationRefused(f"source partition {dict(partition)} is none of source cluster {alias}")
+        if place is not None:
+            found[place] = reset if offset is None else Destination(Where.OFFSET, int(offset["offset"]) + 1)
+    if not offsets:
+        return dict.fromkeys(copied, reset)
+    others = sorted(set(copied) - found.keys())
+    if others and all(offset is None for _, offset in offsets):
+        named = ", ".join(f"{topic}-{partition}" for topic, partition in others[:_NAMED])
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        raise OperationRefused(
+            f"Connect has stored offsets of {len(found)} partition(s), and {named}{more} were copied too: it is not "
+            "clear whether those are meant. To copy everything again: mirror-bridge reset NAME --to earliest; to copy "
+            "some partitions again name them with --topic and --partition"
+        )
+    return found
+
+
+def _place(partition: Mapping[str, Any], alias: str) -> TopicPartition | None:
+    """None for a partition of something else; deleting that is always right (as in stock)."""
+    topic, number = partition.get("topic"), partition.get("partition")
+    if partition.get("cluster") != alias or not isinstance(topic, str) or not isinstance(number, int):
+        return None
+    return TopicPartition(topic, number)

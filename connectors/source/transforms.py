@@ -1,0 +1,140 @@
+"""`bridge.transforms`: what records go through on their way, as a configuration names it (docs/transforms.md)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from bridge.errors import ConfigError
+from bridge.translation.copying import Transform
+from bridge.translation.filters import JAVA_WHITESPACE, PatternList, pattern_list_problem, split_list
+from connectors.configdef import ValidatedConfig
+from connectors.plugins import load_function
+from connectors.source.definition import TRANSFORMS
+from connectors.validators import invalid
+
+_PYTHON = "python:"
+_OWN = ("type", "topics")
+"""Keys of a transform that are no parameters of its function."""
+
+
+class ChosenTransform(NamedTuple):
+    """`topics`: of the source, whose records it is for."""
+
+    transform: Transform
+    topics: PatternList
+
+
+def transforms(
+    there: Mapping[str, str], config: ValidatedConfig
+) -> tuple[list[ChosenTransform], list[ConfigError]]:
+    """Those of the configuration, in order, and what is wrong with it."""
+    if not config.good(TRANSFORMS):
+        return [], []
+    names = config.items(TRANSFORMS) or ()
+    given = {
+        key: value.strip(JAVA_WHITESPACE) for key, value in there.items() if key.startswith(f"{TRANSFORMS}.")
+    }
+    chosen: list[ChosenTransform] = []
+    errors = list(_of_no_transform(names, given))
+    for name in names:
+        found = _function(name, there) if name.startswith(_PYTHON) else _named(name, given, there)
+        if isinstance(found, ChosenTransform):
+            chosen.append(found)
+        else:
+            errors += found
+    return chosen, errors
+
+
+def _function(name: str, there: Mapping[str, str]) -> ChosenTransform | list[ConfigError]:
+    """One that is in the list itself: for all topics, and without parameters."""
+    errors = _errors(TRANSFORMS, name, {}, "", there)
+    function = name.removeprefix(_PYTHON)
+    return errors or ChosenTransform(Transform(function, function, {}), PatternList((".*",)))
+
+
+def _named(
+    name: str, given: Mapping[str, str], there: Mapping[str, str]
+) -> ChosenTransform | list[ConfigError]:
+    prefix = f"{TRANSFORMS}.{name}."
+    own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
+    parameters = {key: value for key, value in own.items() if key not in _OWN}
+    topics = split_list(own.get("topics", ".*"))
+    errors = []
+    if (
+        problem := pattern_list_problem(topics)
+        if topics
+        else "it is empty, so the transform would have no records"
+    ):
+        errors.append(ConfigError(f"{prefix}topics", invalid(f"{prefix}topics", own.get("topics"), problem)))
+    if "type" in own:
+        errors += _errors(f"{prefix}type", own["type"], parameters, prefix, there)
+    else:
+        missing = f'Missing required configuration "{prefix}type" which has no default value.'
+        errors.append(ConfigError(f"{prefix}type", missing))
+    if errors:
+        return errors
+    return ChosenTransform(
+        Transform(name, own["type"].removeprefix(_PYTHON), parameters), PatternList(topics)
+    )
+
+
+def _of_no_transform(names: tuple[str, ...], given: Mapping[str, str]) -> Iterator[ConfigError]:
+    """Keys that would do nothing."""
+    for key in given:
+        name = key.removeprefix(f"{TRANSFORMS}.").partition(".")[0]
+        if name not in names:
+            why = f"{TRANSFORMS} names no transform {name}"
+            yield ConfigError(key, f"Unknown configuration {key}: {why}")
+
+
+def _errors(
+    key: str, name: str, parameters: Mapping[str, str], prefix: str, there: Mapping[str, str]
+) -> list[ConfigError]:
+    """Of a function and its parameters."""
+    wrong: list[ConfigError] = []
+
+    def try_out(function: Callable[..., object]) -> str | None:
+        wrong.extend(_of_parameters(function, parameters, prefix))
+        return None if wrong else _tried_out(function, parameters)
+
+    found = load_function(key, name, there, try_out)
+    return [found] if isinstance(found, ConfigError) else wrong
+
+
+def _of_parameters(
+    function: Callable[..., object], parameters: Mapping[str, str], prefix: str
+) -> Iterator[ConfigError]:
+    """Against the function's signature; what has none is tried out only."""
+    try:
+        _, *takes = inspect.signature(function).parameters.values()
+    except ValueError:
+        return
+    named = {
+        each.name: each for each in takes if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)
+    }
+    if not any(each.kind is each.VAR_KEYWORD for each in takes):
+        for name in parameters:
+            if name not in named:
+                known = f"it has {', '.join(named)}" if named else "it has none"
+                yield ConfigError(
+                    f"{prefix}{name}",
+                    f"Unknown configuration {prefix}{name}: the transform has no parameter {name}; {known}",
+                )
+    for each in named.values():
+        if each.default is each.empty and each.name not in parameters:
+            key = f"{prefix}{each.name}"
+            yield ConfigError(key, f'Missing required configuration "{key}" which has no default value.')
+
+
+def _tried_out(function: Callable[..., object], parameters: Mapping[str, str]) -> str | None:
+    """What is wrong with what it returns for a batch without records. What it raises for its parameters is known then
+    before there are any."""
+    from bridge.transforms.contract import ContractBroken, call, nothing
+
+    try:
+        call(function, dict(parameters), nothing())
+    except ContractBroken as broken:
+        return f"called with a batch without records, {broken}"
+    return None

@@ -1,0 +1,73 @@
+"""DELETE and PATCH of a source connector's offsets in Connect (KIP-875): what they say is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.local.errors import ConnectFailed
+from tests.e2e.control import aliased
+from tests.e2e.flows import PARTITIONS, read_all
+from tests.e2e.ground import Ground
+from tests.e2e.test_source import COPIED, copying, fill, wait_copied
+from tests.support import create_topic, eventually, unique
+
+
+@pytest.fixture(scope="module")
+def mine(ground: Ground) -> Ground:
+    return aliased(ground)
+
+
+def wait_copies(ground: Ground, topic: str, counts: dict[int, list[int]]) -> None:
+    """Until each partition holds the records of these source offsets, in this order."""
+    originals = read_all(ground.source, topic)
+    wanted = {
+        partition: [originals[partition][at].content for at in offsets]
+        for partition, offsets in counts.items()
+    }
+
+    def there() -> None:
+        found = read_all(ground.target, ground.remote(topic))
+        assert {at: [each.content for each in records] for at, records in found.items()} == wanted
+
+    eventually(there, COPIED, what=f"{topic} is copied again", watched=ground.watched)
+
+
+def test_offsets_that_are_deleted_or_altered_have_records_copied_again(mine: Ground) -> None:
+    topic = create_topic(mine.source.bootstrap, unique("again"), PARTITIONS)
+    fill(mine, topic, 0)
+    rest, whole = mine.worker.rest, list(range(20))
+    with copying(mine, topic) as name:
+        wait_copied(mine, topic)
+
+        def stopped() -> str:
+            rest.stop(name)
+            rest.wait_state(name, "STOPPED", tasks=0)
+            return f"/connectors/{name}/offsets"
+
+        answer = rest.call("DELETE", stopped())
+        assert answer["message"] == "The offsets for this connector have been reset successfully"
+        rest.resume(name)
+        wait_copies(mine, topic, dict.fromkeys(range(PARTITIONS), whole * 2))
+
+        place = {"cluster": mine.source.name, "topic": topic, "partition": 0}
+        one = [{"partition": place, "offset": {"offset": 14}}]
+        answer = rest.call("PATCH", stopped(), body={"offsets": one})
+        assert answer["message"] == "The offsets for this connector have been altered successfully"
+        rest.resume(name)
+        again = {
+            partition: whole * 2 + (whole[15:] if partition == 0 else []) for partition in range(PARTITIONS)
+        }
+        wait_copies(mine, topic, again)
+
+        # Connect has stored this one offset now, and asks the same for DELETE as for a PATCH that takes it away.
+        with pytest.raises(ConnectFailed, match="it is not clear whether those are meant"):
+            rest.call("DELETE", stopped())
+        none = [{"partition": place, "offset": {"offset": 99}}]
+        with pytest.raises(
+            ConnectFailed, match=f"{topic}-0 has no offset 100: its log begins at 0 and ends at 20"
+        ):
+            rest.call("PATCH", f"/connectors/{name}/offsets", body={"offsets": none})
+        rest.resume(name)
+        fill(mine, topic, 20)
+        after = {partition: [*offsets, *range(20, 40)] for partition, offsets in again.items()}
+        wait_copies(mine, topic, after)

@@ -1,0 +1,170 @@
+"""A stopped connector copies again, or skips, from where an operator says; runs and answers stay true."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bridge.cli import app
+from bridge.errors import OperationRefused
+from bridge.local import Cluster
+from bridge.pipeline.reset import reset as carry_out
+from bridge.translation.copying import PipelineState
+from bridge.translation.model import TopicPartition
+from bridge.translation.resetting import Destination, Row, destination
+from tests.integration.test_copying import varied
+from tests.integration.test_replicate import config
+from tests.support import Record, numbered, produce
+from tests.support.pipeline import CopyFlow, gaps_of
+
+
+@pytest.fixture
+def flow(source: Cluster, target: Cluster) -> CopyFlow:
+    return CopyFlow(source, target)
+
+
+def place(topic: str, partition: int = 0) -> TopicPartition:
+    return TopicPartition(topic, partition)
+
+
+def reset(flow: CopyFlow, to: str, *, force: bool = False, dry_run: bool = False) -> list[Row]:
+    def choose(copied: Mapping[TopicPartition, object]) -> dict[TopicPartition, Destination]:
+        return dict.fromkeys(copied, destination(to))
+
+    def remote(topic: str) -> str | None:
+        return flow.remote(topic) if topic in flow.topics else None
+
+    return asyncio.run(carry_out(flow.spec, remote, choose, force=force, dry_run=dry_run))
+
+
+def values(records: list[Record]) -> list[bytes | None]:
+    return [each.value for each in records]
+
+
+def answers(flow: CopyFlow, topic: str) -> dict[int, bytes | None]:
+    """By offset of the source, the record that a group reads first which is committed there, by the runs."""
+    copies = {each.offset: each.value for each in flow.copies(topic)}
+    known = flow.known(place(topic))
+    end = max(copies) + 1
+    found = {}
+    for each in flow.original(topic):
+        answer = known.answer(each.offset, end)
+        found[each.offset] = next((copies[at] for at in sorted(copies) if at >= answer), None)
+    return found
+
+
+def test_everything_is_copied_again_and_groups_get_the_newer_copy(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(300))
+    flow.copy()
+    before = len(flow.copies(topic))
+    (row,) = reset(flow, "earliest")
+    assert (row.position, row.to, row.outcome.value) == (300, 0, "copied again")
+    status = flow.copy()
+    assert (status.state, gaps_of(status)) == (PipelineState.CAUGHT_UP, [])
+    copies = flow.copies(topic)
+    assert values(copies) == values(numbered(300)) * 2
+    newer = [each.offset for each in copies][before:]
+    known = flow.known(place(topic))
+    assert [known.answer(offset, newer[-1] + 1) for offset in range(300)] == newer
+    produce(flow.source.bootstrap, topic, numbered(50, start=300))
+    flow.copy()
+    assert values(flow.copies(topic))[-50:] == values(numbered(50, start=300))
+
+
+def test_from_an_offset_on_it_is_copied_again_and_what_lies_before_stays(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    for at in range(3):
+        produce(flow.source.bootstrap, topic, numbered(100, start=100 * at))
+        flow.copy()
+    reset(flow, "150")
+    flow.copy()
+    assert values(flow.copies(topic)) == values(numbered(300)) + values(numbered(150, start=150))
+    assert answers(flow, topic) == {offset: b"value-%d" % offset for offset in range(300)}
+
+
+def test_by_time_each_partition_goes_on_at_its_first_record_of_then(flow: CopyFlow) -> None:
+    topic = flow.topic(2)
+    begin = 1_700_000_000_000
+    for partition, shift in ((0, 0), (1, 40)):
+        produce(
+            flow.source.bootstrap,
+            topic,
+            numbered(100, timestamp=begin + shift, partition=partition),
+        )
+    flow.copy()
+    rows = reset(flow, "2023-11-14T22:13:20.050Z")
+    assert [(row.source.partition, row.to) for row in rows] == [(0, 50), (1, 10)]
+    flow.copy()
+    assert [len(flow.copies(topic, partition)) for partition in (0, 1)] == [150, 190]
+
+
+def test_what_is_skipped_is_in_the_ledger(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    flow.copy()
+    produce(flow.source.bootstrap, topic, numbered(100, start=100))
+    (row,) = reset(flow, "latest")
+    assert row.outcome.value == "skipped"
+    produce(flow.source.bootstrap, topic, numbered(10, start=200))
+    assert gaps_of(flow.copy()) == [("skipped", 100, 200)]
+    assert values(flow.copies(topic)) == values(numbered(100)) + values(numbered(10, start=200))
+
+
+def test_a_dry_run_and_an_offset_that_is_not_there_change_nothing(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, varied(100))
+    flow.copy()
+    (row,) = reset(flow, "earliest", dry_run=True)
+    assert (row.to, row.changes) == (0, True)
+    with pytest.raises(
+        OperationRefused, match=f"{topic}-0 has no offset 101: its log begins at 0 and ends at 100"
+    ):
+        reset(flow, "101")
+    flow.copy()
+    flow.assert_copied()
+
+
+def test_while_records_are_copied_nothing_is_changed(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    with flow.pipeline() as running:
+        produce(flow.source.bootstrap, topic, varied(100))
+        running.wait_position({place(topic): 100})
+        with pytest.raises(OperationRefused, match=r"layout 1 of .* has not been stopped"):
+            reset(flow, "earliest")
+        produce(flow.source.bootstrap, topic, varied(100, 100))
+        running.wait_position({place(topic): 200})
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+def test_the_command_by_topic_and_partition(flow: CopyFlow, tmp_path: Path) -> None:
+    topic, other = flow.topic(2), flow.topic()
+    for partition in (0, 1):
+        produce(flow.source.bootstrap, topic, numbered(50, partition=partition))
+    produce(flow.source.bootstrap, other, numbered(50))
+    flow.copy()
+    file = tmp_path / "connector.json"
+    file.write_text(json.dumps({"config": config(flow, f"{topic},{other}")}))
+    common = ["reset", flow.spec.name, "--config", str(file), "-o", "json"]
+    wrong = CliRunner().invoke(app, [*common, "--to", "earliest", "--topic", "nope"])
+    assert (wrong.exit_code, "nothing of topic nope was copied" in wrong.output) == (1, True)
+    done = CliRunner().invoke(app, [*common, "--to", "20", "--topic", topic, "--partition", "1"])
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)
+    assert row == {
+        "topic": topic,
+        "partition": 1,
+        "target_topic": flow.remote(topic),
+        "position": 50,
+        "to": 20,
+        "outcome": "copied again",
+    }
+    flow.copy()
+    assert [len(flow.copies(topic, partition)) for partition in (0, 1)] == [50, 80]
+    assert len(flow.copies(other)) == 50

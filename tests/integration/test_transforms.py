@@ -1,0 +1,325 @@
+"""Transforms between two real brokers: what arrives, what the runs say of it, and what a broken transform does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bridge.kafka.clusters import KafkaClusters
+from bridge.local import Cluster, eventually
+from bridge.translation.copying import PipelineState, Transform
+from bridge.translation.model import Evidence, Judgement, Side, TopicPartition, Verdict
+from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.stretch import LogBounds
+from connectors.group_offset.options import GroupOffsetOptions
+from connectors.groups.round import Rounds
+from connectors.groups.runs import FollowedRuns
+from connectors.groups.ways import ByRecords, ByRuns
+from tests.integration.test_copying import varied
+from tests.support import (
+    Record,
+    bounds,
+    commit,
+    committed,
+    compact,
+    numbered,
+    produce,
+    produce_transaction,
+    unique,
+)
+from tests.support.failover import AnyClient
+from tests.support.pipeline import CopyFlow, gaps_of
+
+NOW = int(time.time() * 1000)
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+
+
+@pytest.fixture
+def flow(source: Cluster, target: Cluster) -> CopyFlow:
+    return CopyFlow(source, target)
+
+
+def own(function: str, **parameters: str) -> Transform:
+    return Transform(function, f"tests.support.own_transforms.{function}", parameters)
+
+
+def ready(function: str, **parameters: str) -> Transform:
+    return Transform(function, f"bridge.transforms.{function}", parameters)
+
+
+def contents(records: Sequence[Record]) -> list[tuple[object, ...]]:
+    return [each.content for each in records]
+
+
+def caught_up(flow: CopyFlow) -> None:
+    status = flow.copy()
+    assert (status.state, status.failure) == (PipelineState.CAUGHT_UP, None)
+
+
+def assert_exact(flow: CopyFlow, topic: str, kept: Sequence[Record], partition: int = 0) -> None:
+    """Wherever a group is committed on the source, the runs alone say where the first record is that it has not read,
+    and say so exactly."""
+    (copied,) = (each for each in flow.wanted() if each.source == TopicPartition(topic, partition))
+    runs = KnownRuns(flow.runs()[copied.source].runs)
+    copies = flow.copies(topic, partition)
+    target = LogBounds(*bounds(flow.target.bootstrap, copied.target_topic)[partition])
+    source = LogBounds(*bounds(flow.source.bootstrap, topic)[partition])
+    assert len(copies) == len(kept)
+    for offset in range(source.start, kept[-1].offset + 1):
+        verdict = runs.translate(offset, copied.target_topic_id, target, copied.source_topic_id, source)
+        unread = next(there.offset for here, there in zip(kept, copies, strict=True) if here.offset >= offset)
+        assert verdict is not None, offset
+        assert (verdict.offset, verdict.bound) == (unread, 0), (offset, verdict)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_what_a_transform_leaves_alone_arrives_bit_for_bit(flow: CopyFlow, codec: str) -> None:
+    flow.transforms = [own("speaks")]
+    topic = flow.topic(2)
+    produce(flow.source.bootstrap, topic, varied(300), compression=codec)
+    produce_transaction(flow.source.bootstrap, topic, varied(50, 300), commit=False)
+    produce_transaction(flow.source.bootstrap, topic, varied(50, 350))
+    caught_up(flow)
+    flow.assert_copied()
+    flow.assert_runs_true()
+
+
+def test_masked_fields_arrive_masked_and_dropped_records_are_holes(flow: CopyFlow) -> None:
+    flow.transforms = [
+        ready("drop_where", field="country", equals="DE"),
+        ready("mask_fields", fields="email", replacement="***"),
+    ]
+    topic = flow.topic()
+    produce(
+        flow.source.bootstrap,
+        topic,
+        [
+            Record(
+                json.dumps(
+                    {"n": number, "country": "DE" if number % 3 == 0 else "FR", "email": "a@b.c"}
+                ).encode(),
+                b"key-%d" % number,
+                NOW + number,
+                (("h", b"1"),),
+            )
+            for number in range(300)
+        ],
+        linger_ms=50,
+    )
+    with flow.pipeline() as running:
+        running.wait_position({TopicPartition(topic, 0): 300})
+        produce(flow.source.bootstrap, topic, [Record(b'{"country":"DE"}')] * 5)
+        produce(flow.source.bootstrap, topic, [Record(b'{"country":"AT","email":null}', timestamp=NOW)])
+        running.wait_position({TopicPartition(topic, 0): 306})
+    copies = flow.copies(topic)
+    assert contents(copies[:-1]) == [
+        (
+            b"key-%d" % number,
+            b'{"n":%d,"country":"FR","email":"***"}' % number,
+            NOW + number,
+            (("h", b"1"),),
+        )
+        for number in range(300)
+        if number % 3
+    ]
+    assert copies[-1].value == b'{"country":"AT","email":null}'
+    here = flow.original(topic)
+    assert_exact(flow, topic, [each for each in here if b'"DE"' not in (each.value or b"")])
+
+
+def test_where_all_is_dropped_copying_comes_to_the_end(flow: CopyFlow) -> None:
+    flow.transforms = [own("nothing")]
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, varied(100))
+    caught_up(flow)
+    assert flow.copies(topic) == []
+    (runs,) = flow.runs().values()
+    assert runs.position == 100
+    flow.transforms = []
+    produce(flow.source.bootstrap, topic, varied(10, 100))
+    caught_up(flow)
+    assert contents(flow.copies(topic)) == contents(varied(10, 100))
+
+
+def test_a_compacted_source_goes_through_transforms(flow: CopyFlow) -> None:
+    flow.transforms = [own("even")]
+    topic = flow.topic()
+    for at in range(3):
+        records = [
+            Record(b"%d-%d" % (at, number), b"key-%d" % number, NOW) for number in range(0, 40, at + 1)
+        ]
+        produce(flow.source.bootstrap, topic, records, compression="zstd")
+    compact(flow.source.bootstrap, topic)
+    caught_up(flow)
+    kept = [each for each in flow.original(topic) if each.offset % 2 == 0]
+    assert contents(flow.copies(topic)) == contents(kept)
+    assert_exact(flow, topic, kept)
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def translated(flow: CopyFlow, groups: Sequence[str]) -> dict[str, Verdict]:
+    """One round of the group-offset connector."""
+    props = {
+        "source.cluster.alias": flow.alias,
+        "target.cluster.alias": "B",
+        "source.cluster.bootstrap.servers": flow.source.bootstrap,
+        "target.cluster.bootstrap.servers": flow.target.bootstrap,
+    }
+    options = GroupOffsetOptions.from_props(props, AnyClient())
+
+    async def go() -> dict[str, Verdict]:
+        clusters = KafkaClusters()
+        try:
+            sides = [clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET)]
+            runs = FollowedRuns(options, sides[1])
+            await runs.follow()
+            rounds = Rounds(options, *sides, ByRuns(runs, ByRecords()))
+            outcome = await rounds.run(groups)
+            rounds.end()
+            assert not outcome.troubles, outcome
+            return {group: outcome.plans[group].rows[0].verdict for group in groups}
+        finally:
+            await clusters.close()
+
+    return asyncio.run(go())
+
+
+def test_groups_resume_at_the_exact_record_whatever_was_masked_and_dropped(flow: CopyFlow) -> None:
+    """By runs: no copy equals its record, and every third one has none."""
+    flow.transforms = [own("upper"), ready("drop_where", column="value", matches="DROP.*")]
+    topic = flow.topic()
+    for first in (0, 40):
+        records = [
+            Record(b"drop" if number % 3 == 0 else b"value %d" % number, timestamp=NOW + number)
+            for number in range(first, first + 40)
+        ]
+        produce(flow.source.bootstrap, topic, records, linger_ms=50)
+        caught_up(flow)
+    kept = [each for each in flow.original(topic) if each.value != b"drop"]
+    copies = flow.copies(topic)
+    assert [each.value for each in copies] == [(each.value or b"").upper() for each in kept]
+    groups = {unique("g"): offset for offset in range(0, 79, 3)} | {
+        unique("g"): at for at in (1, 2, 38, 77, 80)
+    }
+    for group, offset in groups.items():
+        commit(flow.source.bootstrap, group, {(topic, 0): offset})
+    for group, verdict in translated(flow, list(groups)).items():
+        later = (
+            there.offset for here, there in zip(kept, copies, strict=True) if here.offset >= groups[group]
+        )
+        expected = next(later, copies[-1].offset + 1)
+        assert (verdict.judgement, verdict.offset, verdict.evidence) == (
+            Judgement.EXACT,
+            expected,
+            Evidence.RUN,
+        ), (groups[group], verdict)
+        assert committed(flow.target.bootstrap, group) == {(flow.remote(topic), 0): expected}
+
+
+# -- transforms that fail ----------------------------------------------------------------------------------------------
+
+
+POISONED = [
+    Record(b"poison" if number in (11, 12, 40) else b"value %d" % number, timestamp=NOW)
+    for number in range(60)
+]
+
+
+@pytest.mark.parametrize("function", ["raises", "hangs", "dies", "grows"])
+def test_report_leaves_out_what_a_transform_fails_with(flow: CopyFlow, function: str) -> None:
+    flow.transforms = [own("upper"), own(function, mark="POISON")]
+    flow.settings = {
+        "fail_on_refused_record": False,
+        "transform_timeout": 0.3 if function == "hangs" else 5.0,
+        "transform_memory": 64 * 1024 * 1024,
+    }
+    topic = flow.topic()
+    poisoned = POISONED if function == "raises" else POISONED[10:14]
+    offsets = [at for at, each in enumerate(poisoned) if each.value == b"poison"]
+    produce(flow.source.bootstrap, topic, poisoned, linger_ms=50)
+    status = flow.copy()
+    assert status.state is PipelineState.CAUGHT_UP
+    assert [each.value for each in flow.copies(topic)] == [
+        (each.value or b"").upper() for each in poisoned if each.value != b"poison"
+    ]
+    gaps = gaps_of(status)
+    assert [at for _, first, end in gaps for at in range(first, end)] == offsets
+    assert {kind for kind, _, _ in gaps} == {"transform_failed"}
+    if function == "raises":
+        assert gaps[0] == ("transform_failed", 11, 13), "neighbours are one entry"
+    assert all(f"transform {function}: " in gap.detail for gap in status.gaps)
+
+
+def test_fail_stops_right_before_the_record_and_names_it(flow: CopyFlow) -> None:
+    flow.transforms = [own("raises")]
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, POISONED, linger_ms=50)
+    status = flow.copy()
+    assert status.state is PipelineState.FAILED
+    assert status.failure is not None
+    for words in (
+        f"the record of {topic}-0 at offset 11 can't be copied to {flow.remote(topic)}",
+        "transform raises: it failed with KeyError: 'no such country' (own_transforms.py, line ",
+        "source.record.policy",
+    ):
+        assert words in status.failure
+    assert contents(flow.copies(topic)) == contents(POISONED[:11])
+    flow.transforms = []
+    caught_up(flow)
+    flow.assert_copied()
+
+
+def test_a_transform_that_can_not_be_called_fails_before_anything_is_copied(flow: CopyFlow) -> None:
+    flow.transforms = [own("no_such_function")]
+    flow.settings = {"fail_on_refused_record": False}
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(10))
+    status = flow.copy()
+    assert status.state is PipelineState.FAILED
+    assert "bridge.transforms: no_such_function" in (status.failure or "")
+    assert flow.copies(topic) == []
+
+
+def test_what_the_target_refuses_of_what_a_transform_returns_is_left_out(flow: CopyFlow) -> None:
+    """Compacted topics take no records without a key."""
+    flow.transforms = [own("even"), own("without_key", at="20")]
+    flow.settings = {"fail_on_refused_record": False}
+    topic = flow.topic(remote={"cleanup.policy": "compact"})
+    produce(flow.source.bootstrap, topic, numbered(60, timestamp=NOW), linger_ms=50)
+    status = flow.copy()
+    assert status.state is PipelineState.CAUGHT_UP
+    kept = [each for each in flow.original(topic) if each.offset % 2 == 0 and each.offset != 20]
+    assert contents(flow.copies(topic)) == contents(kept)
+    assert gaps_of(status) == [("record_refused", 20, 21)]
+    assert_exact(flow, topic, kept)
+
+
+def test_what_a_slow_transform_has_made_is_committed_before_the_rest_is_there(flow: CopyFlow) -> None:
+    """Else one fetch would take longer than a transaction may."""
+    flow.transforms = [own("slow", per_record="0.02")]
+    flow.settings = {"transform_timeout": 1.0}
+    topic = flow.topic()
+    place = TopicPartition(topic, 0)
+    produce(flow.source.bootstrap, topic, numbered(200, timestamp=NOW), linger_ms=50)
+    with flow.pipeline() as running:
+
+        def under_way() -> None:
+            progress = running.status.progress.get(place)
+            assert progress is not None
+            assert 0 < progress.position < 200
+
+        eventually(under_way, 30, what="a part is committed")
+        running.wait_position({place: 200})
+        assert running.status.restarts == 0
+    flow.assert_copied()

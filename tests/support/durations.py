@@ -1,0 +1,128 @@
+"""How long each test file takes: tests/durations.json, measured by `make durations`.
+
+Lanes begin with the files that take longest, so that at the end none is left alone with one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "tests" / "durations.json"
+LANES = 2
+"""How many files `make test` runs side by side, each on clusters of its own."""
+_NEW_SECONDS = 60
+"""Of a file that was not measured yet: it may be a long one, so it comes early."""
+_LEFT_OUT = ("perf", "soak")
+"""Folders that `make test` does not run."""
+
+
+def files() -> set[str]:
+    """What `make test` runs, as `tests/unit/test_plan.py`."""
+    found = (path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
+    return {path.as_posix() for path in found if path.parts[1] not in _LEFT_OUT}
+
+
+def kept() -> dict[str, int]:
+    """Seconds by file."""
+    return dict(json.loads(KEPT.read_text("utf-8"))) if KEPT.exists() else {}
+
+
+def keep(measured: Mapping[str, float]) -> None:
+    """Writes what was measured beside what is known of the other files."""
+    known = kept() | {name: round(seconds) for name, seconds in measured.items()}
+    there = {name: known[name] for name in sorted(known.keys() & files())}
+    KEPT.write_text(json.dumps(there, indent=2) + "\n", "utf-8")
+
+
+def longest_first(known: Mapping[str, int]) -> Callable[[str], tuple[int, str]]:
+    """Sorts ids of tests by their files; the tests of a file keep their order."""
+
+    def key(test: str) -> tuple[int, str]:
+        file = _file(test)
+        return -known.get(file, _NEW_SECONDS), file
+
+    return key
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+class Clock:
+    """A pytest plugin: seconds of each file without those of fixtures that the whole run shares. Lanes report theirs to
+    the process that began them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._seconds: Counter[str] = Counter()
+        self._failed: set[str] = set()
+        self._shared = 0.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        began, shared = time.monotonic(), self._shared
+        try:
+            return (yield)
+        finally:
+            self._seconds[_file(item.nodeid)] += time.monotonic() - began - (self._shared - shared)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        began = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope == "session":
+                self._shared += time.monotonic() - began
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        began = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            if nextitem is None:  # the last test of all ends what the run shares
+                self._shared += time.monotonic() - began
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(_file(report.nodeid))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        self._seconds.update(getattr(node, "workeroutput", {}).get("durations", {}))
+
+    def pytest_sessionfinish(self) -> None:
+        lane: dict[str, object] | None = getattr(self._config, "workeroutput", None)
+        if lane is not None:
+            lane["durations"] = dict(self._seconds)
+        else:
+            keep({name: spent for name, spent in self._seconds.items() if name not in self._failed})
+
+
+def measure(chosen: Sequence[str]) -> None:
+    """Becomes the pytest that measures these files, or those that were not measured yet."""
+    missing = sorted(files() - kept().keys())
+    if not chosen and not missing:
+        keep({})
+        print(
+            f"{KEPT.relative_to(ROOT)} has all files; FILES=tests/e2e measures these again, FILES=tests all."
+        )
+        return
+    command = [sys.executable, "-m", "pytest", "--keep-durations", "-m", "not perf", *(chosen or missing)]
+    os.execv(sys.executable, command)
+
+
+if __name__ == "__main__":
+    measure(sys.argv[1:])
