@@ -138,12 +138,14 @@ def produce(transactional_id: str | None, batches: Mapping[TopicPartition, Piece
 
 
 class Produced(NamedTuple):
-    """`refused`: index within the batch and the broker's words, of records that spoilt it."""
+    """`refused`: index within the batch and the broker's words, of records that spoilt it. `log_start`: where the
+    partition's log begins, -1 when not told."""
 
     error: int
     offset: int
     refused: tuple[tuple[int, str], ...]
     said: str
+    log_start: int = -1
 
 
 def read_produced(answer: Reader) -> dict[TopicPartition, Produced]:
@@ -152,7 +154,10 @@ def read_produced(answer: Reader) -> dict[TopicPartition, Produced]:
         topic = answer.string()
         for _ in answer.array():
             partition, error, offset = answer.int32(), answer.int16(), answer.int64()
-            answer.skip(8 + 8)
+            answer.skip(8)
+            log_start = answer.int64()
             refused = tuple((answer.int32(), answer.string()) for _ in answer.array())
-            produced[TopicPartition(topic, partition)] = Produced(error, offset, refused, answer.string())
+            produced[TopicPartition(topic, partition)] = Produced(
+                error, offset, refused, answer.string(), log_start
+            )
     return produced

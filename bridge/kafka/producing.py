@@ -68,6 +68,10 @@ class TransactionalProducer:
         """Seconds to the quickest leader and back; 0 before the first answer."""
         return self._sender.round_trip
 
+    def log_start(self, place: TopicPartition) -> int:
+        """Where a partition's log begins, as far as its answers have told."""
+        return max(0, self._sender.log_starts.get(place, 0))
+
     async def start(self) -> None:
         """Fences older holders of the id and aborts what they have open."""
         await self._take_over(_START_SECONDS)

@@ -62,6 +62,8 @@ class BatchSender:
         self._identity = Identity()
         self.sequences: dict[TopicPartition, int] = {}
         """Of the next record of a partition; from 2^31 - 1 on to 0, as brokers count."""
+        self.log_starts: dict[TopicPartition, int] = {}
+        """Where the partition's log began with its last answer."""
         self._leaders: dict[TopicPartition, int] = {}
         self._entered: set[TopicPartition] = set()
         self._entering: set[TopicPartition] = set()
@@ -124,7 +126,7 @@ class BatchSender:
     def restart(self, identity: Identity) -> None:
         """After `close`: goes on as another producer, from sequence 0."""
         self._identity, self.failed = identity, None
-        for kept in (self.sequences, self._leaders, self._entered):
+        for kept in (self.sequences, self.log_starts, self._leaders, self._entered):
             kept.clear()
 
     async def close(self) -> None:
@@ -215,6 +217,7 @@ class BatchSender:
                 failed = _refusal(got, place)
                 if failed is not None:
                     self.fail(failed)
+                self.log_starts[place] = got.log_start
                 self._answer(batch, failed or got.offset)
         except KafkaFailure as raised:
             error = raised

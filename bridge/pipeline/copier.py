@@ -199,8 +199,7 @@ class Copier:
             self._began = time.monotonic()
         while self._producer.bytes_in_flight > in_flight_bytes(IN_FLIGHT, self._producer.round_trip):
             await self._answered(self._unanswered.popleft())
-        remote = TopicPartition(self._copied[place].target_topic, place.partition)
-        base = self._producer.send(remote, chunk.data, chunk.count)
+        base = self._producer.send(self._copied[place].remote, chunk.data, chunk.count)
         self._part(place).add(chunk, base)
         self._unanswered.append(base)
 
@@ -255,7 +254,8 @@ class Copier:
         for done in await written(self._open.values()):
             self._check_copies(done)
             copied = done.part.copied
-            runs += self._runs[copied.source].commit(done.segments, done.part.position, copied)
+            began = self._producer.log_start(copied.remote)
+            runs += self._runs[copied.source].commit(done.segments, done.part.position, copied, began)
             if spec.syncs_topic:
                 syncs += queue_syncs(done, self._writer)
         syncs += self._writer.take_delayed()

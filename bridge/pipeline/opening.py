@@ -116,7 +116,7 @@ async def open_partitions(
     """Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
     await _same_topics(source, {each.source.topic: each.source_topic_id for each in partitions}, partitions)
     await _same_topics(target, {each.target_topic: each.target_topic_id for each in partitions}, partitions)
-    remote = {each.source: TopicPartition(each.target_topic, each.source.partition) for each in partitions}
+    remote = {each.source: each.remote for each in partitions}
     here = _all(await bounds(source, list(remote), committed_only=committed_only))
     # The target's log with what is not committed: our own aborted copies are part of it too.
     there = _all(await bounds(target, list(remote.values()), committed_only=False))

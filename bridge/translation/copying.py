@@ -42,6 +42,10 @@ class Copied:
     def id(self) -> CopyId:
         return CopyId(self.source, self.target_topic)
 
+    @property
+    def remote(self) -> TopicPartition:
+        return TopicPartition(self.target_topic, self.source.partition)
+
 
 class GapKind(StrEnum):
     """Why records of the source can't be, or may not have been, copied (R7)."""
