@@ -41,8 +41,8 @@ class Summary:
     writes: int = 0
     checkpoints: int = 0
     """Emitted: handed over to be written through Connect."""
-    unreadable_records: int = 0
-    """Of internal topics, left out since the instance was made."""
+    unreadable_records: Mapping[str, int] = field(default_factory=dict)
+    """By internal topic, left out since the instance was made."""
     clusters_seen: frozenset[str] = frozenset()
     """`source` and `target`, each once it has answered; or from the beginning, where the connector needs none of it."""
     errors: Sequence[str] = ()

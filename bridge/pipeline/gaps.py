@@ -11,11 +11,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridge.translation.copying import Copied, Gap, GapKind
+from bridge.translation.fields import SchemaError
+from bridge.translation.json_records import MOST, number, read_object, text
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.runs import OffsetRun
 
 _VERSION = 1
 """Of ledger entries; those of version 0 do not name the target topic."""
+_KINDS = frozenset(GapKind)
+_LAST_PARTITION = 2**31 - 1
+_LATEST = 253_402_300_799_999
+"""Ms since the epoch at the end of the year 9999: no calendar shows what is later."""
 
 
 class Resume(NamedTuple):
@@ -140,21 +146,22 @@ def ledger_entry(gap: Gap, connector: str) -> tuple[bytes, bytes]:
 
 
 def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
-    """None for what is no entry of a version that we know."""
-    try:
-        where, what = json.loads(key or b"null"), json.loads(value or b"null")
-        if where["version"] > _VERSION or what["version"] > _VERSION:
-            return None
-        return Gap(
-            TopicPartition(where["topic"], where["partition"]),
-            GapKind(where["kind"]),
-            where["topicId"],
-            where["from"],
-            what["to"],
-            what["seenAtMs"],
-            what["detail"],
-            where["targetTopic"] if where["version"] else "",
-            what["connector"] if what["version"] else "",
-        )
-    except (ValueError, TypeError, KeyError):
+    """None for an entry that was taken back. Raises SchemaError for what is no entry of a version that we know."""
+    if value is None:
         return None
+    where, what = read_object(key, "key of an entry"), read_object(value, "value of an entry")
+    names_target, names_connector = (number(found, "version", 0, _VERSION) for found in (where, what))
+    kind = text(where, "kind")
+    if kind not in _KINDS:
+        raise SchemaError(f"kind is {kind!r}: none that this version knows")
+    return Gap(
+        TopicPartition(text(where, "topic", 1), number(where, "partition", 0, _LAST_PARTITION)),
+        GapKind(kind),
+        text(where, "topicId"),
+        number(where, "from", -1, MOST),
+        number(what, "to", -1, MOST),
+        number(what, "seenAtMs", 0, _LATEST),
+        text(what, "detail"),
+        text(where, "targetTopic", 1) if names_target else "",
+        text(what, "connector") if names_connector else "",
+    )

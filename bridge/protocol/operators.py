@@ -16,7 +16,7 @@ class TaskStatus(Message):
 class ConnectorStatus(Message):
     """GET /v1/connectors/{name}/status. `waiting_for`: what it needs before it does its work (a task, the rounds
     process, a cluster that has not answered, its first round); empty while it works; `checkpoints`: emitted so far;
-    `unreadable_records`: of internal topics, left out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how
+    `unreadable_records`: by internal topic, left out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how
     long the first of those that wait has been waiting for a poll, null when none does; `copying`: of a connector that
     copies records."""
 
@@ -35,7 +35,7 @@ class ConnectorStatus(Message):
     last_round_seconds: float | None = None
     rounds: int = 0
     checkpoints: int = 0
-    unreadable_records: int = 0
+    unreadable_records: dict[str, int] = {}
     records_waiting: int = 0
     records_in_flight: int = 0
     records_written: int = 0

@@ -114,7 +114,10 @@ class ServiceCollector:
         lookups = totals("lookups", "Look-ups of translation", "connector")
         writes = totals("writes", "Group-partition offsets written", "connector")
         unreadable = totals(
-            "unreadable_records", "Records of internal topics that can't be read, left out", "connector"
+            "unreadable_records",
+            "Records of internal topics that can't be read, left out",
+            "connector",
+            "topic",
         )
         checkpoints = totals("checkpoints", "Checkpoints emitted, to be written through Connect", "connector")
         now = time.time() * 1000
@@ -134,7 +137,8 @@ class ServiceCollector:
             rounds.add_metric([name], said.rounds)
             lookups.add_metric([name], said.lookups)
             writes.add_metric([name], said.writes)
-            unreadable.add_metric([name], said.unreadable_records)
+            for topic, count in said.unreadable_records.items():
+                unreadable.add_metric([name, topic], count)
             checkpoints.add_metric([name], said.checkpoints)
         yield from (verdicts, reasons, groups, tasks, failed, age, seconds)
         yield from (rounds, lookups, writes, unreadable, checkpoints)

@@ -72,7 +72,7 @@ def connector_status(
         last_round_seconds=said.last_round_seconds,
         rounds=said.rounds,
         checkpoints=said.checkpoints,
-        unreadable_records=said.unreadable_records,
+        unreadable_records=dict(said.unreadable_records),
         records_waiting=traffic.waiting,
         records_in_flight=traffic.in_flight,
         records_written=traffic.written,

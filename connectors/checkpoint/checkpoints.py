@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bridge.translation.checkpoints import CheckpointStore, emit
 from bridge.translation.mm2_records import Checkpoint
@@ -25,8 +25,8 @@ class Checkpoints:
         self._log = Followed(side, tail, Checkpoint.decode, self._apply, self._restart, timeout_ms)
 
     @property
-    def bad_records(self) -> int:
-        return self._log.bad_records
+    def unreadable(self) -> Mapping[str, int]:
+        return self._log.unreadable
 
     @property
     def remark(self) -> str | None:

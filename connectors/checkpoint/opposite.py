@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.translation.mm2_records import Checkpoint
@@ -37,8 +37,8 @@ class Opposite:
         )
 
     @property
-    def bad_records(self) -> int:
-        return self._log.bad_records
+    def unreadable(self) -> Mapping[str, int]:
+        return self._log.unreadable
 
     @property
     def trouble(self) -> str | None:

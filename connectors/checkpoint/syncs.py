@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import Side, TopicPartition
 from bridge.translation.sync_store import OffsetSyncStore, SyncBounds
@@ -19,8 +21,8 @@ class FollowedSyncs:
         self._log = Followed(side, tail, OffsetSync.decode, self._apply, self._restart, timeout_ms)
 
     @property
-    def bad_records(self) -> int:
-        return self._log.bad_records
+    def unreadable(self) -> Mapping[str, int]:
+        return self._log.unreadable
 
     @property
     def remark(self) -> str | None:

@@ -113,9 +113,9 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         remarks = (self._topic_trouble, self._checkpoints.remark, self._syncs.remark, opposite)
         return [remark for remark in remarks if remark is not None]
 
-    def _unreadable(self) -> int:
-        opposite = self._opposite.bad_records if self._opposite else 0
-        return super()._unreadable() + self._checkpoints.bad_records + self._syncs.bad_records + opposite
+    def _unreadable(self) -> Mapping[str, int]:
+        opposite = self._opposite.unreadable if self._opposite else {}
+        return {**super()._unreadable(), **self._checkpoints.unreadable, **self._syncs.unreadable, **opposite}
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 

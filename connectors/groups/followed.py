@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from bridge.errors import KafkaFault
 from bridge.translation.mm2_records import SchemaError
 from bridge.translation.model import Side
+from bridge.translation.unreadable import Unreadable
 from connectors.groups.trouble import ClusterAway, ask
 from connectors.ports import Tail
 
@@ -39,30 +40,32 @@ class Followed(Generic[R]):
         self._side, self._tail, self._timeout_ms = side, tail, timeout_ms
         self._decode, self._apply, self._restart = decode, apply, restart
         self._optional = optional
-        self.bad_records = 0
+        self._unreadable = Unreadable([tail.topic])
         self.remark: str | None = None
         """Why the topic can't be read now."""
         self.missing = False
         """There is no such topic."""
 
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """Records that were left out, by topic."""
+        return self._unreadable.counts
+
     async def follow(self) -> None:
         """Reads up to the end of the log as it is now. Raises ClusterAway when the cluster does not answer; a topic
         that is missing or forbidden is a remark."""
-        bad = self.bad_records
+        topic = self._tail.topic
         try:
             while True:
                 part = await ask(self._side, self._tail.read(), self._timeout_ms)
                 if part.restarted:
-                    self._restart()
+                    self._begin_anew()
                 for record in part.records:
                     try:
                         self._apply(self._decode(record.key, record.value))
                     except SchemaError as problem:
-                        self.bad_records += 1
-                        last = f"at offset {record.offset}: {problem}"
-                if part.unreadable:
-                    self.bad_records += part.unreadable
-                    last = "in a batch that can't be decoded"
+                        self._unreadable.add(topic, record.offset, str(problem))
+                self._unreadable.add_batches(topic, part.unreadable)
                 if part.at_end:
                     break
         except ClusterAway as away:
@@ -70,19 +73,20 @@ class Followed(Generic[R]):
                 raise
             self.missing = away.failure.fault is KafkaFault.UNKNOWN_TOPIC
             if self.missing:
-                self._restart()
+                self._begin_anew()
             if self.missing and self._optional:
                 self._say(None)
                 return
-            self._say(f"{self._tail.topic} on the {self._side.value} cluster can't be read: {away.failure}")
+            self._say(f"{topic} on the {self._side.value} cluster can't be read: {away.failure}")
         else:
             self.missing = False
             self._say(None)
-        if self.bad_records > bad:
-            count = self.bad_records - bad
-            log.warning(
-                "%s: %d records can't be read and are left out, the last %s", self._tail.topic, count, last
-            )
+        for line in self._unreadable.take_lines():
+            log.warning("%s", line)
+
+    def _begin_anew(self) -> None:
+        self._unreadable.restarted(self._tail.topic)
+        self._restart()
 
     def _say(self, remark: str | None) -> None:
         if remark is not None and remark != self.remark:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -105,9 +105,9 @@ class GroupsInstance(Generic[Options]):
         """Errors that are not of a group, for health."""
         return ()
 
-    def _unreadable(self) -> int:
-        """Records of internal topics that were left out so far."""
-        return self._runs.bad_records if self._runs else 0
+    def _unreadable(self) -> Mapping[str, int]:
+        """Records of internal topics that were left out so far, by topic."""
+        return self._runs.unreadable if self._runs else {}
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 

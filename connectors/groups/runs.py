@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bridge.translation.model import CopyId, Side
 from bridge.translation.run_evidence import KnownRuns
 from bridge.translation.run_table import RunTable
@@ -24,8 +26,8 @@ class FollowedRuns:
         self._log = Followed(Side.TARGET, tail, *told, optional=True)
 
     @property
-    def bad_records(self) -> int:
-        return self._log.bad_records
+    def unreadable(self) -> Mapping[str, int]:
+        return self._log.unreadable
 
     @property
     def known(self) -> bool:

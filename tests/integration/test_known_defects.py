@@ -173,7 +173,7 @@ def test_b8_a_poison_record_costs_itself_only(stock: Stock) -> None:
     published = CheckpointStand(source, target, translation_evidence="syncs").play_rounds()
     assert published.offsets == [(12, 12 + JUNK)]
     assert published.reports["g"].partitions[0].evidence == "sync"
-    assert published.summaries[-1].unreadable_records == 2
+    assert published.summaries[-1].unreadable_records[SYNCS] == 2
 
 
 # -- groups ----------------------------------------------------------------------------------------------------------

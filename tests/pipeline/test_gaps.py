@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bridge.pipeline.gaps import Resume, agreement, ledger_entry, read_ledger, resume
 from bridge.translation.copying import Copied, Gap, GapKind
+from bridge.translation.fields import SchemaError
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.runs import OffsetRun
 from tests.pipeline.values import copied
@@ -149,10 +154,72 @@ def test_the_ledger_reads_back() -> None:
         assert read_ledger(*ledger_entry(gap, "mirror")) == replace(gap, connector="mirror")
 
 
-@pytest.mark.parametrize("value", [None, b"", b"{}", b'{"version": 9, "to": 1, "seenAtMs": 1, "detail": ""}'])
-def test_what_is_no_entry_that_we_know_is_none(value: bytes | None) -> None:
-    key, _ = ledger_entry(Gap(TopicPartition("orders", 2), GapKind.TRUNCATED, "", 0, 1, NOW), "mirror")
-    assert read_ledger(key, value) is None
+KEY = {"version": 1, "topic": "orders", "partition": 2, "targetTopic": "A.orders", "topicId": "id", "kind": "truncated", "from": 5}
+VALUE = {"version": 1, "connector": "mirror", "to": 9, "seenAtMs": NOW, "detail": "why"}
+
+
+def entry(**changed: object) -> tuple[bytes, bytes]:
+    """A sound one with these fields changed; of both where both have them."""
+    key = {name: changed.get(name, value) for name, value in KEY.items()}
+    value = {name: changed.get(name, value) for name, value in VALUE.items()}
+    return json.dumps(key).encode(), json.dumps(value).encode()
+
+
+def test_an_entry_that_is_taken_back_is_none() -> None:
+    assert read_ledger(entry()[0], None) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"seenAtMs": "never"}, "seenAtMs is 'never'"),
+        ({"seenAtMs": -1}, "seenAtMs is -1"),
+        ({"seenAtMs": 1e18}, "seenAtMs is 1e"),
+        ({"seenAtMs": 10**15}, "seenAtMs is 1000000000000000"),
+        ({"to": "9"}, "to is '9'"),
+        ({"to": -2}, "to is -2"),
+        ({"to": 2**63}, "to is 9223372036854775808"),
+        ({"from": None}, "from is None"),
+        ({"from": True}, "from is True"),
+        ({"from": 2**64}, "from is 1844"),
+        ({"partition": -1}, "partition is -1"),
+        ({"partition": 2**31}, "partition is 2147483648"),
+        ({"partition": [0]}, "partition is a list"),
+        ({"topic": 7}, "topic is 7"),
+        ({"topic": ""}, "topic is ''"),
+        ({"topicId": None}, "topicId is None"),
+        ({"kind": "no such"}, "kind is 'no such': none that this version knows"),
+        ({"kind": ["truncated"]}, "kind is a list"),
+        ({"detail": {"a": 1}}, "detail is a dict"),
+        ({"detail": "\ud800"}, "detail is "),
+        ({"version": 9}, "version is 9"),
+        ({"version": "0"}, "version is '0'"),
+    ],
+    ids=str,
+)
+def test_each_field_of_an_entry_is_checked(changed: dict[str, object], why: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        read_ledger(*entry(**changed))
+    assert str(caught.value).startswith(why)
+
+
+@pytest.mark.parametrize("junk", [b"", b"{}", b"[" * 100_000, b'{"version": ' + b"[" * 100_000, b"\xff"])
+def test_what_is_no_entry_is_named(junk: bytes) -> None:
+    key, value = entry()
+    for each in ((junk, value), (key, junk), (None, value)):
+        with pytest.raises(SchemaError):
+            read_ledger(*each)
+
+
+@given(
+    st.dictionaries(st.sampled_from([*KEY, *VALUE]), st.none() | st.integers() | st.text() | st.booleans())
+)
+def test_whatever_stands_in_the_ledger_is_read_or_refused(changed: dict[str, object]) -> None:
+    with suppress(SchemaError):
+        gap = read_ledger(*entry(**changed))
+        assert gap is not None
+        assert read_ledger(*ledger_entry(gap, gap.connector)) == gap
+        assert gap.said
 
 
 @pytest.mark.parametrize(

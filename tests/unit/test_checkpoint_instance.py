@@ -275,7 +275,9 @@ def test_without_a_syncs_topic_records_answer_and_syncs_wait() -> None:
         assert any(SYNCS in error for error in published.summaries[-1].errors)
 
 
-def test_records_that_can_not_be_read_cost_themselves_only_and_are_counted() -> None:
+def test_records_that_can_not_be_read_cost_themselves_only_and_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     source, target = at(12)
     put_sync(source, 10, 10 + JUNK)
     for key, value in ((b"", b""), (b"\x00\x01t", None), (b"\xff\xff", b"x" * 16)):
@@ -285,7 +287,11 @@ def test_records_that_can_not_be_read_cost_themselves_only_and_are_counted() -> 
     stand = CheckpointStand(source, target, translation_evidence="syncs")
     published = stand.play_rounds()
     assert published.offsets == [(12, 12 + JUNK)]
-    assert published.summaries[-1].unreadable_records == 4
+    assert published.summaries[-1].unreadable_records == {SYNCS: 3, TOPIC: 1}
+    # Each by its place and the reason, once.
+    for where in (f"{TOPIC}-0 at offset 0: ", *(f"{SYNCS}-0 at offset {at}: " for at in (1, 2, 3))):
+        (line,) = [line for line in caplog.messages if line.startswith(where)]
+        assert "can't be read and is left out: no " in line
 
 
 # -- group offsets ---------------------------------------------------------------------------------------------------
@@ -430,7 +436,8 @@ def test_opposite_checkpoints_that_can_not_be_read_are_told() -> None:
     source, target = failed_over()
     put(source, "B.checkpoints.internal", b"garbage", None)
     stand = CheckpointStand(source, target, reverse_checkpointing_enabled="true")
-    assert stand.play_rounds().summaries[-1].unreadable_records == 1
+    found = stand.play_rounds().summaries[-1].unreadable_records
+    assert found["B.checkpoints.internal"] == sum(found.values()) == 1
     source.topic_trouble["B.checkpoints.internal"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no READ")
     told = CheckpointStand(source, target, reverse_checkpointing_enabled="true").play_rounds()
     assert any("B.checkpoints.internal" in error for error in told.summaries[-1].errors)

@@ -80,7 +80,7 @@ def test_a_record_that_cant_be_read_is_counted() -> None:
     put(target, RUNS, b"\0\1later schema", b"\0\1")
     stand = played(source, target)
     assert verdict(stand)["evidence"] == "run"
-    assert stand.published.summaries[-1].unreadable_records == 1
+    assert stand.published.summaries[-1].unreadable_records == {RUNS: 1}
 
 
 def test_runs_that_do_not_hold_write_nothing() -> None:

@@ -477,20 +477,20 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
             rounds=4,
             lookups=5,
             checkpoints=6,
-            unreadable_records=7,
+            unreadable_records={"t": 7},
             last_success_ms=1,
         )
         at.service.snapshots.summary("c", 1, said)
         await at.poll()
         status = (await at.client.get("/v1/connectors/c/status")).json()
-        assert (status["checkpoints"], status["unreadable_records"]) == (6, 7)
+        assert (status["checkpoints"], status["unreadable_records"]) == (6, {"t": 7})
         text = (await at.client.get("/metrics")).text
         for line in (
             'mirror_bridge_group_partitions{connector="c",verdict="exact"} 3.0',
             'mirror_bridge_group_partitions_pending{connector="c",reason="record_gone"} 2.0',
             'mirror_bridge_rounds_total{connector="c"} 4.0',
             'mirror_bridge_checkpoints_total{connector="c"} 6.0',
-            'mirror_bridge_unreadable_records_total{connector="c"} 7.0',
+            'mirror_bridge_unreadable_records_total{connector="c",topic="t"} 7.0',
             'mirror_bridge_tasks_active{connector="c"} 1.0',
             "mirror_bridge_rounds_process_up 1.0",
             "mirror_bridge_poll_overhead_seconds_count 1.0",
