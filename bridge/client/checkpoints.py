@@ -77,7 +77,7 @@ class _Reader:
     def apply(self, record: LogRecord) -> None:
         gone = record.value is None
         try:
-            found = Checkpoint.decode(record.key, _ANY_VALUE if gone else record.value)
+            found = Checkpoint.checked(record.key, _ANY_VALUE if gone else record.value)
         except SchemaError:
             self.skipped += 1
             return

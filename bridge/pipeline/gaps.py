@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridge.translation.copying import Copied, Gap, GapKind
-from bridge.translation.fields import SchemaError
-from bridge.translation.json_records import MOST, number, read_object, text
+from bridge.translation.fields import LAST_OFFSET, SchemaError
+from bridge.translation.json_records import number, read_object, text
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.runs import OffsetRun
 
@@ -158,8 +158,8 @@ def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
         TopicPartition(text(where, "topic", 1), number(where, "partition", 0, _LAST_PARTITION)),
         GapKind(kind),
         text(where, "topicId"),
-        number(where, "from", -1, MOST),
-        number(what, "to", -1, MOST),
+        number(where, "from", -1, LAST_OFFSET),
+        number(what, "to", -1, LAST_OFFSET),
         number(what, "seenAtMs", 0, _LATEST),
         text(what, "detail"),
         text(where, "targetTopic", 1) if names_target else "",

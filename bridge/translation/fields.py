@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from struct import Struct, error
 
+LAST_OFFSET = 2**63 - 2
+"""That a log can have: the one after it still is an INT64."""
 _INT16 = Struct(">h")
 _LONGEST = 2**15 - 1
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")

@@ -12,8 +12,6 @@ from typing import Any
 
 from bridge.translation.fields import SchemaError
 
-MOST = 2**63 - 2
-"""The last offset that a log can have: the one after it still is an INT64."""
 _LONGEST = 2**15 - 1
 _SHOWN = 60
 

@@ -6,18 +6,18 @@
                  INT32                                      metadata STRING
     Heartbeat    source STRING, target STRING               version INT16 = 0, timestamp INT64 (ms)
 
-As stock does, a reader passes over what stands after the last field and takes any version for 0.
-`str()` of a record is what stock's formatters print.
+As stock does, a reader passes over what stands after the last field and takes any version for 0. `decode` takes any
+number, for `str()` of a record is what stock's formatters print; `checked` is for whoever acts on it.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from bridge.translation.fields import LAST_OFFSET, read_numbers, read_string, write_numbers, write_string
 from bridge.translation.fields import SchemaError as SchemaError
-from bridge.translation.fields import read_numbers, read_string, write_numbers, write_string
 from bridge.translation.model import TopicPartition
 
 VERSION = 0
@@ -49,6 +49,11 @@ class OffsetSync(NamedTuple):
         """Raises SchemaError."""
         upstream, downstream = read_numbers(_SYNC_VALUE, value, 0, "upstreamOffset and offset of the value")
         return cls(_topic_partition(key), upstream, downstream)
+
+    @classmethod
+    def checked(cls, key: bytes | None, value: bytes | None) -> OffsetSync:
+        """Raises SchemaError; also for numbers that no log has."""
+        return _in_range(cls.decode(key, value))
 
     def __str__(self) -> str:
         topic, partition = self.topic_partition
@@ -93,6 +98,11 @@ class Checkpoint(NamedTuple):
         (partition,) = read_numbers(_INT32, key, at, "partition of the key")
         return cls(group, TopicPartition(topic, partition), upstream, downstream, metadata)
 
+    @classmethod
+    def checked(cls, key: bytes | None, value: bytes | None) -> Checkpoint:
+        """Raises SchemaError; also for numbers that no log has."""
+        return _in_range(cls.decode(key, value))
+
     def __str__(self) -> str:
         topic, partition = self.topic_partition
         return (
@@ -130,6 +140,25 @@ class Heartbeat(NamedTuple):
             f"Heartbeat{{sourceClusterAlias={self.source_alias}, targetClusterAlias={self.target_alias}, "
             f"timestamp={self.timestamp}}}"
         )
+
+
+Positioned = TypeVar("Positioned", OffsetSync, Checkpoint)
+
+
+def _in_range(record: Positioned) -> Positioned:
+    topic, partition = record.topic_partition
+    if not topic:
+        raise SchemaError("topic of the key is empty")
+    for what, number in (
+        ("partition of the key", partition),
+        ("upstreamOffset of the value", record.upstream_offset),
+        ("offset of the value", record.downstream_offset),
+    ):
+        if number < 0:
+            raise SchemaError(f"{what} is {number}, and can't be below 0")
+        if number > LAST_OFFSET:
+            raise SchemaError(f"{what} is {number}, and no log has that offset")
+    return record
 
 
 @lru_cache(_KEYS_KEPT)

@@ -22,6 +22,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from bridge.translation.fields import (
+    LAST_OFFSET,
     SchemaError,
     read_bytes,
     read_numbers,
@@ -209,12 +210,16 @@ class OffsetRun(NamedTuple):
 
     def _sound(self) -> bool:
         return (
-            0 <= self.covered_from <= self.upstream_start
-            and self.position >= self.upstream_end
-            and self.downstream_start >= 0
+            bool(self.source.topic and self.target_topic)
+            and self.source.partition >= 0
+            and 0 <= self.covered_from <= self.upstream_start
+            and self.upstream_end <= self.position <= LAST_OFFSET
+            and 0 <= self.downstream_start <= self.downstream_end <= LAST_OFFSET
             and self.skipped >= 0
             and self.extra >= 0
             and self.size >= 0
+            and self.leader_epoch >= -1
+            and self.last_timestamp >= -1
             and (self.copies > 0 or self.upstream_count == self.skipped == self.extra == 0)
         )
 

@@ -22,7 +22,7 @@ class Checkpoints:
         self._there = CheckpointStore()
         self._sent: dict[Key, Checkpoint] = {}
         """On their way through Connect, which writes them sooner or later."""
-        self._log = Followed(side, tail, Checkpoint.decode, self._apply, self._restart, timeout_ms)
+        self._log = Followed(side, tail, Checkpoint.checked, self._apply, self._restart, timeout_ms)
 
     @property
     def unreadable(self) -> Mapping[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.translation.mm2_records import Checkpoint
@@ -33,7 +33,7 @@ class Opposite:
     def __init__(self, tail: Tail, timeout_ms: int) -> None:
         self._put: dict[tuple[str, TopicPartition], _Put] = {}
         self._log = Followed(
-            Side.SOURCE, tail, Checkpoint.decode, self._apply, self._put.clear, timeout_ms, optional=True
+            Side.SOURCE, tail, Checkpoint.checked, self._apply, self._put.clear, timeout_ms, optional=True
         )
 
     @property
@@ -49,13 +49,21 @@ class Opposite:
         """Raises ClusterAway."""
         await self._log.follow()
 
-    def guarded(self, group: str, rows: Sequence[Translated]) -> list[Translated]:
-        """Pending where consumers have not moved the group on."""
-        return [row._replace(verdict=_WAITING) if self._moved(group, row) else row for row in rows]
+    def guarded(
+        self, group: str, rows: Sequence[Translated], source_end: Callable[[TopicPartition], int | None]
+    ) -> list[Translated]:
+        """Pending where consumers have not moved the group on. A checkpoint past the source's end counts for nothing,
+        as in `Checkpoints.emit`: no group would ever get there."""
 
-    def _moved(self, group: str, row: Translated) -> bool:
-        put = self._put.get((group, row.source))
-        return put is not None and row.committed.offset <= put.furthest
+        def moved(row: Translated) -> bool:
+            put, end = self._put.get((group, row.source)), source_end(row.source)
+            return (
+                put is not None
+                and row.committed.offset <= put.furthest
+                and (end is None or put.furthest <= end)
+            )
+
+        return [row._replace(verdict=_WAITING) if moved(row) else row for row in rows]
 
     def _apply(self, checkpoint: Checkpoint) -> None:
         group, place, upstream, downstream, _ = checkpoint

@@ -18,7 +18,7 @@ class FollowedSyncs:
         self.side, self._mended = side, mended
         self._store = self._new(must_read_to_end=False)
         self._begun = False
-        self._log = Followed(side, tail, OffsetSync.decode, self._apply, self._restart, timeout_ms)
+        self._log = Followed(side, tail, OffsetSync.checked, self._apply, self._restart, timeout_ms)
 
     @property
     def unreadable(self) -> Mapping[str, int]:

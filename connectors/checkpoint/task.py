@@ -97,7 +97,10 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         outcome = Outcome()
         translated = await self._rounds.translated(groups, outcome)
         if self._opposite is not None:
-            translated = {group: self._opposite.guarded(group, rows) for group, rows in translated.items()}
+            end = self._rounds.source_end
+            translated = {
+                group: self._opposite.guarded(group, rows, end) for group, rows in translated.items()
+            }
         if now >= self._emit_at and self._topic_made and not options.dry_run:
             outcome.checkpoints = self._emit(translated)
         if options.sync_enabled:

@@ -67,8 +67,9 @@ class Judge:
         self._pairs: dict[TopicPartition, Pair | None] = {}
         self._seen: dict[Pair, set[int]] = {}
         self.lookups = 0
+        self.source_ends: dict[TopicPartition, int] = {}
         self.target_ends: dict[TopicPartition, int] = {}
-        """Of this round."""
+        """Ends of logs as this round has seen them."""
 
     @property
     def goes_on_alone(self) -> bool:
@@ -84,7 +85,7 @@ class Judge:
         """Ends a round: lets go of what it read, and of what it remembered of offsets that no group is at any more.
         `whole`: it did not break off."""
         self._verdicts.keep(self._seen, whole=whole)
-        self._seen, self.target_ends = {}, {}
+        self._seen, self.source_ends, self.target_ends = {}, {}, {}
         if self._by_runs is not None:
             self._by_runs.end_round(whole=whole)
         self._source.forget_windows()
@@ -114,7 +115,7 @@ class Judge:
         looked = await self._look(list(offsets), found, offsets, jobs)
         for pair, (identity, (here, there), late) in looked.items():
             memory = self._verdicts.memory(*pair, identity)
-            self.target_ends[pair[1]] = there.end
+            self.source_ends[pair[0]], self.target_ends[pair[1]] = here.end, there.end
             for offset in offsets[pair]:
                 bounds = here, self._counted(pair, offset, there)
                 source, target = (LogBounds(each.start, each.end) for each in bounds)

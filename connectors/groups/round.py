@@ -100,6 +100,10 @@ class Rounds:
             for group, positions in committed.items()
         }
 
+    def source_end(self, place: TopicPartition) -> int | None:
+        """The end of a source partition as this round has seen it."""
+        return self._judge.source_ends.get(place)
+
     def target_end(self, place: TopicPartition) -> int | None:
         """The end of a target partition as this round has seen it."""
         return self._judge.target_ends.get(place)

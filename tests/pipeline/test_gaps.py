@@ -178,7 +178,7 @@ def test_an_entry_that_is_taken_back_is_none() -> None:
         ({"seenAtMs": 10**15}, "seenAtMs is 1000000000000000"),
         ({"to": "9"}, "to is '9'"),
         ({"to": -2}, "to is -2"),
-        ({"to": 2**63}, "to is 9223372036854775808"),
+        ({"to": 2**63 - 1}, "to is 9223372036854775807"),
         ({"from": None}, "from is None"),
         ({"from": True}, "from is True"),
         ({"from": 2**64}, "from is 1844"),

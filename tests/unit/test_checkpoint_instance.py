@@ -294,6 +294,46 @@ def test_records_that_can_not_be_read_cost_themselves_only_and_are_counted(
         assert "can't be read and is left out: no " in line
 
 
+@pytest.mark.parametrize("evidence", ["syncs", "both"])
+def test_numbers_that_no_log_has_move_nothing(evidence: str) -> None:
+    """A checkpoint or sync of a bug, or of whoever may write there."""
+    source, target = at(12)
+    for upstream, downstream in ((10, -1), (11, 2**63 - 1), (-5, 3)):
+        put_sync(source, upstream, downstream)
+        put_checkpoint(target, "g", upstream, downstream)
+    put_sync(source, 12, 12 + JUNK)
+    stand = CheckpointStand(source, target, translation_evidence=evidence, sync_group_offsets_enabled="true")
+    published = stand.play_rounds()
+    assert published.offsets == [(12, 12 + JUNK)]
+    assert target.offsets["g"][TopicPartition("A.orders", 0)].offset == 12 + JUNK
+    found = published.summaries[-1].unreadable_records
+    assert (found[SYNCS], found[TOPIC]) == (3, 3)
+
+
+@pytest.mark.parametrize("evidence", ["syncs", "both"])
+def test_a_checkpoint_past_the_end_of_the_target_puts_no_group_there(evidence: str) -> None:
+    source, target = at(12)
+    put_sync(source, 12, 12 + JUNK)
+    put_checkpoint(target, "g", 13, 10**15)
+    stand = CheckpointStand(source, target, translation_evidence=evidence, sync_group_offsets_enabled="true")
+    stand.play_rounds()
+    assert target.offsets["g"][TopicPartition("A.orders", 0)].offset == 12 + JUNK
+
+
+@pytest.mark.parametrize("evidence", ["syncs", "both"])
+def test_a_checkpoint_of_the_opposite_flow_past_the_end_of_the_source_holds_no_group_up(
+    evidence: str,
+) -> None:
+    source, target = failed_over()
+    poison = Checkpoint("g", TopicPartition("B.orders", 0), 3, 10**15, "")
+    put(source, "B.checkpoints.internal", poison.key(), poison.value())
+    stand = CheckpointStand(
+        source, target, reverse_checkpointing_enabled="true", sync_group_offsets_enabled="true"
+    )
+    published = stand.play_rounds()
+    assert published.reports["g"].reason != "moved_by_mirror"
+
+
 # -- group offsets ---------------------------------------------------------------------------------------------------
 
 

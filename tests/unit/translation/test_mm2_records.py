@@ -193,3 +193,68 @@ def test_what_is_no_utf8_is_replaced_as_java_does(encoded: bytes, text: str) -> 
 def test_syncs_of_one_partition_share_its_name() -> None:
     first, second = (OffsetSync.decode(bytes(SYNC.key()), SYNC.value()) for _ in range(2))
     assert first.topic_partition is second.topic_partition
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        (OffsetSync(TopicPartition("t", -1), 0, 0), "partition of the key is -1, and can't be below 0"),
+        (OffsetSync(TopicPartition("", 0), 0, 0), "topic of the key is empty"),
+        (
+            OffsetSync(TopicPartition("t", 0), -1, 0),
+            "upstreamOffset of the value is -1, and can't be below 0",
+        ),
+        (OffsetSync(TopicPartition("t", 0), 0, -1), "offset of the value is -1, and can't be below 0"),
+        (
+            OffsetSync(TopicPartition("t", 0), 2**63 - 1, 0),
+            "upstreamOffset of the value is 9223372036854775807, and no log has that offset",
+        ),
+        (
+            Checkpoint("g", TopicPartition("t", -7), 0, 0, ""),
+            "partition of the key is -7, and can't be below 0",
+        ),
+        (
+            Checkpoint("g", TopicPartition("t", 0), -1, 0, ""),
+            "upstreamOffset of the value is -1, and can't be",
+        ),
+        (
+            Checkpoint("g", TopicPartition("t", 0), 0, -1, ""),
+            "offset of the value is -1, and can't be below 0",
+        ),
+        (
+            Checkpoint("g", TopicPartition("t", 0), 0, 2**63 - 1, ""),
+            "offset of the value is 9223372036854775807, and no log has that offset",
+        ),
+    ],
+)
+def test_numbers_that_no_log_has_are_refused_where_they_would_be_acted_on(
+    record: OffsetSync | Checkpoint, why: str
+) -> None:
+    """Formatters print them, as stock's do."""
+    assert type(record).decode(record.key(), record.value()) == record
+    with pytest.raises(SchemaError) as caught:
+        type(record).checked(record.key(), record.value())
+    assert str(caught.value).startswith(why)
+
+
+@given(
+    st.one_of(
+        st.builds(OffsetSync, PARTITION, LONG, LONG), st.builds(Checkpoint, TEXT, PARTITION, LONG, LONG, TEXT)
+    )
+)
+def test_what_is_checked_is_in_range_or_refused(record: OffsetSync | Checkpoint) -> None:
+    with suppress(SchemaError):
+        found = type(record).checked(record.key(), record.value())
+        assert found == record
+        assert found.topic_partition.topic
+        assert found.topic_partition.partition >= 0
+        assert min(found.upstream_offset, found.downstream_offset) >= 0
+        assert max(found.upstream_offset, found.downstream_offset) < 2**63 - 1
+
+
+def test_what_stock_writes_is_in_range() -> None:
+    for record in (
+        OffsetSync(TopicPartition("t", 0), 0, 0),
+        Checkpoint("", TopicPartition("t", 3), 4, 5, "m"),
+    ):
+        assert type(record).checked(record.key(), record.value()) == record

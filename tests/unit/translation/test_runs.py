@@ -137,6 +137,15 @@ def test_what_cant_be_read_is_named(key: str, value: str, said: str) -> None:
         RUN._replace(skipped=-1),
         RUN._replace(extra=-1),
         RUN._replace(upstream_count=0),
+        RUN._replace(source=TopicPartition("orders", -1)),
+        RUN._replace(source=TopicPartition("", 0)),
+        RUN._replace(target_topic=""),
+        RUN._replace(position=2**63 - 1),
+        RUN._replace(downstream_start=2**63 - 2),
+        RUN._replace(extra=2**63 - 1),
+        RUN._replace(leader_epoch=-2),
+        RUN._replace(last_timestamp=-2),
+        RUN._replace(size=-1),
     ],
 )
 def test_numbers_that_no_run_can_have(wrong: OffsetRun) -> None:
