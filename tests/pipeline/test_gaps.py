@@ -154,7 +154,15 @@ def test_the_ledger_reads_back() -> None:
         assert read_ledger(*ledger_entry(gap, "mirror")) == replace(gap, connector="mirror")
 
 
-KEY = {"version": 1, "topic": "orders", "partition": 2, "targetTopic": "A.orders", "topicId": "id", "kind": "truncated", "from": 5}
+KEY = {
+    "version": 1,
+    "topic": "orders",
+    "partition": 2,
+    "targetTopic": "A.orders",
+    "topicId": "id",
+    "kind": "truncated",
+    "from": 5,
+}
 VALUE = {"version": 1, "connector": "mirror", "to": 9, "seenAtMs": NOW, "detail": "why"}
 
 
