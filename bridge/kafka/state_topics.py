@@ -16,18 +16,6 @@ _PAUSE = 0.02
 """Seconds before a log is asked again how far it is committed."""
 
 
-class CommittedTail:
-    """Partition 0 of a topic, followed: what is committed by now, without waiting for what is not."""
-
-    def __init__(self, link: Link, topic: str) -> None:
-        self._tail = TopicTail(link, topic, committed_only=True)
-
-    async def read(self) -> list[LogRecord]:
-        """The next records, about a megabyte of them; none when there are no more. Of a topic that was made anew all
-        come again, from its beginning. Raises KafkaFailure; the next read goes on."""
-        return list((await self._tail.read()).records)
-
-
 async def read_committed(link: Link, topic: str, within: float = 30.0) -> list[LogRecord]:
     """All committed records that partition 0 holds now.
 

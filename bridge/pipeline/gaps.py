@@ -162,6 +162,6 @@ def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
         number(what, "to", -1, LAST_OFFSET),
         number(what, "seenAtMs", 0, _LATEST),
         text(what, "detail"),
-        text(where, "targetTopic", 1) if names_target else "",
+        text(where, "targetTopic") if names_target else "",
         text(what, "connector") if names_connector else "",
     )

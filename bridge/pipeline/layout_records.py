@@ -80,7 +80,7 @@ class SliceReport(NamedTuple):
             return None
         if not isinstance(moved, list) or not all(map(_partition, moved)):
             return None
-        if not all(isinstance(text, str) for text in texts):
+        if not all(map(_text, texts)):
             return None
         error, failure, ended = texts
         return cls(layout, slot, error, failure, [TopicPartition(*each) for each in moved], ended)
@@ -173,6 +173,22 @@ def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopi
     return LayoutTopic(newest, unversioned, held)
 
 
+def unreadable(key: bytes | None, value: bytes | None) -> str | None:
+    """Why a record is none of those above, for the log; None for one that is, or was dropped."""
+    if value is None:
+        return None
+    names = set(_object(key))
+    layout, report = LayoutRecord.decode(value), SliceReport.decode(value)
+    if names == {"connector"}:
+        return None if layout else "its key is of a layout, and its value is none"
+    if names == {"connector", "slot"}:
+        return None if report else "its key is of a slice, and its value is no report"
+    if names:
+        return None if Claim.decode(key) else "its key is of no record that this version knows"
+    # Version 0 has bare names of connectors as keys.
+    return None if layout or report else "it is no layout, no report and no claim"
+
+
 def _key(**names: str | int) -> bytes:
     return json.dumps(names, separators=(",", ":")).encode()
 
@@ -190,11 +206,13 @@ def _number(found: object, most: int) -> TypeGuard[int]:
     return isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= most
 
 
+def _text(found: object) -> bool:
+    """Whether it is one that can be shown: JSON may hold halves of characters."""
+    return isinstance(found, str) and not any("\ud800" <= each <= "\udfff" for each in found)
+
+
 def _partition(found: object) -> bool:
     """Whether it is a topic and the number of a partition."""
     return (
-        isinstance(found, list)
-        and len(found) == 2
-        and isinstance(found[0], str)
-        and _number(found[1], _MOST_PARTITION)
+        isinstance(found, list) and len(found) == 2 and _text(found[0]) and _number(found[1], _MOST_PARTITION)
     )

@@ -85,6 +85,7 @@ class Supervisor:
             progress=dict(watched.progress) if watched else {},
             gaps=tuple(watched.gaps) if watched else (),
             gap_counts=dict(watched.gap_counts) if watched else {},
+            unreadable=watched.unreadable if watched else {},
             errors=tuple(errors),
             failure=self._failure,
             restarts=self._restarts,

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
-from collections.abc import Coroutine, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
 
-from bridge.errors import KafkaFailure
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.bounds import bounds
+from bridge.kafka.errors import failure
 from bridge.kafka.link import Link
-from bridge.kafka.state_topics import CommittedTail
 from bridge.kafka.tail import TopicTail
 from bridge.pipeline.gaps import read_ledger
-from bridge.pipeline.layout_records import SliceReport, report_key
+from bridge.pipeline.layout_records import SliceReport, report_key, unreadable
+from bridge.pipeline.progress_table import ProgressTable
 from bridge.translation.copying import Copied, Gap, PipelineSpec, Progress
 from bridge.translation.fields import SchemaError
 from bridge.translation.model import Bounds, CopyId, LogRecord, TopicPartition
-from bridge.translation.runs import OffsetRun
+from bridge.translation.unreadable import Unreadable
+
+log = logging.getLogger(__name__)
 
 GAPS_SHOWN = 100
 _LOOK = 0.5
@@ -27,53 +31,37 @@ _ENDS_EVERY = 2.0
 """Seconds between questions for the source's log ends."""
 
 
-def advanced(before: Progress | None, run: OffsetRun, written_ms: int, began_ms: int) -> Progress:
-    """Progress after a run that was committed at `written_ms`. A run that was merged from older ones, or committed
-    before the pipeline was started (`began_ms`), adds nothing to the counters. Pure."""
-    if before is None:
-        return Progress(run.source, run.position)
-    new = run.upstream_end - max(run.upstream_start, before.position)
-    if run.upstream_start < before.position or new <= 0 or written_ms < began_ms:
-        return replace(before, position=max(before.position, run.position))
-    latency = max(0, written_ms - run.last_timestamp) if run.last_timestamp >= 0 else -1
-    return replace(
-        before,
-        position=run.position,
-        records=before.records + new - run.skipped,
-        bytes=before.bytes + run.size,
-        record_age_ms=latency,
-        replication_latency_ms=latency,
-    )
-
-
 class Watcher:
     """One driver's view; `run` keeps it fresh."""
 
     def __init__(self, spec: PipelineSpec, source: Link, target: Link) -> None:
         self._spec, self._source, self._target = spec, source, target
-        self._runs, self._ledger = (
-            CommittedTail(target, spec.runs_topic),
-            CommittedTail(target, spec.gaps_topic),
-        )
+        self._runs = TopicTail(target, spec.runs_topic, committed_only=True)
+        self._ledger = TopicTail(target, spec.gaps_topic, committed_only=True)
         self._reports = TopicTail(target, spec.layout_topic)
+        self._unreadable = Unreadable([spec.runs_topic, spec.gaps_topic, spec.layout_topic])
         self._looking = asyncio.Lock()
-        self._asked, self._began_ms = 0.0, int(time.time() * 1000)
+        self._asked = 0.0
         self._layout = 0
         self._wanted: Sequence[Copied] = ()
         self._ids: Set[CopyId] = frozenset()
         self._said: dict[int, SliceReport] = {}
         self._trouble: dict[str, str] = {}
-        self._copies: dict[CopyId, Progress] = {}
-        """Of every copy that the runs topic tells of: which of them are wanted is told later."""
+        self._copies = ProgressTable(int(time.time() * 1000))
         self.progress: dict[TopicPartition, Progress] = {}
         self.gaps: deque[Gap] = deque(maxlen=GAPS_SHOWN)
         self.gap_counts: Counter[str] = Counter()
         """Of the whole ledger, by kind."""
 
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """Records that were left out, by state topic."""
+        return self._unreadable.counts
+
     def new_layout(self, layout: int, wanted: Sequence[Copied]) -> None:
         self._layout, self._wanted, self._said = layout, wanted, {}
         self._ids = {each.id for each in wanted}
-        self.progress = {each.source: self._copies[each.id] for each in wanted if each.id in self._copies}
+        self.progress = {each.source: known for each in wanted if (known := self._copies.of(each.id))}
 
     def weights(self) -> Mapping[TopicPartition, float]:
         """By partition, what it has cost so far; for the balance of the next layout."""
@@ -125,6 +113,8 @@ class Watcher:
             if ends or time.monotonic() - self._asked > _ENDS_EVERY:
                 self._asked = time.monotonic()
                 await self._try("ends", self._ask_ends())
+            for line in self._unreadable.take_lines():
+                log.warning("%s", line)
 
     async def _try(self, what: str, doing: Coroutine[None, None, None]) -> None:
         try:
@@ -134,36 +124,55 @@ class Watcher:
             self._trouble[what] = str(error)
 
     async def _read_runs(self) -> None:
-        while records := await self._runs.read():
-            for record in records:
-                self._run(record)
+        await self._read(self._runs, self._run)
 
     def _run(self, record: LogRecord) -> None:
-        try:
-            run = OffsetRun.decode(record.key, record.value) if record.value is not None else None
-        except SchemaError:
-            return
-        if run is not None:
-            before = self._copies.get(run.copy)
-            self._copies[run.copy] = now = advanced(before, run, record.timestamp, self._began_ms)
-            if run.copy in self._ids:
-                self.progress[run.source] = now
+        copy = self._copies.apply(record)
+        if copy is not None and copy in self._ids and (now := self._copies.of(copy)) is not None:
+            self.progress[copy.source] = now
 
     async def _read_gaps(self) -> None:
-        while records := await self._ledger.read():
-            for record in records:
-                gap = read_ledger(record.key, record.value)
-                if gap is not None and gap.connector in ("", self._spec.name):
-                    self.gaps.append(gap)
-                    self.gap_counts[gap.kind.value] += 1
+        await self._read(self._ledger, self._gap, self._no_gaps)
+
+    def _no_gaps(self) -> None:
+        self.gaps.clear()
+        self.gap_counts.clear()
+
+    def _gap(self, record: LogRecord) -> None:
+        gap = read_ledger(record.key, record.value)
+        if gap is not None and gap.connector in ("", self._spec.name):
+            self.gaps.append(gap)
+            self.gap_counts[gap.kind.value] += 1
 
     async def _read_reports(self) -> None:
-        for record in (await self._reports.read()).records:
-            report = SliceReport.decode(record.value)
-            if report is None or record.key != report_key(self._spec, report.slot):
-                continue  # another connector's, which has layouts of its own
-            if report.layout == self._layout:
-                self._said[report.slot] = report
+        await self._read(self._reports, self._report)
+
+    def _report(self, record: LogRecord) -> None:
+        if (why := unreadable(record.key, record.value)) is not None:
+            raise SchemaError(why)
+        report = SliceReport.decode(record.value)
+        if report is None or record.key != report_key(self._spec, report.slot):
+            return  # another connector's, which has layouts of its own
+        if report.layout == self._layout:
+            self._said[report.slot] = report
+
+    async def _read(
+        self, tail: TopicTail, take: Callable[[LogRecord], None], restarted: Callable[[], None] = lambda: None
+    ) -> None:
+        """To the end of the log as it is now. `restarted`: all of it comes again."""
+        while True:
+            part = await tail.read()
+            if part.restarted:
+                self._unreadable.restarted(tail.topic)
+                restarted()
+            for record in part.records:
+                try:
+                    take(record)
+                except SchemaError as problem:
+                    self._unreadable.add(tail.topic, record.offset, str(problem))
+            self._unreadable.add_batches(tail.topic, part.unreadable)
+            if part.at_end:
+                return
 
     async def _ask_ends(self) -> None:
         places = [each.source for each in self._wanted]
@@ -172,10 +181,17 @@ class Watcher:
         await self._source.metadata(sorted({place.topic for place in places}))
         found = await bounds(self._source, places, committed_only=self._spec.committed_only)
         for copied in self._wanted:
-            before, each = self._copies.get(copied.id), found[copied.source]
-            if before is not None and isinstance(each, Bounds):
-                now = replace(before, source_end=each.end)
-                self._copies[copied.id] = self.progress[copied.source] = now
+            each = found[copied.source]
+            if isinstance(each, Bounds) and (now := self._copies.end(copied.id, each.end)) is not None:
+                self.progress[copied.source] = now
         for each in found.values():
             if isinstance(each, KafkaFailure):
                 raise each  # a partition that can't be asked can't be copied either, and only this tells
+        for place, now in self.progress.items():
+            if now.position > now.source_end >= 0:
+                # Read before the end was asked for: the log was cut back and its slice is about to see that, or
+                # somebody else has written a run.
+                said = f"offset runs say that {place.topic}-{place.partition} is copied up to {now.position}"
+                raise failure(
+                    KafkaFault.OUT_OF_RANGE, "tell how far it is", f"{said}, and it ends at {now.source_end}"
+                )

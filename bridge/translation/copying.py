@@ -138,6 +138,8 @@ class PipelineStatus:
     failure: str | None = None
     restarts: int = 0
     gap_counts: Mapping[str, int] = field(default_factory=dict)
+    unreadable: Mapping[str, int] = field(default_factory=dict)
+    """Records that were left out, by state topic."""
 
 
 @dataclass(frozen=True, slots=True)

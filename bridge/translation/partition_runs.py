@@ -114,8 +114,9 @@ class PartitionRuns:
         return self._records(handed.copy, {handed.upstream_start: handed})
 
     def _records(self, copy: CopyId, changes: Mapping[int, OffsetRun | None]) -> list[Change]:
+        """What is dropped comes first: who follows the topic takes a position from the newest run that is left."""
         records: list[Change] = []
-        for start, run in changes.items():
+        for start, run in sorted(changes.items(), key=lambda change: change[1] is not None):
             nameless = start in self._nameless
             if nameless:
                 self._nameless.discard(start)

@@ -216,7 +216,9 @@ class SourceInstance:
         errors += self._found.remarks
         now_ms = int(time.time() * 1000)
         gaps: Sequence[str] = ()
+        unreadable: Mapping[str, int] = {}
         if status is not None:
+            unreadable = status.unreadable
             failures.insert(0, status.failure)
             errors += status.errors
             gaps = _gaps([gap for gap in status.gaps if now_ms - gap.seen_at_ms < _GAPS_SHOWN_MS])
@@ -226,6 +228,7 @@ class SourceInstance:
             last_success_ms=self._last_success_ms,
             rounds=self._rounds,
             clusters_seen=_SEEN if self._loaded.is_set() else frozenset(),
+            unreadable_records=unreadable,
             errors=errors,
             gaps=gaps,
             failure=next((said for said in failures if said is not None), None),

@@ -16,7 +16,8 @@ from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity
 from bridge.kafka.producing import SyncProducer, TransactionalProducer, fence, producer_settings
 from bridge.kafka.sending import BatchSender
-from bridge.kafka.state_topics import CommittedTail, read_committed
+from bridge.kafka.state_topics import read_committed
+from bridge.kafka.tail import TopicTail
 from bridge.local import Cluster
 from bridge.translation.model import Side, TopicPartition
 from tests.support import create_topic, delete_topic, eventually, read, unique
@@ -171,7 +172,7 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
     async def work(stand: Stand) -> None:
         ours, other = await stand.producer(unique("tx")), await stand.producer(unique("tx"))
         link = stand.link()
-        tail = CommittedTail(link, topic)
+        tail = TopicTail(link, topic, committed_only=True)
         await ours.begin()
         await ours.send_records(topic, [(b"k", b"before")])
         await ours.commit()
@@ -181,8 +182,8 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
         await ours.send_records(topic, [(b"k", b"ours")])
         await ours.commit()
         # A plain read_committed reader does not see our own newest record …
-        assert [each.value for each in await tail.read()] == [b"before"]
-        assert await tail.read() == []
+        assert [each.value for each in (await tail.read()).records] == [b"before"]
+        assert (await tail.read()).records == []
         # … so reading says what it waits for, and goes on once that has ended.
         began = time.monotonic()
         with pytest.raises(KafkaFailure, match=rf"(?s)transaction holds back .* offset 2.*{topic}") as caught:
@@ -192,7 +193,7 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
         reading = asyncio.create_task(read_committed(link, topic))
         await other.abort()
         assert [each.value for each in await reading] == [b"before", b"ours"]
-        assert [each.value for each in await tail.read()] == [b"ours"]
+        assert [each.value for each in (await tail.read()).records] == [b"ours"]
 
     standing(target, work)
 

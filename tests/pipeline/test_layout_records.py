@@ -16,6 +16,7 @@ from bridge.pipeline.layout_records import (
     layout_key,
     read_layouts,
     report_key,
+    unreadable,
     unversioned_layout_key,
 )
 from bridge.translation.model import LogRecord, TopicPartition
@@ -81,6 +82,8 @@ def test_what_is_no_record_of_ours_is_none(value: bytes | None) -> None:
         {"error": 5},
         {"failure": ["it broke"]},
         {"ended": None},
+        {"error": "\ud800"},
+        {"moved": [["\ud800", 0]]},
     ],
 )
 def test_a_report_with_a_field_of_another_type_is_none(given: dict[str, object]) -> None:
@@ -156,3 +159,33 @@ def test_nonsense_is_passed_over(pairs: list[tuple[bytes | None, bytes | None]])
     assert read_layouts(topic(*pairs, *good), ONE) == read_layouts(
         topic(*[(None, None)] * len(pairs), *good), ONE
     )
+
+
+def test_what_is_written_is_none_of_what_cant_be_read() -> None:
+    written = [
+        (layout_key(ONE), LayoutRecord(3, 4).value()),
+        (report_key(ONE, 2), SliceReport(3, 2, "error").value()),
+        (Claim("orders", "A.orders", "mirror").key(), Claim("orders", "A.orders", "mirror").value()),
+        (b"mirror", LayoutRecord(3, 4).value()),
+        (b"mirror/2", SliceReport(3, 2).value()),
+        (b"anything", None),
+    ]
+    assert [unreadable(*each) for each in written] == [None] * len(written)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (layout_key(ONE), b"junk", "its key is of a layout"),
+        (layout_key(ONE), LayoutRecord(3, 10**9).value(), "its key is of a layout"),
+        (report_key(ONE, 2), b'{"layout": 1, "slot": 2, "moved": 5}', "its key is of a slice"),
+        (report_key(ONE, 2), b"[" * 100_000, "its key is of a slice"),
+        (b'{"source": 1, "target": "t", "connector": "c"}', b"{}", "its key is of no record"),
+        (b'{"later": 1}', b"{}", "its key is of no record"),
+        (b"junk", b"junk", "it is no layout"),
+        (None, b"junk", "it is no layout"),
+        (b"[" * 100_000, b"{}", "it is no layout"),
+    ],
+)
+def test_what_cant_be_read_has_a_reason(key: bytes | None, value: bytes, why: str) -> None:
+    assert str(unreadable(key, value)).startswith(why)
