@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections.abc import Mapping
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.bounds import bounds
 from bridge.kafka.errors import failure
 from bridge.kafka.link import Link
 from bridge.kafka.tail import TopicTail
+from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.translation.model import LogRecord, TopicPartition
+from bridge.translation.topics import not_only_compacted
 
+log = logging.getLogger(__name__)
+
+_ADMIN_MS = 30_000
 _PAUSE = 0.02
 """Seconds before a log is asked again how far it is committed."""
+
+
+async def verify_compacted(link: Link, topics: Mapping[str, str]) -> None:
+    """`topics`: names, with what they hold. As Connect it goes on where configs may not be described, and says so in
+    the log. Raises KafkaFailure, TOPIC_CONFIG for a topic that would lose what it holds."""
+    described = await KafkaTopicAdmin(link, _ADMIN_MS).configs(list(topics))
+    for topic, holds in topics.items():
+        configs = described[topic]
+        if not isinstance(configs, KafkaFailure):
+            refused = not_only_compacted(topic, configs, holds)
+            if refused is not None:
+                raise KafkaFailure(KafkaFault.TOPIC_CONFIG, refused, retriable=False)
+        elif configs.fault in (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNSUPPORTED):
+            log.info("can't verify that the cleanup.policy of topic %s is compact: %s", topic, configs)
+        else:
+            raise configs
 
 
 async def read_committed(link: Link, topic: str, within: float = 30.0) -> list[LogRecord]:

@@ -18,7 +18,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer
 from bridge.kafka.raw_batches import Chunk
 from bridge.kafka.rebuilding import Limits
-from bridge.pipeline.gaps import ledger_entry
+from bridge.pipeline.gaps import ledger_entry, refusal
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.opening import (
     CopiesGone,
@@ -125,7 +125,7 @@ class Copier:
         for place, start in opened.starts.items():
             self._positions[place] = start.offset
             if start.gaps and spec.fail_on_gap:
-                raise PolicySaysFail(f"source.gap.policy is fail: {start.gaps[0].said}")
+                raise PolicySaysFail(refusal(start.gaps))
             last = self._runs[place].last
             if start.gaps or last is None or last.handed_back:
                 self._part(place).gaps.extend(start.gaps)

@@ -37,11 +37,12 @@ def resume(
 
     Without a run, or after one that was handed back: where a stock mirror had come to (`copied.start`). Without that
     too the source's start, or its end with consumer.auto.offset.reset=latest. What was in the log before the first copy
-    is no gap: nobody asked for it.
+    is no gap: nobody asked for it. But a target that is not empty then is one: what it holds may be copies.
     """
     if last is None:
         if copied.start is None:
-            return Resume(source.end if from_latest else source.start)
+            begin = source.end if from_latest else source.start
+            return Resume(begin, _not_empty(copied, begin, target, from_latest, now_ms))
         return _taken_over(copied, copied.start, source, now_ms)
     gaps: list[Gap] = []
     if _other(last.target_topic_id, copied.target_topic_id):
@@ -70,8 +71,47 @@ def resume(
     elif _other(last.source_topic_id, copied.source_topic_id):
         return Resume(source.start, tuple(gaps))
     else:
-        offset, more = _within(copied, last.position, source, now_ms)
+        offset, more = _within(copied, last.position, source, now_ms, last.upstream_end)
     return Resume(offset, (*gaps, *more))
+
+
+def _not_empty(copied: Copied, begin: int, target: Bounds, from_latest: bool, now_ms: int) -> tuple[Gap, ...]:
+    if target.start >= target.end:
+        return ()
+    since, until, what = (
+        (-1, begin, "was not copied before is missing")
+        if from_latest
+        else (begin, -1, "was copied before is there twice")
+    )
+    detail = (
+        f"{copied.target_topic}-{copied.source.partition} on the target holds offsets {target.start} to "
+        f"{target.end - 1}, and no offset run tells what of it is a copy: copying begins at {begin}, and what {what}"
+    )
+    return (_gap(copied, GapKind.TARGET_NOT_EMPTY, since, until, now_ms, detail),)
+
+
+def contradicted(copied: Copied, passed_over: Sequence[OffsetRun], why: str, offset: int, now_ms: int) -> Gap:
+    """Of runs that can't be true (see doubts), the furthest first; copying goes on at `offset` without them."""
+    furthest = passed_over[0]
+    detail = (
+        f"{len(passed_over)} offset run(s) were passed over, up to source offset {furthest.position} and target offset "
+        f"{furthest.downstream_end}: {why}; what was copied from {offset} on may be there twice"
+    )
+    return _gap(copied, GapKind.RUN_CONTRADICTED, offset, -1, now_ms, detail)
+
+
+_REMEDIES = {
+    GapKind.TARGET_NOT_EMPTY: (
+        "Set source.gap.policy=report to copy nevertheless, or delete {target} on the target to copy all of it anew"
+    ),
+    GapKind.RUN_CONTRADICTED: "Set source.gap.policy=report to go on without them; they are dropped then",
+}
+
+
+def refusal(gaps: Sequence[Gap]) -> str:
+    """Why nothing is copied behind the gaps where the policy says so, and what to do."""
+    remedy = _REMEDIES.get(gaps[0].kind, "").format(target=gaps[0].target_topic)
+    return f"source.gap.policy is fail: {gaps[0].said}{'. ' if remedy else ''}{remedy}"
 
 
 def _taken_over(copied: Copied, start: int, source: Bounds, now_ms: int) -> Resume:
@@ -86,12 +126,16 @@ def _taken_over(copied: Copied, start: int, source: Bounds, now_ms: int) -> Resu
     return Resume(source.start, (_gap(copied, GapKind.CUT_BACK, source.end, start, now_ms, detail),))
 
 
-def _within(copied: Copied, position: int, source: Bounds, now_ms: int) -> Resume:
-    """The position, or the nearest one that the log has."""
+def _within(
+    copied: Copied, position: int, source: Bounds, now_ms: int, copied_to: int | None = None
+) -> Resume:
+    """The position, or the nearest one that the log has. `copied_to`: where the last record was copied; nothing was
+    between it and the position, so that a position beyond the log's end goes back to it and skips nothing."""
     if position < source.start:
         return Resume(source.start, (truncated(copied, position, source.start, now_ms),))
     if position > source.end:
-        return Resume(source.end, (cut_back(copied, position, source.end, now_ms),))
+        back = source.end if copied_to is None else max(source.start, min(source.end, copied_to))
+        return Resume(back, (cut_back(copied, position, source.end, now_ms),))
     return Resume(position)
 
 

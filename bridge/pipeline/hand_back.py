@@ -11,13 +11,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
+from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
+from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
 from bridge.pipeline.claims import withdrawn
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.positions import positions, stopped, topic_ids
 from bridge.translation.copying import PipelineSpec
-from bridge.translation.handing_back import Row, plan
+from bridge.translation.handing_back import Outcome, Row, plan
 from bridge.translation.model import Side
 
 
@@ -45,6 +47,7 @@ async def hand_back(
         await shut_out(spec, target, leader)
         runs = await positions(target, spec, remote, layouts)
         rows = plan(runs, await topic_ids(source, sorted({place.topic for place in runs})))
+        await _within_the_logs(source, rows, spec.name)
         written = [row for row in rows if row.written]
         if written:
             await asyncio.to_thread(write, written)
@@ -53,3 +56,19 @@ async def hand_back(
         handed = {(place.topic, str(remote(place.topic))) for place in runs}
         await leader.write(spec.layout_topic, withdrawn(handed, spec.name))
         return rows
+
+
+async def _within_the_logs(source: Link, rows: Sequence[Row], connector: str) -> None:
+    """Raises OperationRefused for a position beyond the log's end: stock would begin anew there, or skip what is not
+    copied yet. Raises KafkaFailure."""
+    positions = {row.source: row.position for row in rows if row.outcome is Outcome.HANDED_BACK}
+    for place, found in (await bounds(source, list(positions), committed_only=False)).items():
+        if isinstance(found, KafkaFailure):
+            if found.fault is KafkaFault.UNKNOWN_TOPIC:
+                continue
+            raise found
+        if positions[place] > found.end:
+            raise OperationRefused(
+                f"offset runs say that {place.topic}-{place.partition} is copied up to {positions[place]}, and the log "
+                f"ends at {found.end}: let {connector} run once more, which verifies that, and hand back then"
+            )

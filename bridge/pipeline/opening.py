@@ -14,7 +14,8 @@ from bridge.kafka.fetched import FetchedPart, FetchFrom, FetchTrouble, TroubleKi
 from bridge.kafka.link import Link
 from bridge.kafka.raw_batches import CorruptBatch
 from bridge.kafka.topic_admin import KafkaTopicAdmin
-from bridge.pipeline.gaps import Resume, agreement, resume
+from bridge.pipeline.gaps import Resume, agreement, contradicted, resume
+from bridge.pipeline.verifying import Logs, pass_over_untrue
 from bridge.translation.copying import Copied
 from bridge.translation.model import Bounds, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
@@ -23,7 +24,7 @@ from bridge.translation.runs import OffsetRun
 _LARGEST = 1_048_588
 """max.message.bytes where we may not describe the topic: Kafka's default."""
 _ADMIN_MS = 30_000
-PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED}
+PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED, KafkaFault.TOPIC_CONFIG}
 """What no waiting heals: it ends the pipeline."""
 
 
@@ -113,20 +114,24 @@ async def open_partitions(
     from_latest: bool,
     committed_only: bool,
 ) -> Opened:
-    """Raises KafkaFailure, and Moved where a topic has another id than its Copied says."""
+    """Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved where a topic has
+    another id than its Copied says."""
     await _same_topics(source, {each.source.topic: each.source_topic_id for each in partitions}, partitions)
     await _same_topics(target, {each.target_topic: each.target_topic_id for each in partitions}, partitions)
     remote = {each.source: each.remote for each in partitions}
     here = _all(await bounds(source, list(remote), committed_only=committed_only))
     # The target's log with what is not committed: our own aborted copies are part of it too.
     there = _all(await bounds(target, list(remote.values()), committed_only=False))
+    passed_over = await pass_over_untrue(
+        Logs(source, here, committed_only), Logs(target, there, committed_only=True), partitions, runs
+    )
     agreed = await _agreed(source, partitions, runs) | seen.agreed
     now_ms = int(time.time() * 1000)
     starts = {}
     for each in partitions:
         place = each.source
         copies = there[remote[place]]
-        starts[place] = resume(
+        start = resume(
             each,
             runs[place].last if place in runs else None,
             _ending(here[place], agreed.get(place)),
@@ -134,6 +139,10 @@ async def open_partitions(
             from_latest=from_latest,
             now_ms=now_ms,
         )
+        if place in passed_over:
+            gap = contradicted(each, *passed_over[place], start.offset, now_ms)
+            start = Resume(start.offset, (gap, *start.gaps))
+        starts[place] = start
     return Opened(starts, {place: each.end for place, each in here.items()})
 
 

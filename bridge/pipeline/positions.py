@@ -12,7 +12,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.state_topics import read_committed
 from bridge.pipeline.claims import ownership
 from bridge.pipeline.layout_records import LayoutTopic
-from bridge.pipeline.state import layout_topic
+from bridge.pipeline.state import layout_topic, verify_state_topics
 from bridge.translation.copying import PipelineSpec
 from bridge.translation.fields import SchemaError
 from bridge.translation.model import TopicPartition
@@ -34,6 +34,7 @@ async def stopped(target: Link, spec: PipelineSpec, *, force: bool, patience: fl
             raise NothingCopied(f"{spec.name} has left no positions on the target: there is no topic {topic}")
         if failed is not None:
             raise failed
+    await verify_state_topics(target, spec)
     end = time.monotonic() + patience
     while True:
         layouts = await layout_topic(target, spec)

@@ -11,12 +11,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from bridge.kafka.link import Link
-from bridge.kafka.state_topics import read_committed
+from bridge.kafka.state_topics import read_committed, verify_compacted
 from bridge.pipeline.layout_records import LayoutTopic, read_layouts
 from bridge.translation.copying import PipelineSpec
 from bridge.translation.fields import SchemaError
 from bridge.translation.model import CopyId, LogRecord
 from bridge.translation.runs import decode_change
+
+
+async def verify_state_topics(target: Link, spec: PipelineSpec) -> None:
+    """Before anything rests on them. Raises KafkaFailure, TOPIC_CONFIG for one that would lose what it holds."""
+    topics = {spec.runs_topic: "offset runs", spec.layout_topic: "layouts", spec.gaps_topic: "the gap ledger"}
+    await target.metadata(list(topics))
+    await verify_compacted(target, topics)
 
 
 async def layout_topic(target: Link, spec: PipelineSpec) -> LayoutTopic:

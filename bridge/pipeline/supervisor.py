@@ -21,7 +21,7 @@ from bridge.pipeline.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layout_records import MOST_SLOTS, LayoutRecord, layout_key
 from bridge.pipeline.layouts import CAUGHT_UP, Slice, balance
 from bridge.pipeline.opening import PERMANENT
-from bridge.pipeline.state import by_copy, layout_topic
+from bridge.pipeline.state import by_copy, layout_topic, verify_state_topics
 from bridge.pipeline.watching import Watcher
 from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.translation.model import Side
@@ -199,7 +199,7 @@ class Supervisor:
         """
         spec, watcher = self._spec, self._watcher
         assert watcher is not None
-        await target.metadata([spec.layout_topic, spec.runs_topic])
+        await verify_state_topics(target, spec)
         await self._lead()
         topic = await layout_topic(target, spec)
         copied, self._taken = await claim(spec, target, self._leading, topic, wanted)

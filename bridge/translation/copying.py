@@ -60,6 +60,11 @@ class GapKind(StrEnum):
     """The remote topic was deleted, made again, or cut back: copies are gone."""
     SKIPPED = "skipped"
     """An operator had copying go on behind them (`mirror-bridge reset`, or Connect's source offsets)."""
+    TARGET_NOT_EMPTY = "target_not_empty"
+    """No run is known of the copy, and the remote partition holds something: the runs topic was deleted or has lost
+    what it held, another tool has copied, or others write to the remote topic."""
+    RUN_CONTRADICTED = "run_contradicted"
+    """A run tells of more than the logs hold, and no record bears it out: it was passed over."""
     RECORD_REFUSED = "record_refused"
     """The target's broker refuses a record, whatever is tried, or nobody can decode it; source.record.policy says to go
     on."""

@@ -32,6 +32,7 @@ class PartitionRuns:
         """`nameless`: the upstreamStart of those whose records have keys of version 0. Each is written anew under a key
         of version 1 when it changes."""
         self._runs, self._stale = consistent(runs)
+        self._wrong: list[OffsetRun] = []
         self._nameless = set(nameless)
         self._fresh = 0
         """New runs since the last merging."""
@@ -46,6 +47,11 @@ class PartitionRuns:
         return self._runs
 
     @property
+    def others(self) -> Sequence[OffsetRun]:
+        """Those that can't be true together with the last one."""
+        return self._stale
+
+    @property
     def last(self) -> OffsetRun | None:
         return self._runs[-1] if self._runs else None
 
@@ -54,6 +60,14 @@ class PartitionRuns:
         """Where copying goes on; None without a run."""
         return self._runs[-1].position if self._runs else None
 
+    def pass_over(self) -> OffsetRun:
+        """Takes the last run for untrue: the others are held against each other without it, and it is dropped with the
+        next commit."""
+        wrong = self._runs.pop()
+        self._wrong.append(wrong)
+        self._runs, self._stale = consistent([*self._runs, *self._stale])
+        return wrong
+
     def commit(
         self, segments: Sequence[Segment], position: int, copied: Copied, target_start: int = 0
     ) -> list[Change]:
@@ -61,8 +75,8 @@ class PartitionRuns:
         both logs; `position` is where copying goes on after it. What they contradict is dropped: runs of other topic
         ids, and what was said of offsets that come again. Without segments only the position moves. `target_start`:
         where the target's log begins, as far as is known."""
-        changes: _Changes = {run.upstream_start: None for run in self._stale}
-        self._stale = []
+        changes: _Changes = {run.upstream_start: None for run in (*self._stale, *self._wrong)}
+        self._stale, self._wrong = [], []
         anew = self._take_back(position, changes)
         new = new_runs(segments, copied)
         first = new[0] if new else new_run([Segment(position, position, 0, 0)], copied)

@@ -8,13 +8,22 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.errors import OperationRefused
+from bridge.errors import KafkaFailure, OperationRefused
 from bridge.local import Cluster
 from bridge.pipeline.hand_back import hand_back
 from bridge.translation.copying import Copied, PipelineState
 from bridge.translation.handing_back import Outcome, Row
 from bridge.translation.model import TopicPartition
-from tests.support import create_topic, delete_topic, eventually, numbered, produce, read
+from tests.support import (
+    Record,
+    create_topic,
+    delete_topic,
+    eventually,
+    numbered,
+    produce,
+    read,
+    set_topic_config,
+)
 from tests.support.pipeline import WAIT, CopyFlow
 
 
@@ -136,3 +145,31 @@ def test_positions_that_can_t_be_known(flow: Handing) -> None:
         delete_topic(flow.target.bootstrap, name)
     with pytest.raises(OperationRefused, match="has left no positions on the target: there is no topic"):
         nowhere.hand_back()
+
+
+def test_a_position_that_the_source_does_not_reach_is_not_handed_back(flow: Handing) -> None:
+    """Stock would skip what is not copied yet, or copy all again, as consumer.auto.offset.reset says."""
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(5))
+    flow.copy()
+    last = flow.runs()[place(topic)].last
+    assert last is not None
+    produce(
+        flow.target.bootstrap,
+        flow.spec.runs_topic,
+        [Record(last._replace(position=2**60).value(), key=last.key())],
+    )
+    with pytest.raises(OperationRefused, match=rf"{topic}-0 is copied up to {2**60}, and the log ends at 5"):
+        flow.hand_back()
+    # What it asks for helps.
+    flow.copy()
+    assert flow.hand_back() == [Row(place(topic), 5, 4, Outcome.HANDED_BACK)]
+
+
+def test_positions_are_not_read_from_a_topic_that_loses_them(flow: Handing) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(5))
+    flow.copy()
+    set_topic_config(flow.target.bootstrap, flow.spec.runs_topic, {"cleanup.policy": "delete"})
+    with pytest.raises(KafkaFailure, match=r"is required to have 'cleanup[.]policy=compact'"):
+        flow.hand_back()

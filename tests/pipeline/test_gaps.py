@@ -10,12 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.pipeline.gaps import Resume, agreement, ledger_entry, read_ledger, resume
+from bridge.pipeline.doubts import Check, doubted
+from bridge.pipeline.gaps import (
+    Resume,
+    agreement,
+    contradicted,
+    ledger_entry,
+    read_ledger,
+    refusal,
+    resume,
+)
 from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.fields import SchemaError
-from bridge.translation.model import Bounds, TopicPartition
+from bridge.translation.lookups import Window
+from bridge.translation.model import Bounds, Side, TopicPartition
 from bridge.translation.runs import OffsetRun
 from tests.pipeline.values import copied
+from tests.unit.fake_clusters import Row
 
 NOW = 1_700_000_000_000
 WHOLE = Bounds(0, 1000)
@@ -51,6 +62,141 @@ def test_without_a_run_copying_begins_where_it_is_told_to(
 ) -> None:
     found = resumed(None, Bounds(40, 90), Bounds(0, 0), latest=latest, of=copied(start=start))
     assert found == Resume(offset)
+
+
+@pytest.mark.parametrize(
+    ("latest", "offset", "missing", "said"),
+    [
+        (False, 40, (40, -1), "what was copied before is there twice"),
+        (True, 90, (-1, 90), "what was not copied before is missing"),
+    ],
+    ids=["earliest", "latest"],
+)
+def test_a_target_that_is_not_empty_where_no_run_is_known_is_told_of(
+    latest: bool, offset: int, missing: tuple[int, int], said: str
+) -> None:
+    """The runs topic was deleted, or lost what it held; or somebody else has written there."""
+    found = resumed(None, Bounds(40, 90), Bounds(3, 203), latest=latest)
+    assert found.offset == offset
+    (gap,) = found.gaps
+    assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.TARGET_NOT_EMPTY, *missing)
+    for words in ("A.orders-0", "offsets 3 to 202", said):
+        assert words in gap.detail
+
+
+@pytest.mark.parametrize("target", [Bounds(0, 0), Bounds(70, 70)], ids=["new", "nothing left of it"])
+@pytest.mark.parametrize("latest", [False, True])
+def test_an_empty_target_tells_of_nothing(target: Bounds, latest: bool) -> None:
+    assert resumed(None, Bounds(40, 90), target, latest=latest).gaps == ()
+
+
+def test_what_a_stock_mirror_has_filled_is_no_gap() -> None:
+    assert resumed(None, Bounds(40, 90), Bounds(0, 60), of=copied(start=60)) == Resume(60)
+
+
+def test_with_fail_the_sentence_says_what_to_do() -> None:
+    (gap,) = resumed(None, Bounds(40, 90), Bounds(3, 203)).gaps
+    said = refusal([gap])
+    for words in (
+        "source.gap.policy is fail",
+        "orders-0",
+        "A.orders-0",
+        "source.gap.policy=report",
+        "delete A.orders",
+    ):
+        assert words in said
+    (cut,) = resumed(run(), Bounds(0, 450)).gaps
+    assert refusal([cut]) == f"source.gap.policy is fail: {cut.said}"
+
+
+# -- runs that tell of more than a log holds ---------------------------------------------------------------------------
+
+
+def wrong(start: int, count: int = 10, *, downstream: int = 500, **changed: object) -> OffsetRun:
+    place = TopicPartition("orders", 0)
+    made = OffsetRun(
+        place,
+        "source-id",
+        "A.orders",
+        "target-id",
+        start,
+        start,
+        downstream,
+        count,
+        0,
+        0,
+        3,
+        start + count,
+        7,
+    )
+    return made._replace(**changed)  # type: ignore[arg-type]
+
+
+LOGS = Bounds(0, 600), Bounds(0, 600)
+
+
+def test_what_no_log_contradicts_is_not_doubted() -> None:
+    assert doubted(run(), copied(), *LOGS, []) is None
+    assert doubted(run(600, downstream=600), copied(), *LOGS, []) is None
+    assert doubted(wrong(400, position=2**60), copied(), *LOGS, []) is None, "only its position is in doubt"
+
+
+def test_copies_that_the_target_does_not_hold_are_looked_for_on_the_source() -> None:
+    assert doubted(wrong(300, downstream=700), copied(), *LOGS, []) == Check(Side.SOURCE, 309, 7)
+
+
+def test_records_that_the_source_does_not_hold_are_looked_for_on_the_target() -> None:
+    assert doubted(wrong(2**60, downstream=500), copied(), *LOGS, []) == Check(Side.TARGET, 509, 7)
+
+
+@pytest.mark.parametrize(
+    "untrue",
+    [wrong(2**60, downstream=2**60), wrong(2**60, 0), wrong(700, 0, downstream=0)],
+    ids=["neither log has them", "a bare position", "a bare position not far away"],
+)
+def test_what_nothing_can_prove_is_untrue(untrue: OffsetRun) -> None:
+    assert isinstance(doubted(untrue, copied(), *LOGS, []), str)
+
+
+def test_a_run_of_other_topics_is_untrue_where_there_are_runs_of_those_that_are_there() -> None:
+    older = wrong(2**60, source_topic_id="older-id")
+    assert isinstance(doubted(older, copied(), *LOGS, [run()]), str)
+    assert doubted(older, copied(), *LOGS, []) is None, "the topic was made again"
+    assert doubted(older, copied(), *LOGS, [run(ids=("older-id", "target-id"))]) is None
+
+
+@pytest.mark.parametrize(
+    ("check", "record", "true"),
+    [
+        (Check(Side.SOURCE, 9, 7), (9, 7), True),
+        (Check(Side.SOURCE, 9, 7), (9, 8), False),
+        (Check(Side.SOURCE, 9, 7), (10, 7), False),
+        (Check(Side.SOURCE, 9, -1), (9, 8), True),
+        (Check(Side.SOURCE, 9, 7), None, False),
+    ],
+)
+def test_a_record_bears_a_run_out_by_its_place_and_time(
+    check: Check, record: tuple[int, int] | None, true: bool
+) -> None:
+    records = [Row(*record, None, None)] if record else []
+    assert check.borne_out(Window(5, 20, records)) is true
+
+
+@pytest.mark.parametrize("position", [601, 2**60])
+def test_a_position_beyond_the_log_skips_nothing_of_it(position: int) -> None:
+    """Nothing was copied of what lies behind the run's records, or the log is another one there."""
+    found = resumed(wrong(300, position=position), *LOGS)
+    assert found.offset == 310
+    (gap,) = found.gaps
+    assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.CUT_BACK, 600, position)
+
+
+def test_what_was_passed_over_is_in_the_ledger() -> None:
+    gap = contradicted(copied(), [wrong(2**61), wrong(2**60)], "neither log reaches so far", 310, NOW)
+    assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.RUN_CONTRADICTED, 310, -1)
+    for words in ("2 offset run(s)", str(2**61 + 10), "neither log reaches so far", "may be there twice"):
+        assert words in gap.detail
+    assert read_ledger(*ledger_entry(gap, "mirror")) == replace(gap, connector="mirror")
 
 
 def test_with_a_run_copying_goes_on_at_its_position_whatever_it_is_told() -> None:

@@ -520,3 +520,22 @@ def test_a_run_says_that_its_records_went_through_transforms_and_so_does_what_it
     assert joined(first, second).transformed
     assert joined(second, third).transformed
     assert not joined(first, third._replace(covered_from=10)).transformed
+
+
+def test_a_run_that_is_passed_over_hides_no_other_one() -> None:
+    """Held against it alone the true ones were of other topics, or stood too high."""
+    true = PartitionRuns()
+    for at in range(3):
+        true.commit([Segment(at * 10, at * 10, at * 11, 10)], at * 10 + 10, COPIED)
+    wrong = true.runs[-1]._replace(
+        upstream_start=2**60, covered_from=2**60, position=2**60 + 10, source_topic_id="another"
+    )
+    runs = PartitionRuns([*true.runs, wrong])
+    assert list(runs.runs) == [wrong]
+    assert list(runs.others) == list(true.runs)[::-1]
+    runs.pass_over()
+    assert list(runs.runs) == list(true.runs)
+    changes = dict(runs.commit([Segment(30, 30, 33, 10)], 40, COPIED))
+    assert changes[wrong.key()] is None
+    assert [key for key, value in changes.items() if value is None] == [wrong.key()]
+    assert runs.position == 40

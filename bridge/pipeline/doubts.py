@@ -1,0 +1,62 @@
+"""Whether the newest run of a partition can be true, held against the logs as they are. Pure.
+
+Copying goes on where the newest run ends. One that tells of more than the logs hold (a bug, or somebody who may write
+to the runs topic) would have all skipped that is not copied yet. It may be true all the same, where a log was cut back:
+then the other cluster still has the record that it ends with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from bridge.translation.copying import Copied
+from bridge.translation.lookups import Window
+from bridge.translation.model import Bounds, Side
+from bridge.translation.runs import OffsetRun
+
+
+class Check(NamedTuple):
+    """The record that has to be there if the run is true. `timestamp`: -1 for not known."""
+
+    side: Side
+    offset: int
+    timestamp: int
+
+    def borne_out(self, found: Window) -> bool:
+        return any(
+            record.offset == self.offset and self.timestamp in (-1, record.timestamp)
+            for record in found.records
+        )
+
+
+def doubted(
+    run: OffsetRun, copied: Copied, source: Bounds, target: Bounds, others: Iterable[OffsetRun]
+) -> Check | str | None:
+    """None where nothing speaks against the run; why it can't be true; or what would bear it out. `others`: the runs
+    of the partition that it contradicts.
+
+    A position beyond the source's end is no matter of this: nothing was copied between the run's records and it
+    (see gaps.resume)."""
+    if not _of_these(run, copied):
+        made_again = not any(_of_these(other, copied) for other in others)
+        return (
+            None
+            if made_again
+            else "it is of topics that are no more, and other runs are of those that are there"
+        )
+    beyond_source = run.upstream_end > source.end
+    beyond_target = run.upstream_count > 0 and run.downstream_end > target.end
+    if beyond_source and (beyond_target or not run.upstream_count):
+        return "neither log reaches so far"
+    if beyond_source:
+        return Check(Side.TARGET, run.downstream_end - 1, run.last_timestamp)
+    if beyond_target:
+        return Check(Side.SOURCE, run.upstream_end - 1, run.last_timestamp)
+    return None
+
+
+def _of_these(run: OffsetRun, copied: Copied) -> bool:
+    """Whether the run is of the topics that are there now; of unknown ids it is."""
+    pairs = (run.source_topic_id, copied.source_topic_id), (run.target_topic_id, copied.target_topic_id)
+    return all(one == other or not (one and other) for one, other in pairs)

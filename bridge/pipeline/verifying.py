@@ -1,0 +1,96 @@
+"""Runs that tell of more than the logs hold are verified before anything is skipped for them (see doubts)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.link import Link
+from bridge.kafka.lookups import Lookups
+from bridge.pipeline.doubts import Check, doubted
+from bridge.translation.copying import Copied
+from bridge.translation.lookups import Read, Window
+from bridge.translation.model import Bounds, Side, TopicPartition
+from bridge.translation.partition_runs import PartitionRuns
+from bridge.translation.runs import OffsetRun
+
+log = logging.getLogger(__name__)
+
+_BYTES = 1024
+
+
+class Logs(NamedTuple):
+    """One cluster, for a link that was just told the leaders; `bounds` by its own partitions."""
+
+    link: Link
+    bounds: Mapping[TopicPartition, Bounds]
+    committed_only: bool
+
+
+class PassedOver(NamedTuple):
+    """Runs of a partition that can't be true, the furthest first, and why."""
+
+    runs: list[OffsetRun]
+    why: str
+
+
+async def pass_over_untrue(
+    source: Logs, target: Logs, partitions: Sequence[Copied], runs: Mapping[TopicPartition, PartitionRuns]
+) -> dict[TopicPartition, PassedOver]:
+    """Passes over the newest runs of each partition as long as they can't be true; by source partition those that
+    were. Raises KafkaFailure."""
+    found: dict[TopicPartition, PassedOver] = {}
+    sides = {Side.SOURCE: source, Side.TARGET: target}
+    left = [each for each in partitions if each.source in runs]
+    while left:
+        checks: dict[Side, dict[TopicPartition, tuple[Copied, Check]]] = {side: {} for side in sides}
+        untrue: dict[TopicPartition, tuple[Copied, str]] = {}
+        for each in left:
+            places = {
+                Side.SOURCE: each.source,
+                Side.TARGET: TopicPartition(each.target_topic, each.source.partition),
+            }
+            of = runs[each.source]
+            if of.last is None:
+                continue
+            here, there = (sides[side].bounds[place] for side, place in places.items())
+            doubt = doubted(of.last, each, here, there, of.others)
+            if isinstance(doubt, str):
+                untrue[each.source] = each, doubt
+            elif doubt is not None:
+                checks[doubt.side][places[doubt.side]] = each, doubt
+        for side, some in checks.items():
+            untrue |= await _not_borne_out(side, sides[side], some)
+        for place, (_, why) in untrue.items():
+            wrong = runs[place].pass_over()
+            found.setdefault(place, PassedOver([], why)).runs.append(wrong)
+            log.warning("%s-%d: an offset run is passed over, %s: %s", *place, why, wrong)
+        left = [each for each, _ in untrue.values()]
+    return found
+
+
+async def _not_borne_out(
+    side: Side, logs: Logs, checks: Mapping[TopicPartition, tuple[Copied, Check]]
+) -> dict[TopicPartition, tuple[Copied, str]]:
+    """By source partition, why a run can't be true that needs a record which the cluster does not have."""
+    there = {
+        place: Read(side, check.offset, _BYTES)
+        for place, (_, check) in checks.items()
+        if logs.bounds[place].start <= check.offset < logs.bounds[place].end
+    }
+    lookups = Lookups(logs.link, committed_only=logs.committed_only)
+    answers = await lookups.answer({place: [need] for place, need in there.items()})
+    untrue = {}
+    for place, (copied, check) in checks.items():
+        answer = answers[place][there[place]] if place in there else None
+        if isinstance(answer, KafkaFailure):
+            raise answer
+        if not isinstance(answer, Window) or not check.borne_out(answer):
+            where = f"{place.topic}-{place.partition} on the {side.value}"
+            untrue[copied.source] = (
+                copied,
+                f"the record that it ends with is not at offset {check.offset} of {where}",
+            )
+    return untrue

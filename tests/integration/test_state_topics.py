@@ -1,0 +1,257 @@
+"""State topics that hold nonsense, have lost what they held, or would lose it: nothing is skipped, nothing copied twice
+without an entry in the ledger, nothing stops that need not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from bridge.local import Cluster, eventually
+from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, report_key
+from bridge.translation.copying import PipelineState
+from bridge.translation.model import TopicPartition
+from bridge.translation.runs import OffsetRun
+from tests.integration.test_pipeline_gaps import ledger, values
+from tests.support import (
+    Record,
+    create_topic,
+    delete_records,
+    delete_topic,
+    numbered,
+    produce,
+    set_topic_config,
+)
+from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
+
+FAR = 2**62
+
+
+@pytest.fixture
+def flow(source: Cluster, target: Cluster) -> CopyFlow:
+    return CopyFlow(source, target)
+
+
+def put(flow: CopyFlow, topic: str, *records: tuple[bytes | None, bytes | None]) -> None:
+    produce(flow.target.bootstrap, topic, [Record(value, key=key) for key, value in records])
+
+
+def last_run(flow: CopyFlow, topic: str) -> OffsetRun:
+    last = flow.runs()[TopicPartition(topic, 0)].last
+    assert last is not None
+    return last
+
+
+# -- poison ----------------------------------------------------------------------------------------------------------
+
+
+def test_poison_in_every_state_topic_costs_itself_and_no_other(
+    flow: CopyFlow, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, spec = flow.topic(), flow.spec
+    produce(flow.source.bootstrap, topic, numbered(100))
+    deep = b'{"version":1,"moved":' + b"[" * 50_000
+    key = (
+        b'{"version":1,"topic":"t","partition":0,"topicId":"","targetTopic":"x","kind":"truncated","from":0}'
+    )
+    never = b'{"version":1,"to":1,"seenAtMs":"never","detail":"","connector":""}'
+    poison = {
+        spec.gaps_topic: [(key, never), (key, deep), (b"junk", b"{}")],
+        spec.runs_topic: [(b"\0\7", b"\0\0"), (b"\0\1\0\1t\0\0\0\0\0\1u" + bytes(8), b"\0\0")],
+        spec.layout_topic: [
+            (report_key(spec, 0), b'{"layout":1,"slot":0,"moved":5}'),
+            (report_key(spec, 1), deep),
+        ],
+    }
+    with flow.pipeline() as running:
+        running.wait_position({TopicPartition(topic, 0): 100})
+        for state, records in poison.items():
+            put(flow, state, *records)
+        produce(flow.source.bootstrap, topic, numbered(50, start=100))
+        running.wait_position({TopicPartition(topic, 0): 150})
+
+        def counted() -> None:
+            assert running.status.unreadable == {state: len(records) for state, records in poison.items()}
+
+        eventually(counted, 20.0, what="each is counted")
+        assert (running.status.state, list(running.status.errors)) == (PipelineState.COPYING, [])
+    # A driver that begins among them, and one record less than all: nothing was copied yet behind them.
+    produce(flow.source.bootstrap, topic, numbered(50, start=150))
+    status = flow.copy()
+    assert status.unreadable == {state: len(records) for state, records in poison.items()}
+    assert (status.gaps, status.state) == ((), PipelineState.CAUGHT_UP)
+    flow.assert_copied()
+    flow.assert_runs_true()
+    for state, records in poison.items():
+        named = {line for line in caplog.messages if line.startswith(f"{state}-0 at offset ")}
+        assert len(named) == len(records), named
+
+
+def test_a_layout_of_a_billion_slots_is_none(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(10))
+    flow.copy()
+    put(flow, flow.spec.layout_topic, (layout_key(flow.spec), LayoutRecord(5, 10**9).value()))
+    put(flow, flow.spec.layout_topic, (report_key(flow.spec, 0), SliceReport(6, 10**9).value()))
+    produce(flow.source.bootstrap, topic, numbered(10, start=10))
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+
+
+POISONED: dict[str, Callable[[OffsetRun], OffsetRun]] = {
+    "its position": lambda run: run._replace(position=FAR),
+    "all of it": lambda run: run._replace(upstream_start=FAR, covered_from=FAR, position=FAR + 100),
+    "both sides": lambda run: run._replace(
+        upstream_start=FAR, covered_from=FAR, position=FAR + 100, downstream_start=FAR
+    ),
+    "a bare position": lambda run: run._replace(
+        upstream_start=FAR, covered_from=FAR, position=FAR, upstream_count=0, skipped=0, extra=0
+    ),
+    "another topic": lambda run: run._replace(
+        upstream_start=FAR, covered_from=FAR, position=FAR + 100, source_topic_id="f" * 36
+    ),
+    "the target's side": lambda run: run._replace(
+        upstream_start=run.position,
+        position=run.position + 100,
+        covered_from=run.position,
+        downstream_start=FAR,
+    ),
+}
+
+
+@pytest.mark.parametrize("poisoned", POISONED.values(), ids=POISONED)
+def test_a_run_of_more_than_the_logs_hold_skips_nothing_and_nothing_is_there_twice(
+    flow: CopyFlow, poisoned: Callable[[OffsetRun], OffsetRun]
+) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    flow.copy()
+    wrong = poisoned(last_run(flow, topic))
+    put(flow, flow.spec.runs_topic, (wrong.key(), wrong.value()))
+    produce(flow.source.bootstrap, topic, numbered(150, start=100))
+    status = flow.copy()
+    assert status.state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    flow.assert_runs_true()
+    assert status.progress[TopicPartition(topic, 0)].position == 250
+    assert [kind for kind, _, _ in gaps_of(status)] in (["run_contradicted"], ["cut_back"])
+    assert list(flow.copy().gaps) == list(status.gaps), "told once"
+
+
+def test_a_run_of_more_than_the_logs_hold_stops_whoever_would_rather_stop(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    flow.copy()
+    wrong = POISONED["both sides"](last_run(flow, topic))
+    put(flow, flow.spec.runs_topic, (wrong.key(), wrong.value()))
+    produce(flow.source.bootstrap, topic, numbered(50, start=100))
+    flow.settings = {"fail_on_gap": True}
+    status = flow.copy()
+    assert status.state is PipelineState.FAILED
+    for words in ("source.gap.policy is fail", f"{topic}-0", "run_contradicted", "neither log", "report"):
+        assert words in str(status.failure)
+    assert len(flow.copies(topic)) == 100
+
+
+def test_a_run_that_the_other_cluster_bears_out_is_true(flow: CopyFlow) -> None:
+    """The source was cut back behind what was copied. Of brokers without topic ids: one that was made again with the
+    records that are left looks the same."""
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    flow.copy()
+    delete_topic(flow.source.bootstrap, topic)
+    create_topic(flow.source.bootstrap, topic)
+    produce(flow.source.bootstrap, topic, numbered(60))
+    run = last_run(flow, topic)
+    put(flow, flow.spec.runs_topic, (run.key(), run._replace(source_topic_id="").value()))
+    status = flow.copy()
+    assert gaps_of(status) == [("cut_back", 60, 100)]
+    assert len(flow.copies(topic)) == 100, "nothing of it comes again"
+
+
+# -- a target that is not empty --------------------------------------------------------------------------------------
+
+
+def lose_runs(flow: CopyFlow) -> None:
+    delete_topic(flow.target.bootstrap, flow.spec.runs_topic)
+    create_topic(flow.target.bootstrap, flow.spec.runs_topic, 1, COMPACTED)
+
+
+@pytest.mark.parametrize("latest", [False, True], ids=["earliest", "latest"])
+def test_runs_that_were_lost_are_told_of_once(flow: CopyFlow, latest: bool) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    flow.copy()
+    lose_runs(flow)
+    produce(flow.source.bootstrap, topic, numbered(50, start=100))
+    flow.settings = {"from_latest": latest}
+    status = flow.copy()
+    assert status.state is PipelineState.CAUGHT_UP
+    expected = ("target_not_empty", -1, 150) if latest else ("target_not_empty", 0, -1)
+    assert gaps_of(status) == [expected]
+    (gap,) = status.gaps
+    assert f"{flow.remote(topic)}-0" in gap.detail
+    flow.copy()
+    assert ledger(flow) == [expected]
+    again = [] if latest else values(numbered(150))
+    assert values(flow.copies(topic)) == values(numbered(100)) + again
+
+
+def test_runs_that_were_lost_stop_whoever_would_rather_stop(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    flow.copy()
+    lose_runs(flow)
+    flow.settings = {"fail_on_gap": True}
+    status = flow.copy()
+    assert status.state is PipelineState.FAILED
+    remote = flow.remote(topic)
+    for words in (
+        "source.gap.policy is fail",
+        f"{topic}-0",
+        f"{remote}-0",
+        "source.gap.policy=report",
+        f"delete {remote}",
+    ):
+        assert words in str(status.failure)
+    assert len(flow.copies(topic)) == 100
+    # What it asks for helps: the topic made anew, or the policy.
+    delete_topic(flow.target.bootstrap, remote)
+    create_topic(flow.target.bootstrap, remote)
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+    assert ledger(flow) == []
+
+
+def test_what_others_have_written_is_told_of_and_what_retention_took_is_nothing(flow: CopyFlow) -> None:
+    written, emptied = flow.topic(), flow.topic()
+    for topic in (written, emptied):
+        produce(flow.target.bootstrap, flow.remote(topic), numbered(5))
+        produce(flow.source.bootstrap, topic, numbered(10))
+    delete_records(flow.target.bootstrap, flow.remote(emptied), {0: 5})
+    status = flow.copy()
+    assert [(gap.source.topic, gap.kind.value) for gap in status.gaps] == [(written, "target_not_empty")]
+    assert values(flow.copies(emptied)) == values(numbered(10))
+
+
+# -- topics that are not compacted -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["runs_topic", "layout_topic", "gaps_topic"])
+def test_a_driver_refuses_a_state_topic_that_is_not_compacted(flow: CopyFlow, which: str) -> None:
+    topic, state = flow.topic(), getattr(flow.spec, which)
+    produce(flow.source.bootstrap, topic, numbered(10))
+    set_topic_config(flow.target.bootstrap, state, {"cleanup.policy": "compact,delete"})
+    status = flow.copy()
+    assert status.state is PipelineState.FAILED
+    assert f"Topic '{state}' is required to have 'cleanup.policy=compact'" in str(status.failure)
+    assert flow.copies(topic) == []
+    set_topic_config(flow.target.bootstrap, state, {"cleanup.policy": "compact"})
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    flow.assert_copied()
+
+
+@pytest.fixture(autouse=True)
+def told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="bridge")
