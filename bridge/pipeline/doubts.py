@@ -7,7 +7,7 @@ then the other cluster still has the record that it ends with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bridge.translation.copying import Copied
@@ -38,21 +38,31 @@ def doubted(
 
     A position beyond the source's end is no matter of this: nothing was copied between the run's records and it
     (see gaps.resume)."""
+    rivals = any(_of_these(other, copied) for other in others)
     if not _of_these(run, copied):
-        made_again = not any(_of_these(other, copied) for other in others)
         return (
-            None
-            if made_again
-            else "it is of topics that are no more, and other runs are of those that are there"
+            "it is of topics that are no more, and other runs are of those that are there" if rivals else None
         )
     beyond_source = run.upstream_end > source.end
     beyond_target = run.upstream_count > 0 and run.downstream_end > target.end
+    if rivals and (beyond_source or beyond_target):
+        return "a log does not reach so far, and other runs contradict it"
     if beyond_source and (beyond_target or not run.upstream_count):
         return "neither log reaches so far"
     if beyond_source:
         return Check(Side.TARGET, run.downstream_end - 1, run.last_timestamp)
     if beyond_target:
         return Check(Side.SOURCE, run.upstream_end - 1, run.last_timestamp)
+    return None
+
+
+def reach(runs: Sequence[OffsetRun], end: int) -> int | None:
+    """Up to where a log that ends at `end`, below what was copied, was copied for sure; None where no run tells of it.
+    `runs`: in the order of both logs. Where the holes of a run are is not known: as many records are copied for sure as
+    it has copies."""
+    for run in reversed(runs):
+        if run.upstream_start < end or not run.upstream_start:
+            return min(end, run.upstream_end, run.upstream_start + run.copies)
     return None
 
 

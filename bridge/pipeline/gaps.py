@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bridge.pipeline.doubts import reach
 from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.fields import LAST_OFFSET, SchemaError
 from bridge.translation.json_records import number, read_object, text
@@ -30,15 +31,23 @@ class Resume(NamedTuple):
 
 
 def resume(
-    copied: Copied, last: OffsetRun | None, source: Bounds, target: Bounds, *, from_latest: bool, now_ms: int
+    copied: Copied,
+    runs: Sequence[OffsetRun],
+    source: Bounds,
+    target: Bounds,
+    *,
+    from_latest: bool,
+    now_ms: int,
 ) -> Resume:
-    """Where to go on after `last`, the newest committed run of the partition; `source` and `target` are the logs as
-    they are now, under the topic ids in `copied`, as far as they are those that were copied from and to.
+    """Where to go on after the last of `runs`, the committed ones of the partition in their order; `source` and
+    `target` are the logs as they are now, under the topic ids in `copied`, as far as they are those that were copied
+    from and to.
 
     Without a run, or after one that was handed back: where a stock mirror had come to (`copied.start`). Without that
     too the source's start, or its end with consumer.auto.offset.reset=latest. What was in the log before the first copy
     is no gap: nobody asked for it. But a target that is not empty then is one: what it holds may be copies.
     """
+    last = runs[-1] if runs else None
     if last is None:
         if copied.start is None:
             begin = source.end if from_latest else source.start
@@ -71,7 +80,10 @@ def resume(
     elif _other(last.source_topic_id, copied.source_topic_id):
         return Resume(source.start, tuple(gaps))
     else:
-        offset, more = _within(copied, last.position, source, now_ms, last.upstream_end)
+        copied_to = reach(runs, source.end)
+        if copied_to is None:
+            copied_to = source.start if copied.start is None else copied.start
+        offset, more = _within(copied, last.position, source, now_ms, copied_to)
     return Resume(offset, (*gaps, *more))
 
 
@@ -129,8 +141,8 @@ def _taken_over(copied: Copied, start: int, source: Bounds, now_ms: int) -> Resu
 def _within(
     copied: Copied, position: int, source: Bounds, now_ms: int, copied_to: int | None = None
 ) -> Resume:
-    """The position, or the nearest one that the log has. `copied_to`: where the last record was copied; nothing was
-    between it and the position, so that a position beyond the log's end goes back to it and skips nothing."""
+    """The position, or the nearest one that the log has. `copied_to`: up to where it was copied for
+    sure, so that a position beyond the log's end goes back to it and skips nothing."""
     if position < source.start:
         return Resume(source.start, (truncated(copied, position, source.start, now_ms),))
     if position > source.end:

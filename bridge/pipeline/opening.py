@@ -133,7 +133,7 @@ async def open_partitions(
         copies = there[remote[place]]
         start = resume(
             each,
-            runs[place].last if place in runs else None,
+            runs[place].runs if place in runs else (),
             _ending(here[place], agreed.get(place)),
             _ending(copies, seen.target_ends.get(place)),
             from_latest=from_latest,

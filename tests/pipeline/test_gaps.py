@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.pipeline.doubts import Check, doubted
+from bridge.pipeline.doubts import Check, doubted, reach
 from bridge.pipeline.gaps import (
     Resume,
     agreement,
@@ -50,7 +50,7 @@ def resumed(
     latest: bool = False,
     of: Copied | None = None,
 ) -> Resume:
-    return resume(of or copied(), last, source, target, from_latest=latest, now_ms=NOW)
+    return resume(of or copied(), [last] if last else [], source, target, from_latest=latest, now_ms=NOW)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,32 @@ def test_a_run_of_other_topics_is_untrue_where_there_are_runs_of_those_that_are_
     assert isinstance(doubted(older, copied(), *LOGS, [run()]), str)
     assert doubted(older, copied(), *LOGS, []) is None, "the topic was made again"
     assert doubted(older, copied(), *LOGS, [run(ids=("older-id", "target-id"))]) is None
+
+
+def test_a_run_beyond_a_log_that_contradicts_another_is_untrue() -> None:
+    """It has taken the place of copies that are really there, so that a look at them would bear it out."""
+    assert isinstance(doubted(wrong(2**60, 500, downstream=0), copied(), *LOGS, [run()]), str)
+    assert isinstance(doubted(wrong(500, downstream=2**60), copied(), *LOGS, [run()]), str)
+    assert doubted(wrong(500), copied(), *LOGS, [run()]) is None, "within both logs"
+
+
+@pytest.mark.parametrize(
+    ("runs", "end", "expected"),
+    [
+        ([wrong(0, 100)], 60, 60),
+        ([wrong(0, 100), wrong(100, 50)], 120, 120),
+        ([wrong(0, 100), wrong(100, 50)], 70, 70),
+        ([wrong(0, 100), wrong(2**60, 50)], 250, 100),
+        ([wrong(0, 2**60, skipped=2**60 - 100)], 250, 100),
+        ([wrong(40, 100)], 30, None),
+        ([wrong(0, 0)], 30, 0),
+    ],
+    ids=["in it", "in the last", "before it", "between", "mostly holes", "before all", "a bare position"],
+)
+def test_up_to_where_a_shorter_log_was_copied_for_sure(
+    runs: list[OffsetRun], end: int, expected: int | None
+) -> None:
+    assert reach(runs, end) == expected
 
 
 @pytest.mark.parametrize(
