@@ -215,11 +215,8 @@ class OffsetRun(NamedTuple):
             and 0 <= self.covered_from <= self.upstream_start
             and self.upstream_end <= self.position <= LAST_OFFSET
             and 0 <= self.downstream_start <= self.downstream_end <= LAST_OFFSET
-            and self.skipped >= 0
-            and self.extra >= 0
-            and self.size >= 0
-            and self.leader_epoch >= -1
-            and self.last_timestamp >= -1
+            and min(self.skipped, self.extra, self.size) >= 0
+            and min(self.leader_epoch, self.last_timestamp) >= -1
             and (self.copies > 0 or self.upstream_count == self.skipped == self.extra == 0)
         )
 
