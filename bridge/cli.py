@@ -104,9 +104,10 @@ def definitions(
     root: Annotated[Path, typer.Argument(help="Root of the repository to write into.")] = Path("."),
 ) -> None:
     """Write every connector's keys, for the Java shim and for people; print the files that changed."""
+    from bridge.kafka.client_rules import rows
     from connectors.export import export_definitions
 
-    for changed in export_definitions(root):
+    for changed in export_definitions(root, list(rows())):
         typer.echo(changed)
 
 

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import ConfigError
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
+from bridge.translation.key_rules import KeyRule, Use
 from bridge.translation.model import Side, TopicPartition
-from connectors.configdef import ConfigDef, ValidatedConfig
+from connectors.configdef import ConfigDef, ValidatedConfig, given
+from connectors.key_effects import ClientUses, KeyRules
 from connectors.ports import ClientCheck, Clusters, Pipelines
 
 
@@ -185,6 +187,7 @@ class ConnectorKind:
     kind: str
     connector_class: str
     definition: ConfigDef
+    clients: ClientUses
     check: Callable[[Mapping[str, str | None], ClientCheck], ValidatedConfig]
     make: Callable[[str, Mapping[str, str | None], Clusters, Pipelines, Publisher], Instance]
     taken: Callable[[Mapping[str, str | None], Sequence[CopiedTopics]], Sequence[ConfigError]] | None = None
@@ -195,7 +198,11 @@ class ConnectorKind:
         return self.taken(props, others) if self.taken is not None and others else ()
 
     def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
-        return self.check(props, clients)
+        there = given(props)
+        rules = KeyRules(self.kind, self.definition, self.clients, clients.rule)
+        config = self.check(props, clients).with_errors(rules.refused(there))
+        ignored = list(rules.ignored(there))
+        return config.with_ignored(ignored, (each.key for each in ignored if not rules.of_connect(each.key)))
 
     def create(
         self,
@@ -217,3 +224,6 @@ class CheckedOnOpen:
 
     def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return ()
+
+    def rule(self, use: Use, name: str) -> KeyRule | None:
+        return None

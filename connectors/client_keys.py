@@ -6,6 +6,7 @@ which has them gets the same answers, and so that their secrets are known as suc
 
 from __future__ import annotations
 
+from bridge.translation.key_rules import ignored
 from connectors.configdef import Importance, Key, Type
 from connectors.validators import In, ListOf, Range, Validator
 
@@ -98,5 +99,7 @@ def unprefixed_keys() -> list[Key]:
 def _key(prefix: str, row: _Row) -> Key:
     name, kind, default, importance, validator = row
     name = prefix + name
-    doc = f"Without effect, as in MirrorMaker: give source.cluster.{name} or target.cluster.{name}."
-    return Key(name, kind, default, importance, doc, UNPREFIXED, validator=validator)
+    instead = f"give source.cluster.{name} or target.cluster.{name}"
+    doc = f"Without effect, as in MirrorMaker: {instead}."
+    rule = ignored(f"it reaches no client, as in MirrorMaker; {instead}")
+    return Key(name, kind, default, importance, doc, UNPREFIXED, validator=validator, rule=rule)

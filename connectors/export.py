@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bridge import VERSION
 from connectors.base import Kind
 from connectors.client_keys import UNPREFIXED
 from connectors.configdef import Key
+from connectors.effects_table import ClientRow, effects_markdown
 from connectors.registry import KINDS
 from connectors.validators import Json
 
@@ -23,13 +24,14 @@ _HEAD = """# Configuration
 Every key of the connector JSON, from the one definition in `connectors/`. This file is generated
 (`mirror-bridge definitions`); a test fails when it differs from the code.
 
-Connect's own keys (`name`, `connector.class`, `tasks.max`, converters, `transforms`, `errors.*`, ...) work as
-for every source connector and are not listed. Any Kafka client property may be given under the prefixes that
-MirrorMaker has: `source.cluster.*` and `target.cluster.*` (connection and security), overridden by `admin.*`
-and `source.admin.*` / `target.admin.*` for group and topic look-ups, and by `consumer.*` and
-`source.consumer.*` / `target.consumer.*` for reading records. A property that the service can't honour is an
-error that names it. As in MirrorMaker, `security.protocol`, `ssl.*` and `sasl.*` without a prefix do not
-reach the clusters' clients.
+Any Kafka client property may be given under the prefixes that MirrorMaker has: `source.cluster.*` and
+`target.cluster.*` (connection and security), overridden by `admin.*` and `source.admin.*` / `target.admin.*` for
+group and topic look-ups, by `consumer.*` and `source.consumer.*` / `target.consumer.*` for reading records, and by
+`producer.*`, `target.producer.*` and `producer.override.*` for what the source connector writes. As in MirrorMaker,
+`security.protocol`, `ssl.*` and `sasl.*` without a prefix do not reach the clusters' clients.
+
+What becomes of a key that is not of these tables, of Connect's own and of every property of Kafka's clients, stands
+[at the end](#what-becomes-of-other-keys).
 """
 _TABLE = "| Key | Type | Default | Valid | Meaning |\n| --- | --- | --- | --- | --- |\n"
 
@@ -50,10 +52,11 @@ def definition_text(kind: str) -> str:
     return json.dumps(definition_json(kind), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def export_definitions(target: Path) -> list[Path]:
-    """Writes all generated files below `target`, the root of the repository; returns those that changed."""
+def export_definitions(target: Path, clients: Iterable[ClientRow]) -> list[Path]:
+    """Writes all generated files below `target`, the root of the repository; returns those that changed. `clients`: the
+    properties of Kafka's clients."""
     texts = {target / SHIM_RESOURCES / f"{kind}.json": definition_text(kind) for kind in KINDS}
-    texts[target / MARKDOWN] = keys_markdown()
+    texts[target / MARKDOWN] = keys_markdown(clients)
     if (target / README).exists():
         texts[target / README] = with_keys((target / README).read_text(encoding="utf-8"))
     changed = []
@@ -66,8 +69,9 @@ def export_definitions(target: Path) -> list[Path]:
     return changed
 
 
-def keys_markdown() -> str:
-    """A table of all keys, by connector and group; groups that connectors have in common come once, at the end."""
+def keys_markdown(clients: Iterable[ClientRow]) -> str:
+    """A table of all keys, by connector and group; groups that connectors have in common come once, at the end; and
+    what becomes of other keys."""
     parts, common = [_HEAD], dict[str, list[Key]]()
     for kind in KINDS.values():
         parts.append(f"\n## {_class(kind)}\n")
@@ -82,7 +86,7 @@ def keys_markdown() -> str:
         having = [_class(kind) for kind in KINDS.values() if _in_group(kind, group)]
         whose = "Of every connector." if len(having) == len(KINDS) else f"Of {' and '.join(having)}."
         parts.append(_section(group, keys, whose))
-    return "".join(parts)
+    return "".join((*parts, effects_markdown(clients)))
 
 
 def with_keys(readme: str) -> str:

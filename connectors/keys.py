@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from bridge.errors import ConfigError
 from bridge.translation.filters import JAVA_WHITESPACE, split_list
+from bridge.translation.key_rules import KeyRule
 from connectors.validators import Json, Validator, Value
 
 
@@ -60,7 +60,8 @@ class Password:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `default` is text as an operator would write it, None: none, REQUIRED: must be given."""
+    """One key. `default` is text as an operator would write it, None: none, REQUIRED: must be given. `rule`: of a key
+    that does nothing here; None where it does what its documentation says."""
 
     name: str
     type: Type
@@ -73,6 +74,7 @@ class Key:
     display_name: str = ""
     validator: Validator | None = None
     recommended: tuple[str, ...] = ()
+    rule: KeyRule | None = field(default=None, compare=False)
 
     @property
     def secret(self) -> bool:
@@ -148,6 +150,6 @@ def parse(kind: Type, text: str) -> Value:
     return trimmed
 
 
-def undefined(error: ConfigError) -> Key:
-    """A stand-in for a key that an error names and no definition has (client properties under a prefix)."""
-    return Key(error.key, Type.STRING, None, Importance.LOW, "A property of the Kafka clients.", "Clients")
+def undefined(name: str) -> Key:
+    """A stand-in for a key that no definition of ours has (client properties under a prefix)."""
+    return Key(name, Type.STRING, None, Importance.LOW, "A property of the Kafka clients.", "Clients")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from bridge.errors import ConfigError
+from bridge.translation.key_rules import ignored
 from connectors.cluster_options import PROTOCOLS
 from connectors.configdef import REQUIRED, Importance, Key, Type, ValidatedConfig, Width
 from connectors.validators import In, ListOf, NonEmpty, Range, invalid
@@ -23,6 +24,7 @@ PYTHON_CLASS = (
     " A stock class name selects the bridge's own of the same behaviour; python:module.Class loads yours in "
     "the service. (STRING here although stock has CLASS: the worker would try to load a CLASS.)"
 )
+_METRICS = "the service's metrics have names of their own, at /metrics"
 _LEGAL_ALIAS = re.compile(r"[a-zA-Z0-9._-]+")
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
 
@@ -117,6 +119,7 @@ def mirror_keys(group: str) -> list[Key]:
             group,
             width=Width.LONG,
             validator=ListOf(values=(_JMX_REPORTER,)),
+            rule=ignored(_METRICS),
         ),
         Key(
             "security.protocol",
@@ -127,6 +130,10 @@ def mirror_keys(group: str) -> list[Key]:
             "target.cluster.security.protocol.",
             group,
             validator=PROTOCOLS,
+            rule=ignored(
+                "it reaches no client, as in MirrorMaker; give source.cluster.security.protocol or "
+                "target.cluster.security.protocol"
+            ),
         ),
         Key(
             PROVIDERS,
@@ -137,6 +144,9 @@ def mirror_keys(group: str) -> list[Key]:
             "configuration; one that only this key names is a Java class, so that a reference to it is an error.",
             group,
             validator=ListOf(),
+            rule=ignored(
+                "the worker's own config.providers resolve references, before the service gets them"
+            ),
         ),
     ]
 
@@ -150,6 +160,7 @@ def metric_names(group: str) -> Key:
         "How stock names its JMX metrics. Without effect: the service's metrics have names of their own, at /metrics.",
         group,
         validator=ListOf(allow_empty=False, values=("legacy", "new")),
+        rule=ignored(_METRICS),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
 from bridge.translation.copying import Copied, PipelineSpec, PipelineStatus
+from bridge.translation.key_rules import KeyRule, Use
 from bridge.translation.lookups import Found, Need
 from bridge.translation.model import (
     Bounds,
@@ -151,3 +152,6 @@ class ClientCheck(Protocol):
 
     def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
         """Of whoever writes records to that side, which most connectors leave to Connect."""
+
+    def rule(self, use: Use, name: str) -> KeyRule | None:
+        """What a client for that use makes of a property; None for a name that no Kafka client has."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.protocol.messages import ConfigEntry, ConfigKey, ConfigValue, ValidateResponse
+from bridge.protocol.operators import IgnoredSetting
 from connectors.keys import Key, Unparsable, parse, undefined
 from connectors.validators import invalid
 
@@ -18,6 +19,7 @@ class KeyValue:
     key: Key
     value: object
     errors: tuple[str, ...] = ()
+    visible: bool = True
 
     @property
     def text(self) -> str | None:
@@ -37,6 +39,7 @@ class KeyValue:
             value=self.text,
             recommended_values=list(self.key.recommended),
             errors=list(self.errors),
+            visible=self.visible,
         )
         return ConfigEntry(definition=describe(self.key), value=value)
 
@@ -61,6 +64,8 @@ def judge(key: Key, text: str | None) -> KeyValue:
 @dataclass(frozen=True, slots=True)
 class ValidatedConfig:
     entries: tuple[KeyValue, ...]
+    ignored: tuple[IgnoredSetting, ...] = ()
+    """Settings that were given and do nothing."""
 
     @property
     def errors(self) -> tuple[ConfigError, ...]:
@@ -96,10 +101,18 @@ class ValidatedConfig:
         """With more errors; those of keys that are not defined come last."""
         entries = {entry.key.name: entry for entry in self.entries}
         for error in errors:
-            entry = entries.get(error.key) or KeyValue(undefined(error), None)
+            entry = entries.get(error.key) or KeyValue(undefined(error.key), None)
             if error.message not in entry.errors:
                 entries[error.key] = replace(entry, errors=(*entry.errors, error.message))
-        return ValidatedConfig(tuple(entries.values()))
+        return ValidatedConfig(tuple(entries.values()), self.ignored)
+
+    def with_ignored(self, ignored: Sequence[IgnoredSetting], unseen: Iterable[str]) -> ValidatedConfig:
+        """`unseen`: keys whose values are shown as not visible, as far as Connect can say that they do nothing."""
+        entries = {entry.key.name: entry for entry in self.entries}
+        for key in unseen:
+            entry = entries.get(key) or KeyValue(undefined(key), None)
+            entries[key] = replace(entry, visible=False)
+        return ValidatedConfig(tuple(entries.values()), tuple(ignored))
 
     def response(self, name: str) -> ValidateResponse:
         """Connect's `ConfigInfos`; `name` is the connector's class."""
@@ -108,6 +121,7 @@ class ValidatedConfig:
             error_count=len(self.errors),
             groups=list(dict.fromkeys(entry.key.group for entry in self.entries)),
             configs=[entry.entry() for entry in self.entries],
+            ignored_settings=list(self.ignored),
         )
 
 

@@ -98,9 +98,11 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
             BAD_SETTINGS,
         )
     with reported():
-        errors = KIND.validate(config, StaticClientCheck()).errors
-        if errors:
-            raise rejected(KIND, config, errors)
+        judged = KIND.validate(config, StaticClientCheck())
+        if judged.errors:
+            raise rejected(KIND, config, judged.errors)
+    for setting in judged.ignored:
+        note(f"{setting.key} does nothing: {setting.reason}")
     if config.get("enabled", "").strip().lower() == "false":
         end(f"{path}: enabled is false, so there is nothing to do", BAD_SETTINGS)
     return config

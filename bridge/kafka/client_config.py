@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.errors import ConfigError, ConfigRejected
+from bridge.kafka import client_rules
 from bridge.kafka.client_names import NUMBERS
 from bridge.kafka.client_props import ADMIN, CONSUMER, PRODUCER, ClientProps, Place
 from bridge.kafka.sasl import Sasl, read_sasl
 from bridge.kafka.tls import Tls, read_tls
 from bridge.translation.filters import split_list
+from bridge.translation.key_rules import KeyRule, Use
 from bridge.translation.model import Side
 
 _PROTOCOLS = ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")
@@ -44,6 +46,8 @@ class RawSettings:
     ssl_context: ssl.SSLContext | None = field(repr=False, compare=False)
     sasl: Sasl | None
     numbers: Mapping[str, int | None]
+    rack: str = ""
+    """client.rack of who reads there."""
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments; makes a token provider of its own, so call it inside the running loop."""
@@ -96,6 +100,7 @@ class Connection:
     sasl: Sasl | None
     tls: Tls | None
     numbers: Mapping[str, int]
+    rack: str = ""
 
     def librdkafka(self) -> dict[str, str | int | float]:
         settings: dict[str, str | int | float] = {
@@ -133,7 +138,9 @@ class Connection:
             if theirs is not None:
                 numbers[theirs] = None if value < 0 else value
         context = self.tls.context() if self.tls else None
-        return RawSettings(self.servers, self.protocol, self.client_id, context, self.sasl, numbers)
+        return RawSettings(
+            self.servers, self.protocol, self.client_id, context, self.sasl, numbers, self.rack
+        )
 
 
 def client_settings(side: Side, props: Mapping[str, str]) -> ClientSettings:
@@ -169,6 +176,9 @@ class StaticClientCheck:
 
     def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return _read_producer(Place.of(side), props)[1]
+
+    def rule(self, use: Use, name: str) -> KeyRule | None:
+        return client_rules.rule(use, name)
 
 
 def _read(place: Place, props: Mapping[str, str]) -> tuple[ClientSettings | None, list[ConfigError]]:
@@ -226,7 +236,8 @@ def _connection(props: ClientProps) -> Connection | None:
     numbers = {name: value for name in NUMBERS if (value := props.number(name)) is not None}
     if props.errors or not servers:
         return None
-    return Connection(servers, protocol, props.get("client.id") or _CLIENT_ID, sasl, tls, numbers)
+    client_id = props.get("client.id") or _CLIENT_ID
+    return Connection(servers, protocol, client_id, sasl, tls, numbers, props.get("client.rack"))
 
 
 def _servers(props: ClientProps) -> tuple[str, ...]:

@@ -1,18 +1,21 @@
-"""Java's client property names, and what becomes of each: mapped, owned by the look-ups, or refused by name.
+"""Java's client property names, and what becomes of each: mapped, ignored without harm, or refused by name.
 
-A name that is in none of the tables is no Kafka client property, and is refused too: nothing is dropped in
-silence.
+A name that is in none of the tables is no Kafka client property, and is refused too: nothing is dropped in silence.
+What a property does depends on what its client is for: bridge.kafka.client_rules says it.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from bridge.translation.key_rules import KeyRule, ignored, refused
+
 INT, LONG = (1 << 31) - 1, (1 << 63) - 1
 
 
 class Number(NamedTuple):
-    """A number with its names in librdkafka and aiokafka (None: it has none there, `why` says why).
+    """A number with its names in librdkafka, the client for groups and topics, and aiokafka, the one for records (None:
+    it has none there; `why` says what happens with records instead).
 
     `low` and `high` are what both take; Java's own limits are wider for some.
     """
@@ -25,21 +28,13 @@ class Number(NamedTuple):
     why: str = ""
 
 
-class Refused(NamedTuple):
-    """A property without a counterpart; `harmless` values say what happens anyway and are accepted."""
-
-    why: str
-    harmless: tuple[str, ...] = ()
-
-
-_OS = "aiokafka leaves the size to the operating system"
-_NO_BACKOFF = "aiokafka waits retry.backoff.ms"
-_RETRIES = "aiokafka retries at retry.backoff.ms"
+_OS = "the client for records leaves the size to the operating system"
+_NO_BACKOFF = "the client for records waits retry.backoff.ms"
 
 NUMBERS: dict[str, Number] = {
     "request.timeout.ms": Number("socket.timeout.ms", "request_timeout_ms", 10, 300_000),
     "retry.backoff.ms": Number("retry.backoff.ms", "retry_backoff_ms", 1, 300_000, "LONG"),
-    "retry.backoff.max.ms": Number("retry.backoff.max.ms", None, 1, 300_000, "LONG", _RETRIES),
+    "retry.backoff.max.ms": Number("retry.backoff.max.ms", None, 1, 300_000, "LONG", _NO_BACKOFF),
     "reconnect.backoff.ms": Number("reconnect.backoff.ms", None, 0, 3_600_000, "LONG", _NO_BACKOFF),
     "reconnect.backoff.max.ms": Number("reconnect.backoff.max.ms", None, 0, 3_600_000, "LONG", _NO_BACKOFF),
     "connections.max.idle.ms": Number(
@@ -54,7 +49,12 @@ NUMBERS: dict[str, Number] = {
     "send.buffer.bytes": Number("socket.send.buffer.bytes", None, -1, 100_000_000, why=_OS),
     "receive.buffer.bytes": Number("socket.receive.buffer.bytes", None, -1, 100_000_000, why=_OS),
     "socket.connection.setup.timeout.ms": Number(
-        "socket.connection.setup.timeout.ms", None, 1000, INT, "LONG", "aiokafka takes request.timeout.ms"
+        "socket.connection.setup.timeout.ms",
+        None,
+        1000,
+        INT,
+        "LONG",
+        "the client for records takes request.timeout.ms",
     ),
     "metadata.recovery.rebootstrap.trigger.ms": Number(
         "metadata.recovery.rebootstrap.trigger.ms",
@@ -62,105 +62,106 @@ NUMBERS: dict[str, Number] = {
         0,
         INT,
         "LONG",
-        "aiokafka always keeps its bootstrap servers",
+        "the client for records always keeps its bootstrap servers",
     ),
-    "default.api.timeout.ms": Number(None, None, 1, why="handed to every call as its budget"),
+    "default.api.timeout.ms": Number(
+        None, None, 1, why="a call that fails is tried again as long as its caller waits"
+    ),
 }
 
-_READER = "the look-ups fetch single batches and choose their own sizes and waits"
-_GROUP = "the look-ups join no group and commit nothing for themselves"
-_BYTES = "records are compared as bytes"
+_READER = "fetches choose their own sizes and waits"
+_GROUP = "the readers join no group and commit nothing for themselves"
+_BYTES = "records are copied and compared as bytes"
 _WRITER = "the pipeline passes batches as they are, and bounds what is under way itself"
 _TRANSACTIONS = "the pipeline's transactions are its own"
-_CODEC = "batches keep the codec that they have"
 _PLACES = "records keep their partition"
-_METRICS = "the service has metrics of its own"
+_METRICS = "the service has metrics of its own, at /metrics"
 _BROKER = "read by brokers only"
 _LOGIN = "the token is renewed by the clients' own schedule"
 _TICKET = "tickets are renewed by librdkafka's own schedule"
+_JVM_CLASSES = "chooses between JVM classes of the same result"
+_SERIALIZER = "org.apache.kafka.common.serialization.ByteArray"
 
-OWNED: dict[str, str] = {
-    "group.id": _GROUP,
-    "group.instance.id": _GROUP,
-    "group.protocol": _GROUP,
-    "group.remote.assignor": _GROUP,
-    "partition.assignment.strategy": _GROUP,
-    "session.timeout.ms": _GROUP,
-    "heartbeat.interval.ms": _GROUP,
-    "max.poll.interval.ms": _GROUP,
-    "enable.auto.commit": _GROUP,
-    "auto.commit.interval.ms": _GROUP,
-    "auto.offset.reset": "the look-ups read at offsets that they name; a missing one is an answer",
-    "key.deserializer": _BYTES,
-    "value.deserializer": _BYTES,
-    "fetch.min.bytes": _READER,
-    "fetch.max.bytes": _READER,
-    "fetch.max.wait.ms": _READER,
-    "max.partition.fetch.bytes": _READER,
-    "max.poll.records": _READER,
-    "share.acknowledgement.mode": _GROUP,
-    "share.acquire.mode": _GROUP,
-    "check.crcs": "checksums are always checked",
-    "client.rack": "the look-ups read from leaders",
-    "allow.auto.create.topics": "the look-ups never create topics",
-    "exclude.internal.topics": "the look-ups name their topics",
-    "acks": "the pipeline always waits for all in-sync replicas",
-    "batch.size": "read by the source connector: small batches are put together up to it",
-    "linger.ms": _WRITER,
-    "buffer.memory": _WRITER,
-    "max.block.ms": _WRITER,
-    "max.request.size": _WRITER,
-    "max.in.flight.requests.per.connection": _WRITER,
-    "delivery.timeout.ms": "a batch has as long as its transaction",
-    "metadata.max.idle.ms": "leaders are asked for when they are needed",
-    "enable.idempotence": _TRANSACTIONS,
-    "transactional.id": _TRANSACTIONS,
-    "transaction.timeout.ms": _TRANSACTIONS,
-    "transaction.two.phase.commit.enable": _TRANSACTIONS,
-    "compression.type": _CODEC,
-    "compression.gzip.level": _CODEC,
-    "compression.lz4.level": _CODEC,
-    "compression.zstd.level": _CODEC,
-    "partitioner.class": _PLACES,
-    "partitioner.ignore.keys": _PLACES,
-    "partitioner.adaptive.partitioning.enable": _PLACES,
-    "partitioner.availability.timeout.ms": _PLACES,
-    "key.serializer": _BYTES,
-    "value.serializer": _BYTES,
-    "retries": "calls are tried again until their time is up",
-    "metric.reporters": _METRICS,
-    "auto.include.jmx.reporter": _METRICS,
-    "metrics.num.samples": _METRICS,
-    "metrics.recording.level": _METRICS,
-    "metrics.sample.window.ms": _METRICS,
-    "enable.metrics.push": _METRICS,
-    "config.providers": "the worker resolves them before the configuration gets here",
-    "socket.connection.setup.timeout.max.ms": "librdkafka has one limit, socket.connection.setup.timeout.ms",
-    "ssl.keymanager.algorithm": "chooses between JVM classes of the same result",
-    "ssl.trustmanager.algorithm": "chooses between JVM classes of the same result",
-    "sasl.kerberos.kinit.cmd": "librdkafka runs kinit by a command of its own",
-    "sasl.kerberos.ticket.renew.window.factor": _TICKET,
-    "sasl.kerberos.ticket.renew.jitter": _TICKET,
-    "sasl.kerberos.min.time.before.relogin": _TICKET,
-    "sasl.login.refresh.window.factor": _LOGIN,
-    "sasl.login.refresh.window.jitter": _LOGIN,
-    "sasl.login.refresh.min.period.seconds": _LOGIN,
-    "sasl.login.refresh.buffer.seconds": _LOGIN,
-    "sasl.login.connect.timeout.ms": _LOGIN,
-    "sasl.login.read.timeout.ms": _LOGIN,
-    "sasl.login.retry.backoff.ms": _LOGIN,
-    "sasl.login.retry.backoff.max.ms": _LOGIN,
-    "sasl.oauthbearer.scope.claim.name": _BROKER,
-    "sasl.oauthbearer.sub.claim.name": _BROKER,
-    "sasl.oauthbearer.jwks.endpoint.url": _BROKER,
-    "sasl.oauthbearer.jwks.endpoint.refresh.ms": _BROKER,
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": _BROKER,
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": _BROKER,
-    "sasl.oauthbearer.clock.skew.seconds": _BROKER,
-    "sasl.oauthbearer.expected.audience": _BROKER,
-    "sasl.oauthbearer.expected.issuer": _BROKER,
+OWNED: dict[str, KeyRule] = {
+    "group.id": ignored(_GROUP),
+    "group.instance.id": ignored(_GROUP),
+    "group.protocol": ignored(_GROUP),
+    "group.remote.assignor": ignored(_GROUP),
+    "partition.assignment.strategy": ignored(_GROUP),
+    "session.timeout.ms": ignored(_GROUP),
+    "heartbeat.interval.ms": ignored(_GROUP),
+    "max.poll.interval.ms": ignored(_GROUP),
+    "enable.auto.commit": ignored(_GROUP, "false"),
+    "auto.commit.interval.ms": ignored(_GROUP),
+    "auto.offset.reset": ignored("its reads name their offsets; a missing one is an answer"),
+    "fetch.min.bytes": ignored(_READER, "1"),
+    "fetch.max.bytes": ignored(_READER),
+    "fetch.max.wait.ms": ignored(_READER),
+    "max.partition.fetch.bytes": ignored(_READER),
+    "max.poll.records": ignored(_READER),
+    "share.acknowledgement.mode": ignored(_GROUP),
+    "share.acquire.mode": ignored(_GROUP),
+    "check.crcs": ignored("checksums are always checked", "true"),
+    "client.rack": ignored("it reads from leaders"),
+    "allow.auto.create.topics": ignored("reads never create topics", "false"),
+    "exclude.internal.topics": ignored("it names its topics"),
+    "acks": ignored("the pipeline always waits for all in-sync replicas", "all", "-1"),
+    "batch.size": ignored("offset syncs are few and small"),
+    "linger.ms": ignored("transaction.interval.ms says how often copies are committed", "0"),
+    "buffer.memory": ignored(_WRITER),
+    "max.block.ms": ignored(_WRITER),
+    "max.request.size": ignored("how large a record may be is the topic's max.message.bytes alone"),
+    "max.in.flight.requests.per.connection": ignored(_WRITER, "5"),
+    "delivery.timeout.ms": ignored("a batch has as long as its transaction"),
+    "metadata.max.idle.ms": ignored("leaders are asked for when they are needed"),
+    "enable.idempotence": ignored(_TRANSACTIONS, "true"),
+    "transactional.id": ignored(_TRANSACTIONS),
+    "transaction.timeout.ms": ignored(_TRANSACTIONS),
+    "transaction.two.phase.commit.enable": ignored(_TRANSACTIONS, "false"),
+    "compression.type": ignored("offset syncs are few and small"),
+    "compression.gzip.level": ignored("offset syncs are few and small"),
+    "compression.lz4.level": ignored("offset syncs are few and small"),
+    "compression.zstd.level": ignored("offset syncs are few and small"),
+    "partitioner.class": ignored(_PLACES),
+    "partitioner.ignore.keys": ignored(_PLACES),
+    "partitioner.adaptive.partitioning.enable": ignored(_PLACES),
+    "partitioner.availability.timeout.ms": ignored(_PLACES),
+    "retries": ignored("what fails is tried again until its time is up"),
+    "metric.reporters": ignored(_METRICS, "org.apache.kafka.common.metrics.JmxReporter"),
+    "auto.include.jmx.reporter": ignored(_METRICS),
+    "metrics.num.samples": ignored(_METRICS),
+    "metrics.recording.level": ignored(_METRICS),
+    "metrics.sample.window.ms": ignored(_METRICS),
+    "enable.metrics.push": ignored(_METRICS, "false"),
+    "config.providers": ignored("the worker resolves them before the configuration gets here"),
+    "socket.connection.setup.timeout.max.ms": ignored(
+        "the clients have one limit, socket.connection.setup.timeout.ms"
+    ),
+    "ssl.keymanager.algorithm": ignored(_JVM_CLASSES),
+    "ssl.trustmanager.algorithm": ignored(_JVM_CLASSES),
+    "sasl.kerberos.kinit.cmd": ignored("librdkafka runs kinit by a command of its own"),
+    "sasl.kerberos.ticket.renew.window.factor": ignored(_TICKET),
+    "sasl.kerberos.ticket.renew.jitter": ignored(_TICKET),
+    "sasl.kerberos.min.time.before.relogin": ignored(_TICKET),
+    "sasl.login.refresh.window.factor": ignored(_LOGIN),
+    "sasl.login.refresh.window.jitter": ignored(_LOGIN),
+    "sasl.login.refresh.min.period.seconds": ignored(_LOGIN),
+    "sasl.login.refresh.buffer.seconds": ignored(_LOGIN),
+    "sasl.login.connect.timeout.ms": ignored(_LOGIN),
+    "sasl.login.read.timeout.ms": ignored(_LOGIN),
+    "sasl.login.retry.backoff.ms": ignored(_LOGIN),
+    "sasl.login.retry.backoff.max.ms": ignored(_LOGIN),
+    "sasl.oauthbearer.scope.claim.name": ignored(_BROKER),
+    "sasl.oauthbearer.sub.claim.name": ignored(_BROKER),
+    "sasl.oauthbearer.jwks.endpoint.url": ignored(_BROKER),
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": ignored(_BROKER),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": ignored(_BROKER),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": ignored(_BROKER),
+    "sasl.oauthbearer.clock.skew.seconds": ignored(_BROKER),
+    "sasl.oauthbearer.expected.audience": ignored(_BROKER),
+    "sasl.oauthbearer.expected.issuer": ignored(_BROKER),
 }
-"""Accepted and not used, each for a reason that makes it harmless."""
+"""Accepted and not used, each for a reason that makes it harmless; bridge.kafka.client_rules has the exceptions."""
 
 _JVM = "the service has no JVM to load it; remove it"
 _JWT = "org.apache.kafka.common.security.oauthbearer."
@@ -170,26 +171,31 @@ LOGIN_CALLBACKS = (
     _JWT + "secured.OAuthBearerLoginCallbackHandler",
 )
 
-REFUSED: dict[str, Refused] = {
-    "interceptor.classes": Refused(_JVM),
-    "security.providers": Refused(_JVM),
-    "ssl.provider": Refused(_JVM),
-    "ssl.secure.random.implementation": Refused(_JVM),
-    "ssl.engine.factory.class": Refused(
-        _JVM, ("org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",)
+REFUSED: dict[str, KeyRule] = {
+    **dict.fromkeys(
+        ("key.deserializer", "value.deserializer"),
+        refused(f"{_BYTES}; remove it", f"{_SERIALIZER}Deserializer"),
     ),
-    "ssl.cipher.suites": Refused(
+    **dict.fromkeys(
+        ("key.serializer", "value.serializer"), refused(f"{_BYTES}; remove it", f"{_SERIALIZER}Serializer")
+    ),
+    "interceptor.classes": refused(_JVM),
+    "security.providers": refused(_JVM),
+    "ssl.provider": refused(_JVM),
+    "ssl.secure.random.implementation": refused(_JVM),
+    "ssl.engine.factory.class": refused(_JVM, "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"),
+    "ssl.cipher.suites": refused(
         "OpenSSL has other names for cipher suites; remove it, the defaults are sound"
     ),
-    "ssl.protocol": Refused("must be TLS, TLSv1.2 or TLSv1.3", ("TLS", "TLSv1.2", "TLSv1.3")),
-    "sasl.client.callback.handler.class": Refused(_JVM),
-    "sasl.login.callback.handler.class": Refused(_JVM, LOGIN_CALLBACKS),
-    "sasl.login.class": Refused(_JVM),
-    "sasl.oauthbearer.jwt.retriever.class": Refused(_JVM, (_JWT + "DefaultJwtRetriever",)),
-    "sasl.oauthbearer.jwt.validator.class": Refused(_JVM, (_JWT + "DefaultJwtValidator",)),
-    "sasl.oauthbearer.header.urlencode": Refused("only false is supported", ("false", "FALSE", "False")),
+    "ssl.protocol": refused("must be TLS, TLSv1.2 or TLSv1.3", "TLS", "TLSv1.2", "TLSv1.3"),
+    "sasl.client.callback.handler.class": refused(_JVM),
+    "sasl.login.callback.handler.class": refused(_JVM, *LOGIN_CALLBACKS),
+    "sasl.login.class": refused(_JVM),
+    "sasl.oauthbearer.jwt.retriever.class": refused(_JVM, _JWT + "DefaultJwtRetriever"),
+    "sasl.oauthbearer.jwt.validator.class": refused(_JVM, _JWT + "DefaultJwtValidator"),
+    "sasl.oauthbearer.header.urlencode": refused("only false is supported", "false"),
     **{
-        f"sasl.oauthbearer.assertion.{name}": Refused(_ASSERTION)
+        f"sasl.oauthbearer.assertion.{name}": refused(_ASSERTION)
         for name in (
             *(
                 "algorithm",
@@ -202,10 +208,10 @@ REFUSED: dict[str, Refused] = {
             *("claim.sub", "file", "private.key.file", "private.key.passphrase", "template.file"),
         )
     },
-    "client.dns.lookup": Refused("only use_all_dns_ips is supported", ("use_all_dns_ips",)),
-    "metadata.recovery.strategy": Refused("only rebootstrap is supported", ("rebootstrap",)),
-    "bootstrap.controllers": Refused("groups and records are kept by brokers; use bootstrap.servers"),
-    "internal.throw.on.fetch.stable.offset.unsupported": Refused("internal to Java's client", ("false",)),
+    "client.dns.lookup": refused("only use_all_dns_ips is supported", "use_all_dns_ips"),
+    "metadata.recovery.strategy": refused("only rebootstrap is supported", "rebootstrap"),
+    "bootstrap.controllers": refused("groups and records are kept by brokers; use bootstrap.servers"),
+    "internal.throw.on.fetch.stable.offset.unsupported": refused("internal to Java's client", "false"),
 }
 
 SECURITY = frozenset(

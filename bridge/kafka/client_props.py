@@ -1,8 +1,9 @@
 """A cluster's client properties as stock resolves them, each remembered with the key that gave it.
 
 In a connector: `X.cluster.*` (client names only) < `admin.*` < `X.admin.*` for admin calls, < `consumer.*` <
-`X.consumer.*` for reading records, and < `producer.*` < `X.producer.*` for writing; X is source or target. In a
-configuration for one cluster only (MirrorClientConfig, mm2 1.9): names as they are < `admin.*`, and < `consumer.*`.
+`X.consumer.*` for reading records, and < `producer.*` < `X.producer.*` for writing; X is source or target. What writes
+to the target in stock is Connect's own producer, so that `producer.override.*` wins over those. In a configuration for
+one cluster only (MirrorClientConfig, mm2 1.9): names as they are < `admin.*`, and < `consumer.*`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from dataclasses import dataclass
 
 from bridge.errors import ConfigError
 from bridge.kafka.client_names import KNOWN, NUMBERS, REFUSED, SECRET, is_cluster_name
+from bridge.kafka.client_roles import is_of
+from bridge.translation.key_rules import Effect
 from bridge.translation.model import Side
 
 ADMIN, CONSUMER, PRODUCER = "admin", "consumer", "producer"
+OVERRIDE = "producer.override."
 
 _OTHER_KEYS = frozenset({"admin.timeout.ms", "consumer.poll.timeout.ms"})
 """MirrorMaker's own keys that happen to begin like a client prefix."""
@@ -26,22 +30,26 @@ _JAVA_WHITESPACE = "".join(map(chr, range(33)))
 class Place:
     """Where in a configuration a cluster's properties stand. `connection`: prefix of the names that stock takes for a
     connection; `own`: what stands before a role (`admin.`) to mean this cluster only. Both are "" where it is the
-    only cluster: then names that no client knows are somebody else's."""
+    only cluster: then names that no client knows are somebody else's. `writing`: what wins for who writes there."""
 
     connection: str = ""
     own: str = ""
+    writing: str = ""
 
     @staticmethod
     def of(side: Side) -> Place:
-        return Place(f"{side}.cluster.", f"{side}.")
+        return Place(f"{side}.cluster.", f"{side}.", OVERRIDE if side is Side.TARGET else "")
 
     def given(self, role: str, props: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         """Key, name and value; what comes later wins."""
-        for prefix in dict.fromkeys((self.connection, f"{role}.", f"{self.own}{role}.")):
+        prefixes = [self.connection, f"{role}.", f"{self.own}{role}."]
+        if role == PRODUCER and self.writing:
+            prefixes.append(self.writing)
+        for prefix in dict.fromkeys(prefixes):
             for key, value in props.items():
                 name = key.removeprefix(prefix)
-                ours = key in _OTHER_KEYS or name == "alias" or name.startswith("override.")
-                if key.startswith(prefix) and name and not ours and (prefix or name in KNOWN):
+                other = key in _OTHER_KEYS or name == "alias" or name.startswith("override.")
+                if key.startswith(prefix) and name and not other and (prefix or name in KNOWN):
                     yield key, name, value
 
 
@@ -63,9 +71,9 @@ class ClientProps:
                 )
             else:
                 self._values[name] = (key, text)
-        for name, refused in REFUSED.items():
-            if self.get(name) and self.get(name) not in refused.harmless:
-                self.reject(name, refused.why)
+        for name, rule in REFUSED.items():
+            if is_of(role, name) and rule.on(self.get(name)) is Effect.REFUSED:
+                self.reject(name, rule.why)
 
     def get(self, name: str) -> str:
         """The value, "" when not given."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bridge.errors import KafkaFailure
@@ -11,6 +12,7 @@ from bridge.kafka import requests
 from bridge.kafka.distance import UNKNOWN, quickest, stretched
 from bridge.kafka.errors import of_code
 from bridge.kafka.fetch_session import FetchSession
+from bridge.kafka.fetched import FetchFrom
 from bridge.kafka.link import Link
 from bridge.kafka.requests import Asking, Fetched, FetchPart
 from bridge.translation.model import TopicPartition
@@ -18,6 +20,8 @@ from bridge.translation.model import TopicPartition
 _HURRY = 0.01
 """Seconds for which a broker's other partitions wait while records of some are in hand: all are asked for together
 when these are done soon, and without them, for as short a time, when not."""
+_PAUSES = (0.05, 2.0)
+"""Seconds: the first pause before a partition is tried again, and the longest."""
 _IDS_FROM = 13
 """Fetch version that names topics by id."""
 
@@ -42,13 +46,16 @@ class Owner(Protocol):
     def room(self) -> int:
         """Bytes that may be fetched now."""
 
+    def rack(self, node: int) -> str:
+        """What that node is told of where we are."""
+
     async def take(self, place: TopicPartition, got: Fetched) -> None: ...
 
     def node_failed(self, node: FetchNode, error: KafkaFailure) -> None: ...
 
 
 class FetchNode:
-    """Partitions that one broker leads."""
+    """Partitions that are fetched from one broker."""
 
     def __init__(self, link: Link, number: int, limits: Limits, owner: Owner) -> None:
         self._link, self._number, self._limits, self._owner = link, number, limits, owner
@@ -109,12 +116,13 @@ class FetchNode:
     async def _fetch(self) -> None:
         limits, doing = self._limits, "fetch"
         plan = self._session.plan()
+        rack = self._owner.rack(self._number)
         wait_ms = int(_HURRY * 1000) if self._in_hand else limits.max_wait_ms
         call = requests.fetch(
             plan.parts,
             committed_only=limits.committed_only,
             by_id=bool(self._owner.names),
-            asking=Asking(wait_ms, self._owner.room, plan.session, plan.epoch, plan.forgotten),
+            asking=Asking(wait_ms, self._owner.room, plan.session, plan.epoch, plan.forgotten, rack),
         )
         began = time.monotonic()
         try:
@@ -142,3 +150,29 @@ class FetchNode:
                 if len(got.records) > told.max_bytes:
                     self._large[place] = 2 * len(got.records)
                 await self._owner.take(place, got)
+
+
+@dataclass(eq=False, slots=True)
+class PartitionState:
+    """One partition that is fetched, wherever from."""
+
+    topic_id: str
+    offset: int
+    last_epoch: int
+    node: FetchNode | None = None
+    in_hand: int = 0
+    """Bytes that were fetched and are not done."""
+    by_name: bool = False
+    checked: FetchFrom | None = None  # at the last `check`
+    pause: float = 0.0
+    doubted: float | None = None
+    """Since when its topic seems to be gone, or another."""
+
+    @property
+    def position(self) -> FetchFrom:
+        return FetchFrom(self.topic_id, self.offset, self.last_epoch)
+
+    def next_pause(self) -> float:
+        """Seconds to wait before it is tried again: longer each time."""
+        self.pause = min(max(2 * self.pause, _PAUSES[0]), _PAUSES[1])
+        return self.pause

@@ -69,8 +69,11 @@ class FetchSession:
             if told is not None and (wanted is None or wanted.topic_id != told.topic_id):
                 forgotten.append((told.topic_id, place))
                 del self._told[place]
-            if wanted is not None and wanted != told:
-                parts[place] = self._told[place] = wanted
+            if wanted is not None:
+                if wanted != told:
+                    parts[place] = wanted
+                # Also one that left and came back as it was: answers are about what is wanted now.
+                self._told[place] = wanted
         self._changed.clear()
         return SessionFetch(self._id, self._epoch, parts, tuple(forgotten))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from bridge.errors import KafkaFailure
 from bridge.kafka import epoch_requests
 from bridge.kafka.bounds import bounds
 from bridge.kafka.errors import TOPIC_DENIED, of_code
 from bridge.kafka.link import Link
+from bridge.kafka.requests import Fetched
 from bridge.kafka.wire import Piece
 from bridge.translation.model import TopicPartition
 
@@ -61,6 +62,11 @@ class FetchedPart(NamedTuple):
     last_stable: int = -1
     log_start: int = -1
     trouble: FetchTrouble | None = None
+
+    @classmethod
+    def of(cls, place: TopicPartition, offset: int, got: Fetched) -> Self:
+        ends = (got.high_watermark, got.last_stable, got.log_start)
+        return cls(place, got.records, offset, got.aborted, *ends)
 
 
 async def out_of_range(link: Link, place: TopicPartition, offset: int) -> FetchTrouble | None:

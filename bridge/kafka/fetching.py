@@ -10,11 +10,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.errors import TOPIC_DENIED, of_code
-from bridge.kafka.fetch_node import FetchNode, Limits
+from bridge.kafka.fetch_node import FetchNode, Limits, PartitionState
 from bridge.kafka.fetched import (
     FetchedPart,
     FetchFrom,
@@ -25,36 +24,16 @@ from bridge.kafka.fetched import (
     trouble_by_name,
 )
 from bridge.kafka.link import Link
+from bridge.kafka.replicas import Replicas
 from bridge.kafka.requests import Fetched
 from bridge.translation.model import TopicPartition
 
 __all__ = ["FetchFrom", "FetchTrouble", "FetchedPart", "Fetcher", "TroubleKind"]
 
 _OUT_OF_RANGE = 1
-_PAUSES = (0.05, 2.0)
-"""Seconds: the first pause before a partition is tried again, and the longest."""
 _DOUBT = 2.0
 """Seconds for which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of
 new topics one after the other."""
-
-
-@dataclass(eq=False, slots=True)
-class _Partition:
-    topic_id: str
-    offset: int
-    last_epoch: int
-    node: FetchNode | None = None
-    in_hand: int = 0
-    """Bytes that were fetched and are not done."""
-    by_name: bool = False
-    checked: FetchFrom | None = None  # at the last `check`
-    pause: float = 0.0
-    doubted: float | None = None
-    """Since when its topic seems to be gone, or another."""
-
-    @property
-    def position(self) -> FetchFrom:
-        return FetchFrom(self.topic_id, self.offset, self.last_epoch)
 
 
 class Fetcher:
@@ -76,7 +55,8 @@ class Fetcher:
     ) -> None:
         self._link = link
         self._limits = Limits(committed_only, max_wait_ms, max_bytes, partition_bytes)
-        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._partitions: dict[TopicPartition, PartitionState] = {}
+        self._replicas = Replicas(link.rack, link.metadata_seconds, time.monotonic)
         self._nodes: dict[int, FetchNode] = {}
         self._homeless: dict[TopicPartition, float] = {}
         """Partitions whose leader has to be looked for, and when."""
@@ -101,11 +81,14 @@ class Fetcher:
         """Fetches these from now on, each from where it says; what has come before and was not handed out never is."""
         for place in list(self._partitions):
             self._leave(place)
-        self._partitions = {place: _Partition(*start, checked=start) for place, start in partitions.items()}
+        self._partitions = {
+            place: PartitionState(*start, checked=start) for place, start in partitions.items()
+        }
         ids = {start.topic_id: place.topic for place, start in partitions.items()}
         self.names = {} if "" in ids else ids
         self._homeless = dict.fromkeys(partitions, 0.0)
         self._arrived, self._held = [], 0
+        self._replicas.forget()
         self.errors.clear()
         self._lost.set()
 
@@ -157,9 +140,19 @@ class Fetcher:
     def room(self) -> int:
         return (self._limits.max_bytes - self._held) // max(1, len(self._nodes))
 
+    def rack(self, node: int) -> str:
+        return self._replicas.rack(node)
+
     async def take(self, place: TopicPartition, got: Fetched) -> None:
         partition = self._partitions[place]
-        if got.diverged is not None:
+        if self._replicas.follows(place) and (got.error or got.diverged is not None):
+            self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition} from a replica"))
+        elif got.preferred >= 0:
+            self._leave(place)
+            self._replicas.follow(place, got.preferred)
+            self._settle(place, got.preferred)
+            self._lost.set()
+        elif got.diverged is not None:
             epoch, end_offset = got.diverged
             self._park(place, FetchTrouble(TroubleKind.DIVERGED, epoch=epoch, end_offset=end_offset))
         elif got.error == TOPIC_DENIED:
@@ -173,11 +166,9 @@ class Fetcher:
             self.errors.pop(place, None)
             if got.records and partition.node is not None:
                 partition.node.hand_out(place)
-                partition.by_name = partition.node.by_name
-                partition.in_hand = len(got.records)
+                partition.by_name, partition.in_hand = partition.node.by_name, len(got.records)
                 self._held += partition.in_hand
-            _, high, stable, start, aborted, records, _ = got
-            self._tell(FetchedPart(place, records, partition.offset, aborted, high, stable, start))
+            self._tell(FetchedPart.of(place, partition.offset, got))
 
     def node_failed(self, node: FetchNode, error: KafkaFailure) -> None:
         self._failed(list(node.places), error)
@@ -186,13 +177,17 @@ class Fetcher:
 
     async def _look_for_leaders(self) -> None:
         while True:
+            for place in self._replicas.over():
+                self._leave(place)
+                self._homeless.setdefault(place, 0.0)
             now = time.monotonic()
             due = [place for place, at in self._homeless.items() if at <= now]
             self._lost.clear()
             if due:
                 await self._find(due)
             else:
-                await _within(min(self._homeless.values(), default=now + 3600) - now, self._lost)
+                soon = (now + 3600, self._replicas.next_end, *self._homeless.values())
+                await _within(min(soon) - now, self._lost)
 
     async def _find(self, places: Sequence[TopicPartition]) -> None:
         wanted = {place: self._partitions[place] for place in places}
@@ -212,9 +207,15 @@ class Fetcher:
             else:
                 (number,) = nodes
                 del self._homeless[place]
-                partition.node = self._node(number)
-                if not partition.in_hand:
-                    partition.node.want(place, partition.topic_id, partition.offset, partition.last_epoch)
+                self._replicas.to_leader(place, number)
+                self._settle(place, number)
+
+    def _settle(self, place: TopicPartition, number: int) -> None:
+        """To be fetched from that node from now on."""
+        partition = self._partitions[place]
+        partition.node = self._node(number)
+        if not partition.in_hand:
+            partition.node.want(place, partition.topic_id, partition.offset, partition.last_epoch)
 
     def _failed(self, places: Iterable[TopicPartition], error: KafkaFailure) -> None:
         if error.retriable:
@@ -223,7 +224,7 @@ class Fetcher:
             self._fatal = error
             self._news.set()
 
-    def _still(self, wanted: Mapping[TopicPartition, _Partition]) -> list[TopicPartition]:
+    def _still(self, wanted: Mapping[TopicPartition, PartitionState]) -> list[TopicPartition]:
         """Those that nobody has set anew meanwhile."""
         return [place for place, each in wanted.items() if self._partitions.get(place) is each]
 
@@ -234,7 +235,7 @@ class Fetcher:
             self._run(node.run())
         return node
 
-    async def _out_of_range(self, place: TopicPartition, partition: _Partition) -> None:
+    async def _out_of_range(self, place: TopicPartition, partition: PartitionState) -> None:
         try:
             trouble = await out_of_range(self._link, place, partition.offset)
         except KafkaFailure as error:
@@ -246,7 +247,7 @@ class Fetcher:
             else:
                 self._later([each], of_code(_OUT_OF_RANGE, f"fetch {place.topic}-{place.partition}"))
 
-    def _doubt(self, place: TopicPartition, partition: _Partition, trouble: FetchTrouble) -> None:
+    def _doubt(self, place: TopicPartition, partition: PartitionState, trouble: FetchTrouble) -> None:
         now = time.monotonic()
         partition.doubted = partition.doubted or now
         if trouble.kind is TroubleKind.UNKNOWN_TOPIC_ID and now - partition.doubted < _DOUBT:
@@ -256,10 +257,9 @@ class Fetcher:
 
     def _later(self, places: Iterable[TopicPartition], why: KafkaFailure | None) -> None:
         for place in places:
-            partition = self._partitions[place]
             self._leave(place)
-            partition.pause = min(max(2 * partition.pause, _PAUSES[0]), _PAUSES[1])
-            self._homeless[place] = time.monotonic() + partition.pause
+            self._replicas.fail(place)
+            self._homeless[place] = time.monotonic() + self._partitions[place].next_pause()
             if why is not None:
                 self.errors[place] = why
         self._lost.set()
@@ -267,6 +267,7 @@ class Fetcher:
     def _park(self, place: TopicPartition, trouble: FetchTrouble) -> None:
         """Until the partition is set again."""
         self._leave(place)
+        self._replicas.fail(place)
         self.errors.pop(place, None)
         self._homeless.pop(place, None)
         self._tell(FetchedPart(place, b"", self._partitions[place].offset, trouble=trouble))

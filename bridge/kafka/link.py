@@ -22,6 +22,7 @@ from bridge.translation.model import TopicPartition
 
 T = TypeVar("T")
 _COORDINATORS_A_CALL = 500
+_METADATA_MS = 300_000
 
 
 class Link:
@@ -36,6 +37,16 @@ class Link:
         self._coordinators: dict[str, int] = {}
         self._leaders: dict[TopicPartition, PartitionMeta] = {}
         self._ids: dict[str, str] = {}
+
+    @property
+    def rack(self) -> str:
+        """Where we are, by client.rack; "" for unknown."""
+        return self._settings.rack
+
+    @property
+    def metadata_seconds(self) -> float:
+        """For how long what brokers say of themselves holds, by metadata.max.age.ms."""
+        return (self._settings.numbers.get("metadata_max_age_ms") or _METADATA_MS) / 1000
 
     async def close(self) -> None:
         client, self._client = self._client, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from bridge.kafka.codecs import Compression
 from bridge.kafka.data_batches import Joining, Small
 from bridge.kafka.raw_batches import CODEC, Chunk, RawBatch, parse, passed, passes
 from bridge.kafka.records import Records
@@ -34,11 +35,17 @@ class UnreadableBatch(ValueError):
 
 class Limits(NamedTuple):
     """In bytes. `coalesce`: neighbours as small as this are put together into batches of up to `batch_size`, as pays
-    when a backlog exists; None: none are."""
+    when a backlog exists; None: none are. `compression`: of every batch that can be decoded; None: as it is."""
 
     max_message_bytes: int
     batch_size: int
     coalesce: Small | None
+    compression: Compression | None = None
+
+    def passes(self, batch: RawBatch, start_offset: int) -> bool:
+        """Whether the batch's own bytes may be sent on."""
+        kept = self.compression is None or self.compression.codec == batch.attributes & CODEC
+        return kept and passes(batch, start_offset, self.max_message_bytes)
 
 
 def chunks(batches: Sequence[RawBatch], limits: Limits, start_offset: int) -> Iterator[Chunk]:
@@ -50,10 +57,10 @@ def chunks(batches: Sequence[RawBatch], limits: Limits, start_offset: int) -> It
     wanted = (batch for batch in batches if batch.last_offset >= start_offset)
     for group in _groups(wanted, limits):
         first = group[0]
-        if len(group) == 1 and passes(first, start_offset, limits.max_message_bytes):
+        if len(group) == 1 and limits.passes(first, start_offset):
             yield passed(first)
         else:
-            yield from _rebuilt(group, limits.max_message_bytes, start_offset)
+            yield from _rebuilt(group, limits, start_offset)
 
 
 def put_together(
@@ -61,8 +68,9 @@ def put_together(
 ) -> Iterator[Chunk]:
     """Records from `start_offset` on as chunks of about `batch_size` before they are compressed. Raises RecordTooLarge
     as `chunks` does."""
+    compression = limits.compression or Compression(codec)
     for part in records.since(start_offset).parts(limits.batch_size):
-        yield from _fitting(part, codec, leader_epoch, limits.max_message_bytes)
+        yield from _fitting(part, compression, leader_epoch, limits.max_message_bytes)
 
 
 def refused(chunk: Chunk) -> tuple[Chunk, ...]:
@@ -71,9 +79,9 @@ def refused(chunk: Chunk) -> tuple[Chunk, ...]:
     if chunk.count == 1:
         return ()
     (batch,) = parse(chunk.data)
-    codec = batch.attributes & CODEC
+    same = Compression(batch.attributes & CODEC)
     return tuple(
-        half.chunk(codec, chunk.leader_epoch) for half in _decoded(batch).numbered(chunk.segments).halves()
+        half.chunk(same, chunk.leader_epoch) for half in _decoded(batch).numbered(chunk.segments).halves()
     )
 
 
@@ -101,13 +109,14 @@ def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBat
         yield group
 
 
-def _rebuilt(group: Sequence[RawBatch], max_message_bytes: int, start_offset: int) -> Iterator[Chunk]:
-    codec, epoch = group[0].attributes & CODEC, group[0].leader_epoch
+def _rebuilt(group: Sequence[RawBatch], limits: Limits, start_offset: int) -> Iterator[Chunk]:
+    compression = limits.compression or Compression(group[0].attributes & CODEC)
+    epoch, most = group[0].leader_epoch, limits.max_message_bytes
     found: list[Records] = []
 
     def ready() -> Iterator[Chunk]:
         if found:
-            yield from _fitting(Records.together(found), codec, epoch, max_message_bytes)
+            yield from _fitting(Records.together(found), compression, epoch, most)
             found.clear()
 
     for batch, decoded in decoded_each(group, start_offset):
@@ -117,22 +126,24 @@ def _rebuilt(group: Sequence[RawBatch], max_message_bytes: int, start_offset: in
             found += [wanted] if wanted.count else []
             continue
         yield from ready()
-        if not passes(batch, start_offset, max_message_bytes):
+        if not passes(batch, start_offset, most):
             raise decoded
         yield passed(batch)
     yield from ready()
 
 
-def _fitting(records: Records, codec: int, leader_epoch: int, max_message_bytes: int) -> Iterator[Chunk]:
+def _fitting(
+    records: Records, compression: Compression, leader_epoch: int, max_message_bytes: int
+) -> Iterator[Chunk]:
     """One chunk, or halves and their halves until each is small enough."""
-    whole = records.chunk(codec, leader_epoch)
+    whole = records.chunk(compression, leader_epoch)
     if whole.size <= max_message_bytes:
         yield whole
         return
     if records.count == 1:
         raise RecordTooLarge(records.first, whole.size, max_message_bytes)
     for half in records.halves():
-        yield from _fitting(half, codec, leader_epoch, max_message_bytes)
+        yield from _fitting(half, compression, leader_epoch, max_message_bytes)
 
 
 def decoded_each(

@@ -16,7 +16,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatch
 from aiokafka.record.util import encode_varint
 
 from bridge.kafka import kernels, lz4_frames
-from bridge.kafka.codecs import DECODE, ENCODE, LZ4
+from bridge.kafka.codecs import DECODE, LZ4, Compression
 from bridge.kafka.compiled import Bytes, Numbers, as_bytes
 from bridge.kafka.raw_batches import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
 
@@ -103,13 +103,14 @@ class Records:
         columns[0] = np.concatenate([np.arange(first, first + count) for first, count in segments])
         return replace(self, columns=columns)
 
-    def chunk(self, codec: int, leader_epoch: int) -> Chunk:
+    def chunk(self, compression: Compression, leader_epoch: int) -> Chunk:
         """All in one batch."""
+        codec = compression.codec
         timestamps = self.columns[1]
         begin = 0 if codec else HEADER_SIZE
         room = np.empty(begin + kernels.put_size(self.columns), np.uint8)
         kernels.put(self.data, self.columns, room, begin)
-        data = bytearray().join((_NO_HEADER, ENCODE[codec](room.tobytes()))) if codec else room.data
+        data = bytearray().join((_NO_HEADER, compression.encode(room.tobytes()))) if codec else room.data
         headed(data, codec, self.count, int(timestamps[0]), int(timestamps.max()))
         return Chunk(data, self.count, self._segments(), int(timestamps[-1]), leader_epoch)
 

@@ -140,13 +140,15 @@ class Fetched(NamedTuple):
     records: Piece
     diverged: tuple[int, int] | None = None
     """Epoch and end offset up to which the log agrees with what was fetched before; None while it does."""
+    preferred: int = -1
+    """The replica that the leader names for our rack, with no records then; -1 for none."""
 
 
 class Asking(NamedTuple):
     """How a fetch is asked for: what one without a session is by default. Sizes in bytes.
 
     `session`, `epoch`: of an incremental session (KIP-227); (0, -1) is none, (0, 0) asks for a new one. `forgotten`:
-    topic id and partition of what leaves the session.
+    topic id and partition of what leaves the session. `rack`: ours, "" for none, so that no leader names a replica.
     """
 
     max_wait_ms: int = 0
@@ -154,6 +156,7 @@ class Asking(NamedTuple):
     session: int = 0
     epoch: int = -1
     forgotten: Sequence[tuple[str, TopicPartition]] = ()
+    rack: str = ""
 
 
 _ONCE = Asking()
@@ -211,7 +214,7 @@ def fetch(
             for number in numbers:
                 writer.int32(number)
             writer.tags()
-        writer.string("")
+        writer.string(asking.rack)
         writer.tags()
 
     return Call(1, range(11, 14) if by_id else range(11, 12), 12, write)
@@ -239,14 +242,14 @@ def read_fetch_answer(answer: Reader, version: int, names: Mapping[str, str]) ->
             for _ in answer.array():
                 aborted.append((answer.int64(), answer.int64()))
                 answer.tags()
-            answer.skip(4)
+            preferred = answer.int32()
             records = answer.buffer()
             tagged = answer.tagged()
             diverged = (
                 _EPOCH_END.unpack_from(tagged[_DIVERGING_EPOCH]) if _DIVERGING_EPOCH in tagged else None
             )
             fetched[TopicPartition(topic, partition)] = Fetched(
-                error, high, stable, start, aborted, records, diverged
+                error, high, stable, start, aborted, records, diverged, preferred
             )
         answer.tags()
     return FetchAnswer(failed, session, fetched)

@@ -1,4 +1,4 @@
-"""A single-node KRaft broker (broker and controller in one process) from Kafka's own jars."""
+"""A KRaft broker from Kafka's own jars: broker and controller in one process, or one that joins such a broker."""
 
 from __future__ import annotations
 
@@ -71,8 +71,12 @@ class Broker(Server):
         heap: str = "512m",
         properties: Mapping[str, str] | None = None,
         security: Security | None = None,
+        joins: Broker | None = None,
     ) -> None:
+        """`joins`: the broker whose cluster it is part of, as a broker only; it takes another `node.id`."""
         self.name = name
+        self._joins = joins
+        self._cluster_id: str = joins._cluster_id if joins is not None else _cluster_id()
         self.security = security or Security()
         self._jars = jars
         self._heap = heap
@@ -80,8 +84,9 @@ class Broker(Server):
         self._config = directory / f"{name}.properties"
         self._data = directory / f"{name}-data"
         self._formatted = False
+        controllers = () if joins is not None else ("CONTROLLER",)
         self._ports = {
-            listener: ReservedPort() for listener in ("PLAINTEXT", "CONTROLLER", *self.security.listeners)
+            listener: ReservedPort() for listener in ("PLAINTEXT", *controllers, *self.security.listeners)
         }
         self.process = ManagedProcess(f"broker {name}", [], directory / f"{name}.log")
 
@@ -132,10 +137,15 @@ class Broker(Server):
 
     def _properties(self) -> dict[str, str]:
         listeners = ",".join(f"{name}://{port.address}" for name, port in self._ports.items())
-        protocols = {name: "PLAINTEXT" if name == "CONTROLLER" else name for name in self._ports}
+        protocols = {
+            "CONTROLLER": "PLAINTEXT",
+            **{name: name for name in self._ports if name != "CONTROLLER"},
+        }
+        controller = (self._joins or self)._ports["CONTROLLER"].address
         return {
             **_DEFAULTS,
-            "controller.quorum.voters": f"1@{self._ports['CONTROLLER'].address}",
+            **({"process.roles": "broker"} if self._joins is not None else {}),
+            "controller.quorum.voters": f"1@{controller}",
             "listeners": listeners,
             "listener.security.protocol.map": ",".join(f"{key}:{value}" for key, value in protocols.items()),
             "log.dirs": str(self._data),
@@ -144,7 +154,7 @@ class Broker(Server):
         }
 
     def _format(self) -> list[str]:
-        options = ["format", "-t", _cluster_id(), "-c", str(self._config), *self.security.format_options()]
+        options = ["format", "-t", self._cluster_id, "-c", str(self._config), *self.security.format_options()]
         return self._jars.command("kafka.tools.StorageTool", *options, heap="64m")
 
 

@@ -103,9 +103,11 @@ class LocalStack:
         version: str | None = None,
         properties: Mapping[str, str] | None = None,
         security: Security | None = None,
+        joins: Broker | None = None,
     ) -> Broker:
-        """One more broker from jars, with settings of its own; running when this returns."""
-        broker = self._new_broker(name, version or self._version, properties or {}, security)
+        """One more broker from jars, with settings of its own, in a cluster of its own or that of the one that it
+        joins; running when this returns."""
+        broker = self._new_broker(name, version or self._version, properties or {}, security, joins)
         self._clusters[name] = broker
         self.cluster(name)
         return broker
@@ -169,7 +171,12 @@ class LocalStack:
         return cluster
 
     def _new_broker(
-        self, name: str, version: str, properties: Mapping[str, str], security: Security | None
+        self,
+        name: str,
+        version: str,
+        properties: Mapping[str, str],
+        security: Security | None,
+        joins: Broker | None = None,
     ) -> Broker:
         return Broker(
             name,
@@ -178,6 +185,7 @@ class LocalStack:
             heap=self._broker_heap,
             properties={**self._broker_properties, **properties},
             security=security,
+            joins=joins,
         )
 
     def _shim(self) -> Path:

@@ -29,7 +29,7 @@ from bridge.pipeline.opening import (
     meaning,
     open_partitions,
 )
-from bridge.pipeline.pace import batch_bytes, in_flight_bytes, small, transaction_seconds
+from bridge.pipeline.pace import batch_bytes, compression, in_flight_bytes, small, transaction_seconds
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.transaction import Part, Written, queue_syncs, written
 from bridge.pipeline.transformed import Step, Transforms
@@ -63,7 +63,7 @@ class Copier:
         transforms: Transforms | None,
     ) -> None:
         """`seen` is emptied once what it says is committed."""
-        self._work, self._spec = work, work.spec
+        self._work, self._spec, self._compression = work, work.spec, compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
         self._lost: set[TopicPartition] = set()
@@ -156,13 +156,13 @@ class Copier:
         position = self._positions[place]
         most = self._largest[self._copied[place].target_topic]
         round_trip = self._producer.round_trip
-        size, few = batch_bytes(self._spec.batch_size, round_trip), small(round_trip)
+        size, few = batch_bytes(self._spec.batch_size, round_trip), small(round_trip, self._compression)
         transforms = self._transforms if self._copied[place].transforms else None
         join = transforms.joining if transforms else Joining(few, min(size, most))
         found = batches_of(part, position, join, committed_only=self._spec.committed_only)
         more = part.last_stable > found.next_offset
         self._backlog = self._backlog or more
-        limits = Limits(most, size, coalesce=few if more or len(found.batches) > 1 else None)
+        limits = Limits(most, size, few if more or len(found.batches) > 1 else None, self._compression)
         if transforms is None:
             await self._put(place, self._refusals.chunks(place, found.batches, limits, position))
         else:

@@ -6,8 +6,10 @@ trips in which nothing is sent. Near by, neither is felt.
 
 from __future__ import annotations
 
+from bridge.kafka.codecs import Compression
 from bridge.kafka.data_batches import Small
 from bridge.kafka.distance import NEAR, UNKNOWN, stretched
+from bridge.translation.copying import PipelineSpec
 
 _FIRST_IN_FLIGHT = 1024 * 1024
 _LARGEST = 1_000_000
@@ -34,10 +36,23 @@ def batch_bytes(batch_size: int, round_trip: float) -> int:
     return max(stretched(batch_size, round_trip, _LARGEST), min(_LARGEST, _BACKLOG * batch_size))
 
 
-def small(round_trip: float) -> Small:
+def compression(spec: PipelineSpec) -> Compression | None:
+    """What batches are to have on the target; None: what they have."""
+    return Compression.named(spec.compression, spec.compression_level) if spec.compression else None
+
+
+def small(round_trip: float, wanted: Compression | None = None) -> Small:
     """Which batches of a backlog are put together with others. Near by processors are scarce; over a distance it is
-    batches."""
-    return _FEW if round_trip <= NEAR else _ANY
+    batches. Those of another codec than is wanted are rebuilt in any case."""
+    few = _FEW if round_trip <= NEAR else _ANY
+    if wanted is None:
+        return few
+    return Small(
+        *(
+            size if codec == wanted.codec else most
+            for codec, (size, most) in enumerate(zip(few, _ANY, strict=True))
+        )
+    )
 
 
 def transaction_seconds(interval: float, round_trip: float, *, backlog: bool) -> float:

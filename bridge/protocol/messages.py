@@ -23,6 +23,7 @@ from bridge.protocol.operators import (
     Groups,
     GroupSummary,
     Health,
+    IgnoredSetting,
     Live,
     PartitionReport,
     Ready,
@@ -161,12 +162,14 @@ class ValidateRequest(Message):
 
 
 class ValidateResponse(Message):
-    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them."""
+    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them. `ignored_settings`: those that
+    do nothing, which Connect has no word for; their values are not `visible`."""
 
     name: str
     error_count: int
     groups: list[str]
     configs: list[ConfigEntry]
+    ignored_settings: list[IgnoredSetting] = []
 
 
 # -- life cycle of connectors and tasks ------------------------------------------------------------------------------

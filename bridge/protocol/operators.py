@@ -13,12 +13,20 @@ class TaskStatus(Message):
     last_poll_age_ms: int
 
 
+class IgnoredSetting(Message):
+    """A setting that does nothing, and changes nothing that arrives; `reason` says why, and what to use where there is
+    something."""
+
+    key: str
+    reason: str
+
+
 class ConnectorStatus(Message):
     """GET /v1/connectors/{name}/status. `waiting_for`: what it needs before it does its work (a task, the rounds
     process, a cluster that has not answered, its first round); empty while it works; `checkpoints`: emitted so far;
     `unreadable_records`: by internal topic, left out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how
     long the first of those that wait has been waiting for a poll, null when none does; `copying`: of a connector that
-    copies records."""
+    copies records; `ignored_settings`: those of its configuration that do nothing."""
 
     name: str
     kind: str
@@ -43,6 +51,7 @@ class ConnectorStatus(Message):
     errors: list[str] = []
     failure: str | None = None
     copying: CopyTotals | None = None
+    ignored_settings: list[IgnoredSetting] = []
 
 
 class Connectors(Message):

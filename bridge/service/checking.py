@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotFound
 from bridge.protocol.messages import PluginInfo, ValidateResponse
+from bridge.protocol.operators import IgnoredSetting
 from bridge.service.context import CheckContext
 from bridge.service.desired import Config
 from bridge.service.pool import BoundedPool
@@ -73,12 +74,13 @@ class Checker:
         ]
         return answer.model_copy(update={"configs": entries})
 
-    async def accept(self, name: str, config: Config) -> None:
-        """Raises ConfigRejected with every error."""
+    async def accept(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
+        """The settings that do nothing. Raises ConfigRejected with every error."""
         kind = self.kind(name)
-        errors = (await self._judged(kind, config)).errors
-        if errors:
-            raise rejected(kind, config, errors)
+        judged = await self._judged(kind, config)
+        if judged.errors:
+            raise rejected(kind, config, judged.errors)
+        return judged.ignored
 
     async def _judged(self, kind: Kind, config: Config) -> ValidatedConfig:
         def judge() -> ValidatedConfig:

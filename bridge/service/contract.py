@@ -22,3 +22,6 @@ class _NoCheck(ClientCheck):
 
     def check_producer(self, side: object, props: object) -> tuple[()]:
         return ()
+
+    def rule(self, use: object, name: object) -> None:
+        return None

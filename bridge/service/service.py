@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from bridge.protocol.messages import (
     StartConnector,
     StartTask,
 )
+from bridge.protocol.operators import IgnoredSetting
 from bridge.service.checking import Checker
 from bridge.service.context import AlterOffsets as Altering
 from bridge.service.context import MirrorQuestions
@@ -117,12 +118,14 @@ class Service:
 
     async def start_connector(self, name: str, body: StartConnector) -> Accepted:
         check_protocol(body.protocol)
-        await self._accept(name, body.kind, body.config)
+        ignored = await self._accept(name, body.kind, body.config)
         before = self.table.get(name)
         session = before.session if before is not None else ""
+        generation = before.generation if before is not None else 0
         known = self.table.start_connector(name, body.session, body.kind, body.config)
         if body.session > session:
             log.info("connector started, session %s", body.session, extra={"connector": name})
+        _ignoring(known, generation, ignored)
         self._tell()
         return _accepted(known, None)
 
@@ -135,8 +138,11 @@ class Service:
 
     async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:
         check_protocol(body.protocol)
-        await self._accept(name, body.kind, body.config)
+        ignored = await self._accept(name, body.kind, body.config)
+        before = self.table.get(name)
+        generation = before.generation if before is not None else 0
         fresh = self.table.start_task(name, index, body.session, body.kind, body.task_count, body.config)
+        _ignoring(self.table.connector(name), generation, ignored)
         if fresh:
             log.info("task started, session %s", body.session, extra={"connector": name, "task": index})
             if self.snapshots.connector(name).summary.failure is not None:
@@ -200,13 +206,13 @@ class Service:
 
     # -- steps -------------------------------------------------------------------------------------
 
-    async def _accept(self, name: str, kind: str, config: Config) -> None:
-        """A configuration that is known already was checked already: ten tasks of one connector cost one
-        check."""
+    async def _accept(self, name: str, kind: str, config: Config) -> Sequence[IgnoredSetting]:
+        """The settings that do nothing. A configuration that is known already was checked already: ten tasks of one
+        connector cost one check."""
         known = self.table.get(name)
         if known is not None and known.kind == kind and comparable(known.config) == comparable(config):
-            return
-        await self.checker.accept(kind, config)
+            return known.ignored
+        return await self.checker.accept(kind, config)
 
     def _take(self, name: str, index: int, body: PollRequest) -> Batch:
         known = self._renew_lease(name, index, body.session)
@@ -244,6 +250,17 @@ def check_protocol(theirs: int) -> None:
             f"The shim speaks protocol {theirs}, this service ({VERSION}) protocol {PROTOCOL}: "
             "they may differ by one. Upgrade the older of the two."
         )
+
+
+def _ignoring(known: Connector, generation: int, ignored: Sequence[IgnoredSetting]) -> None:
+    """Remembers and logs the settings that do nothing, once for each configuration: `generation` is that of the one
+    before."""
+    if known.generation == generation:
+        return
+    known.ignored = ignored
+    if ignored:
+        listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
+        log.warning("%d setting(s) do nothing: %s", len(ignored), listed, extra={"connector": known.name})
 
 
 def _accepted(known: Connector, task: int | None) -> Accepted:

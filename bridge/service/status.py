@@ -80,6 +80,7 @@ def connector_status(
         errors=errors,
         failure=said.failure,
         copying=snapshot.copying.totals,
+        ignored_settings=list(known.ignored),
     )
 
 

@@ -12,10 +12,11 @@ Laws (tests/unit/test_service_tasks.py holds them for any order of arrival):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, Overloaded
+from bridge.protocol.operators import IgnoredSetting
 from bridge.service.desired import Config, Desired
 from connectors.base import Assignment
 
@@ -51,6 +52,8 @@ class Connector:
     config_session: str
     since: float
     generation: int
+    ignored: Sequence[IgnoredSetting] = ()
+    """Settings of `config` that do nothing."""
     task_count: int = 1
     count_session: str = ""
     session: str = ""

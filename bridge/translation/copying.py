@@ -153,7 +153,8 @@ class PipelineSpec:
 
     `props` is the connector's whole configuration: clients and `spark.*` are read from it. Times in seconds, sizes in
     bytes. `syncs_topic` is "" where no offset syncs are written. `transform_timeout` and `transform_memory`: what one
-    call of a transform may take.
+    call of a transform may take. `compression`: the codec that batches are to have on the target, "" for their own;
+    `compression_level`: None for the codec's default.
     """
 
     name: str
@@ -171,6 +172,8 @@ class PipelineSpec:
     fail_on_refused_record: bool
     transaction_interval: float
     batch_size: int
+    compression: str = ""
+    compression_level: int | None = None
     until_caught_up: bool = False
     take_over_from: Sequence[str] = ()
     """Names of connectors that are shut out where they copy what this one wants to copy."""

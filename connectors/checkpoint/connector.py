@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
 from connectors.checkpoint.options import DEFINITION, CheckpointOptions, validate
 from connectors.configdef import given
+from connectors.key_effects import FOR_GROUPS
 from connectors.ports import Clusters, Pipelines
 
 
@@ -24,5 +25,5 @@ def _make(
 
 
 KIND = ConnectorKind(
-    "checkpoint", "dev.mirrorbridge.BridgeMirrorCheckpointConnector", DEFINITION, validate, _make
+    "checkpoint", "dev.mirrorbridge.BridgeMirrorCheckpointConnector", DEFINITION, FOR_GROUPS, validate, _make
 )

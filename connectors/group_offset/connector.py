@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
 from connectors.configdef import given
 from connectors.group_offset.options import DEFINITION, GroupOffsetOptions, validate
+from connectors.key_effects import FOR_GROUPS
 from connectors.ports import Clusters, Pipelines
 
 
@@ -24,5 +25,10 @@ def _make(
 
 
 KIND = ConnectorKind(
-    "group_offset", "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector", DEFINITION, validate, _make
+    "group_offset",
+    "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector",
+    DEFINITION,
+    FOR_GROUPS,
+    validate,
+    _make,
 )

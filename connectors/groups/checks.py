@@ -34,7 +34,6 @@ class GroupOptions:
     refresh_groups_enabled: bool
     refresh_groups_interval: float
     sync_interval: float
-    poll_timeout_ms: int
     admin_timeout_ms: int
     assigned_groups: tuple[str, ...] | None
     rewind: Rewind
@@ -66,7 +65,6 @@ class Checked:
             "refresh_groups_enabled": config.flag("refresh.groups.enabled"),
             "refresh_groups_interval": float(config.number("refresh.groups.interval.seconds")),
             "sync_interval": float(config.number("sync.group.offsets.interval.seconds")),
-            "poll_timeout_ms": config.number("consumer.poll.timeout.ms"),
             "admin_timeout_ms": config.number("admin.timeout.ms"),
             "assigned_groups": config.items("task.assigned.groups"),
             "rewind": Rewind(config.text(REWIND)),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bridge.translation.filters import (
     GROUPS_DEFAULT,
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
 )
+from bridge.translation.key_rules import ignored
 from connectors.configdef import Importance, Key, Type, Width
 from connectors.mirror_options import PYTHON_CLASS, STOCK
 from connectors.validators import In, ListOf, Patterns, Range
@@ -34,8 +37,14 @@ def _filter(name: str, default: str, doc: str) -> Key:
     return Key(name, Type.STRING, STOCK + default, _LOW, doc + PYTHON_CLASS, SELECTION, width=Width.LONG)
 
 
-POLL_TIMEOUT = interval(
-    "consumer.poll.timeout.ms", "1000", "Timeout when reading records of the clusters.", SELECTION
+POLL_TIMEOUT = replace(
+    interval(
+        "consumer.poll.timeout.ms",
+        "1000",
+        "Timeout when polling source cluster. Without effect: a read ends by request.timeout.ms.",
+        SELECTION,
+    ),
+    rule=ignored("a read ends by request.timeout.ms"),
 )
 GROUPS = patterns(
     "groups",

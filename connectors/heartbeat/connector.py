@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bridge.translation.key_rules import Use
+from bridge.translation.model import Side
 from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
 from connectors.configdef import given
 from connectors.heartbeat.options import DEFINITION, HeartbeatOptions, validate
@@ -23,6 +25,7 @@ def _make(
     return HeartbeatInstance(name, options, clusters, given(props), publisher)
 
 
+_CLIENTS = {(Side.TARGET, "admin"): Use.ADMIN, (Side.TARGET, "consumer"): Use.FOLLOW}
 KIND = ConnectorKind(
-    "heartbeat", "dev.mirrorbridge.BridgeMirrorHeartbeatConnector", DEFINITION, validate, _make
+    "heartbeat", "dev.mirrorbridge.BridgeMirrorHeartbeatConnector", DEFINITION, _CLIENTS, validate, _make
 )

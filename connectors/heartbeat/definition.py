@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from bridge.translation.key_rules import ignored
 from connectors.client_keys import unprefixed_keys
 from connectors.cluster_options import bridge_keys, cluster_keys
 from connectors.configdef import ConfigDef, Importance, Key, Type
@@ -14,11 +17,12 @@ EMIT, EMIT_INTERVAL = "emit.heartbeats.enabled", "emit.heartbeats.interval.secon
 REPLICATION_FACTOR = "heartbeats.topic.replication.factor"
 
 _GROUP = "Heartbeats"
+_ENABLED = ignored("heartbeats go on, as in MirrorMaker; emit.heartbeats.enabled=false ends them", "true")
 
 DEFINITION = ConfigDef(
     numbered(
         (
-            *mirror_keys("Mirror"),
+            *(replace(key, rule=_ENABLED) if key.name == "enabled" else key for key in mirror_keys("Mirror")),
             *unprefixed_keys(),
             flag(EMIT, "true", "Whether to emit heartbeats to target cluster.", _GROUP),
             interval(EMIT_INTERVAL, "1", "Frequency of heartbeats.", _GROUP),

@@ -21,6 +21,7 @@ from connectors.ports import ClientCheck
 from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
 from connectors.source.definition import DEFINITION, EMIT_SYNCS
 from connectors.source.transforms import ChosenTransform, transforms
+from connectors.source.writing import client_property, writing_errors
 from connectors.validators import invalid
 
 Props = Mapping[str, str | None]
@@ -66,7 +67,7 @@ def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
         *mirror_errors(there, config),
         *_across(there, config),
         *_reading(there),
-        *_batch_size(there),
+        *writing_errors(there, config),
         *clients.check(there),
         *_writing(there, config, clients),
         *loading.errors,
@@ -87,23 +88,13 @@ def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[Confi
         yield ConfigError(EMIT_SYNCS, NO_SYNCS_TO_SET_UP)
 
 
-def client_property(there: Mapping[str, str], own: str, role: str, name: str) -> tuple[str, str]:
-    """The key that gives a client property, and its value, "" when not given; `source.consumer.*` wins over
-    `consumer.*` (mm2 1.1)."""
-    found = (f"{role}.{name}", "")
-    for key in (f"{role}.{name}", f"{own}{role}.{name}"):
-        if key in there:
-            found = key, there[key].strip(JAVA_WHITESPACE)
-    return found
-
-
 def isolation(there: Mapping[str, str]) -> str:
     """Of the source's consumer; unlike stock's it reads committed data only unless told otherwise."""
-    return client_property(there, "source.", "consumer", "isolation.level")[1] or COMMITTED
+    return client_property(there, "isolation.level", "consumer.", "source.consumer.")[1] or COMMITTED
 
 
 def _reading(there: Mapping[str, str]) -> Iterator[ConfigError]:
-    key, value = client_property(there, "source.", "consumer", "auto.offset.reset")
+    key, value = client_property(there, "auto.offset.reset", "consumer.", "source.consumer.")
     if value not in ("", "earliest", "latest"):
         why = "must be earliest or latest: a partition without a position has to begin somewhere"
         yield ConfigError(key, invalid(key, value, why))
@@ -116,12 +107,6 @@ def _writing(
     yield from clients.check_producer(Side.TARGET, there)
     if config.flag(EMIT_SYNCS) and config.value(SYNCS_LOCATION) == "source":
         yield from clients.check_producer(Side.SOURCE, there)
-
-
-def _batch_size(there: Mapping[str, str]) -> Iterator[ConfigError]:
-    key, value = client_property(there, "target.", "producer", "batch.size")
-    if value and not (value.isascii() and value.isdigit() and int(value) < 1 << 31):
-        yield ConfigError(key, invalid(key, value, "Not a number of type INT that is at least 0"))
 
 
 def _timestamp_type(chosen: ConfigPropertyFilter, config: ValidatedConfig) -> Iterator[ConfigError]:

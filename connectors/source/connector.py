@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import ConfigError
+from bridge.translation.key_rules import Use
+from bridge.translation.model import Side
 from connectors.base import CheckedOnOpen, ConnectorKind, CopiedTopics, Instance, Publisher
 from connectors.configdef import given
 from connectors.ports import Clusters, Pipelines
@@ -32,6 +34,14 @@ def _taken(props: Mapping[str, str | None], others: Sequence[CopiedTopics]) -> S
     return taken(props, others)
 
 
+_CLIENTS = {
+    (Side.SOURCE, "admin"): Use.ADMIN,
+    (Side.TARGET, "admin"): Use.ADMIN,
+    (Side.SOURCE, "consumer"): Use.COPY,
+    (Side.TARGET, "consumer"): Use.FOLLOW,
+    (Side.TARGET, "producer"): Use.WRITE,
+    (Side.SOURCE, "producer"): Use.SYNC,
+}
 KIND = ConnectorKind(
-    "source", "dev.mirrorbridge.BridgeMirrorSourceConnector", DEFINITION, validate, _make, _taken
+    "source", "dev.mirrorbridge.BridgeMirrorSourceConnector", DEFINITION, _CLIENTS, validate, _make, _taken
 )

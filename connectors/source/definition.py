@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bridge.translation.copying import TAKE_OVER_FROM
 from bridge.translation.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
@@ -11,6 +13,7 @@ from bridge.translation.filters import (
     USE_DEFAULTS_FROM,
     USE_DEFAULTS_FROM_DEFAULT,
 )
+from bridge.translation.key_rules import ignored
 from connectors.client_keys import unprefixed_keys
 from connectors.cluster_options import bridge_keys, cluster_keys
 from connectors.configdef import ConfigDef, Forbidden, Importance, Key, Type, Width
@@ -75,11 +78,14 @@ _STOCKS = (
         "DefaultConfigPropertyFilter",
         "ConfigPropertyFilter to use. Selects topic config properties to replicate.",
     ),
-    interval(
-        "consumer.poll.timeout.ms",
-        "1000",
-        "Timeout when polling source cluster. Without effect: the pipeline reads with long polls of its own.",
-        _GROUP,
+    replace(
+        interval(
+            "consumer.poll.timeout.ms",
+            "1000",
+            "Timeout when polling source cluster. Without effect: the pipeline reads with long polls of its own.",
+            _GROUP,
+        ),
+        rule=ignored("the pipeline reads with long polls of its own"),
     ),
     flag(REFRESH, "true", "Whether to periodically check for new topics and partitions.", _GROUP),
     interval(REFRESH_INTERVAL, "600", "Frequency of topic refresh.", _GROUP),

@@ -13,8 +13,9 @@ from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.plugins import sound
 from connectors.ports import ClientCheck
 from connectors.source import definition as keys
-from connectors.source.checks import COMMITTED, check, client_property, isolation
+from connectors.source.checks import COMMITTED, check, isolation
 from connectors.source.transforms import ChosenTransform
+from connectors.source.writing import client_property, compression_level, written_with
 
 Props = Mapping[str, str | None]
 
@@ -52,6 +53,8 @@ class SourceOptions:
     transaction_interval: float
     batch_size: int
     take_over_from: tuple[str, ...]
+    compression: str
+    compression_level: int | None
     admin_timeout_ms: int
     lease_ms: int
     transforms: Sequence[ChosenTransform]
@@ -84,13 +87,16 @@ class SourceOptions:
             emit_syncs=config.flag(keys.EMIT_SYNCS),
             syncs_on_target=config.text(SYNCS_LOCATION) == "target",
             offset_lag_max=config.number(keys.OFFSET_LAG_MAX),
-            from_latest=client_property(there, "source.", "consumer", "auto.offset.reset")[1] == "latest",
+            from_latest=client_property(there, "auto.offset.reset", "consumer.", "source.consumer.")[1]
+            == "latest",
             committed_only=isolation(there) == COMMITTED,
             fail_on_gap=config.text(keys.GAP_POLICY) == "fail",
             fail_on_refused_record=config.text(keys.RECORD_POLICY) == "fail",
             transaction_interval=config.number(keys.TRANSACTION_INTERVAL) / 1000,
-            batch_size=int(client_property(there, "target.", "producer", "batch.size")[1] or _BATCH_SIZE),
             take_over_from=tuple(config.items(TAKE_OVER_FROM) or ()),
+            batch_size=int(written_with(there, "batch.size")[1] or _BATCH_SIZE),
+            compression=written_with(there, "compression.type")[1],
+            compression_level=compression_level(there),
             admin_timeout_ms=config.number("admin.timeout.ms"),
             lease_ms=config.number("bridge.task.lease.ms"),
             transforms=tuple(plugins.transforms),
@@ -145,6 +151,8 @@ class SourceOptions:
             transform_timeout=self.transform_timeout,
             transform_memory=self.transform_memory,
             take_over_from=self.take_over_from,
+            compression=self.compression,
+            compression_level=self.compression_level,
         )
 
 

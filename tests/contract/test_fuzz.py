@@ -58,6 +58,9 @@ class NothingWrong:
     def check_producer(self, side: object, props: object) -> tuple[()]:
         return ()
 
+    def rule(self, use: object, name: object) -> None:
+        return None
+
 
 def app() -> Any:
     service = fake_service(queue=1000)

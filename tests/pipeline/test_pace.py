@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bridge.kafka.codecs import Compression
 from bridge.pipeline.pace import UNKNOWN, batch_bytes, in_flight_bytes, small, transaction_seconds
 
 
@@ -32,6 +33,12 @@ def test_near_by_compressed_batches_are_rebuilt_only_when_their_codec_is_quicker
     assert near.snappy == near.lz4 == near.zstd == 16384
     assert near.none > 10**9
     assert min(small(0.006)) > 10**9
+
+
+def test_batches_of_another_codec_than_is_wanted_are_put_together_whatever_their_size() -> None:
+    wanted = small(0.001, Compression.named("lz4"))
+    assert wanted.lz4 == small(0.001).lz4
+    assert min(wanted.gzip, wanted.snappy, wanted.zstd) > 10**9
 
 
 def test_transactions_get_longer_for_a_backlog_only() -> None:

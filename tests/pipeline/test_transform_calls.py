@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.kafka.codecs import Compression
 from bridge.kafka.raw_batches import parse
 from bridge.kafka.records import Records
 from bridge.pipeline.transforming.calls import Calls, Outcome, TransformUnusable
@@ -62,7 +63,9 @@ def left(found: Sequence[Outcome]) -> dict[int, bytes | None]:
         for each in found
         if each.records is not None and each.records.count
         for offset, plain in zip(
-            each.records.columns[0], plain_records(bytes(each.records.chunk(NONE, 0).data)), strict=True
+            each.records.columns[0],
+            plain_records(bytes(each.records.chunk(Compression(NONE), 0).data)),
+            strict=True,
         )
     }
 

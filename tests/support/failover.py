@@ -30,6 +30,9 @@ class AnyClient:
     def check_producer(self, side: object, props: object) -> tuple[()]:
         return ()
 
+    def rule(self, use: object, name: object) -> None:
+        return None
+
 
 def topics(source: Cluster, target: Cluster, *, junk: int = JUNK) -> str:
     """A topic of one partition on the source, and its copy on the target, which begins with `junk` records."""

@@ -214,6 +214,9 @@ class NoCheck:
     def check_producer(self, side: object, props: object) -> tuple[()]:
         return ()
 
+    def rule(self, use: object, name: object) -> None:
+        return None
+
 
 async def _nothing() -> None:
     return None

@@ -62,7 +62,7 @@ def test_defaults_are_stocks() -> None:
     assert (found.enabled, found.emit_enabled, found.sync_enabled) == (True, True, False)
     assert (found.emit_interval, found.sync_interval) == (60.0, 60.0)
     assert (found.refresh_groups_enabled, found.refresh_groups_interval) == (True, 600.0)
-    assert (found.poll_timeout_ms, found.admin_timeout_ms, found.lease_ms) == (1000, 60_000, 30_000)
+    assert (found.admin_timeout_ms, found.lease_ms) == (60_000, 30_000)
     assert (found.checkpoints_replication_factor, found.offset_syncs_on_target) == (3, False)
     assert (found.evidence, found.rewind, found.dry_run) == (Evidences.BOTH, Rewind.NEVER, False)
     assert (found.assigned_groups, found.source_committed_only) == (None, False)
@@ -99,7 +99,7 @@ def test_every_key_takes_effect() -> None:
     assert (found.emit_interval, found.sync_interval, found.sync_enabled) == (6.0, 7.0, True)
     assert (found.checkpoints_replication_factor, found.offset_syncs_on_target) == (-1, True)
     assert (found.evidence, found.rewind, found.dry_run) == (Evidences.SYNCS, Rewind.EMPTY_GROUPS, True)
-    assert (found.poll_timeout_ms, found.admin_timeout_ms, found.lease_ms) == (8, 9, 5000)
+    assert (found.admin_timeout_ms, found.lease_ms) == (9, 5000)
     assert found.source_committed_only
     assert found.policy.checkpoints_topic("source1") == "source1_checkpoints_internal"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.kafka.client_rules import rows
 from connectors.export import (
     MARKDOWN,
     README,
@@ -21,6 +22,7 @@ from connectors.export import (
 from connectors.registry import KINDS
 
 ROOT = Path(__file__).parents[2]
+CLIENTS = list(rows())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -30,7 +32,9 @@ def test_the_shims_definition_has_not_drifted(kind: str) -> None:
 
 
 def test_the_table_of_keys_has_not_drifted() -> None:
-    assert (ROOT / MARKDOWN).read_text(encoding="utf-8") == keys_markdown(), "run: mirror-bridge definitions"
+    assert (ROOT / MARKDOWN).read_text(encoding="utf-8") == keys_markdown(CLIENTS), (
+        "run: mirror-bridge definitions"
+    )
 
 
 def test_the_readmes_keys_have_not_drifted() -> None:
@@ -67,7 +71,7 @@ def test_rules_are_of_keys_that_are_there() -> None:
 
 
 def test_groups_that_connectors_share_are_told_once() -> None:
-    headings = [line for line in keys_markdown().splitlines() if line.startswith("### ")]
+    headings = [line for line in keys_markdown(CLIENTS).splitlines() if line.startswith("### ")]
     shared = {"### Mirror", "### Bridge", "### Source cluster", "### Target cluster"}
     assert all(headings.count(heading) == 1 for heading in shared)
 
@@ -88,6 +92,6 @@ def test_defaults_are_valid_themselves() -> None:
 
 
 def test_exporting_writes_only_what_changed(tmp_path: Path) -> None:
-    assert len(export_definitions(tmp_path)) == len(KINDS) + 1
-    assert export_definitions(tmp_path) == []
+    assert len(export_definitions(tmp_path, CLIENTS)) == len(KINDS) + 1
+    assert export_definitions(tmp_path, CLIENTS) == []
     assert definition_json("group_offset")["kind"] == "group_offset"

@@ -255,3 +255,22 @@ def test_identity_replication() -> None:
     assert not found.replicates("source.target.heartbeats")
     assert found.replicates("heartbeats")
     assert found.replicates("othersource.heartbeats")
+
+
+def test_what_writes_the_copies_is_tuned_as_stocks_is() -> None:
+    """By Connect's override of its producer, which wins over target.producer, which wins over producer."""
+    plain = options()
+    assert (plain.batch_size, plain.compression, plain.compression_level) == (16384, "", None)
+    given = {
+        "producer.compression.type": "gzip",
+        "target.producer.compression.type": "lz4",
+        "producer.override.compression.type": "zstd",
+        "target.producer.compression.zstd.level": "9",
+        "producer.compression.gzip.level": "1",
+        "target.producer.batch.size": "1",
+        "producer.override.batch.size": "32768",
+    }
+    found = SourceOptions.from_props(GOOD | given, CLIENTS)
+    assert (found.batch_size, found.compression, found.compression_level) == (32768, "zstd", 9)
+    spec = found.spec("mirror", {})
+    assert (spec.batch_size, spec.compression, spec.compression_level) == (32768, "zstd", 9)

@@ -126,3 +126,16 @@ def test_a_broker_that_follows_the_changes_knows_what_is_wanted(
             assert {name: part for (_, name), part in broker.items()} == wanted
             assert len(broker) == len(wanted)
             assert {name: session.told(name) for name in wanted} == wanted
+
+
+def test_a_partition_that_left_and_came_back_as_it_was_is_what_answers_are_about() -> None:
+    """It was the broker's only one, so that nothing was asked meanwhile: the broker goes on with it untold."""
+    session, place = FetchSession(), TopicPartition("orders", 0)
+    session.want(place, FetchPart("id", 5, 100))
+    session.plan()
+    session.answered(0, 77)
+    session.drop(place)
+    session.want(place, FetchPart("id", 5, 100))
+    plan = session.plan()
+    assert (plan.parts, plan.forgotten) == ({}, ())
+    assert session.told(place) is session.wanted(place)

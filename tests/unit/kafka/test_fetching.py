@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
@@ -28,6 +29,7 @@ class Answer(NamedTuple):
     error: int = 0
     records: bytes = b""
     diverged: tuple[int, int] | None = None
+    preferred: int = -1
 
 
 class MemoryLink:
@@ -35,6 +37,9 @@ class MemoryLink:
     A broker remembers sessions as real ones do."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rack, self.metadata_seconds = "", 300.0
+        self.racks: list[tuple[int, str]] = []
+        """Node and rack of each fetch."""
         self.leaders = {A: 1, B: 1}
         self.topic = TopicMeta(0, ID, {})
         self.serve: Callable[[int, TopicPartition, int], Answer | None] = lambda *_: None
@@ -92,6 +97,7 @@ class MemoryLink:
             del known[place]
         known |= {place: part.offset for place, part in parts.items()}
         self.fetched.append((node, asking.epoch, dict(known)))
+        self.racks.append((node, asking.rack))
         answers = {} if error else {place: self.serve(node, place, at) for place, at in known.items()}
         return read(self._answer(error, {place: each for place, each in answers.items() if each is not None}))
 
@@ -109,7 +115,7 @@ class MemoryLink:
             for offset in (100, 90, 3):
                 writer.int64(offset)
             writer.array(0)
-            writer.int32(-1)
+            writer.int32(answer.preferred)
             writer.blob(answer.records)
             if answer.diverged is None:
                 writer.tags()
@@ -145,7 +151,7 @@ class MemoryLink:
 
 @pytest.fixture
 def link(monkeypatch: pytest.MonkeyPatch) -> MemoryLink:
-    monkeypatch.setattr(fetching, "_PAUSES", (0.005, 0.01))
+    monkeypatch.setattr(fetch_node, "_PAUSES", (0.005, 0.01))
     monkeypatch.setattr(fetching, "_DOUBT", 0.05)
     return MemoryLink(monkeypatch)
 
@@ -368,3 +374,125 @@ def test_a_defect_of_ours_is_no_silence(link: MemoryLink) -> None:
             await until(fetcher, lambda part: True)
 
     fetch(link, work)
+
+
+# -- the nearest replica -----------------------------------------------------------------------------------------------
+
+
+def rack_aware(link: MemoryLink, *followers: Answer) -> Callable[[int, TopicPartition, int], Answer | None]:
+    """Node 1 leads A and names node 2 for our rack, which has these answers, one after the other; the last stays."""
+    left = list(followers)
+    link.rack = "r2"
+
+    def serve(node: int, place: TopicPartition, at: int) -> Answer | None:
+        if place != A:
+            return None
+        if node == 2:
+            return left.pop(0) if len(left) > 1 else left[0]
+        told = link.racks[-1] if len(link.racks) == len(link.fetched) else (node, "")
+        return Answer(preferred=2) if told == (1, "r2") else Answer(records=b"leader")
+
+    return serve
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that replicas and leases go by."""
+    now = [1000.0]
+    monkeypatch.setattr(fetching, "time", SimpleNamespace(monotonic=lambda: now[0] + time.monotonic()))
+    return now
+
+
+def test_the_replica_that_the_leader_names_is_fetched_from(link: MemoryLink) -> None:
+    link.serve = rack_aware(link, Answer(records=b"near"))
+
+    async def work(fetcher: Fetcher) -> None:
+        for offset in (5, 7, 9):
+            part = await until(fetcher, lambda part: bool(part.records))
+            assert (bytes(part.records), part.offset, part.trouble) == (b"near", offset, None)
+            fetcher.done(A, offset + 2, 2)
+
+    fetch(link, work)
+    assert {rack for _, rack in link.racks} == {"r2"}
+    assert sum(A in known for node, _, known in link.fetched if node == 1) == 1, "the leader is asked once"
+
+
+def test_without_a_rack_no_leader_names_a_replica(link: MemoryLink) -> None:
+    link.serve = rack_aware(link, Answer(records=b"near"))
+    link.rack = ""
+    part = fetch(link, lambda fetcher: until(fetcher, lambda part: bool(part.records)))
+    assert bytes(part.records) == b"leader"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [Answer(1), Answer(78), Answer(6), Answer(9), Answer(56), Answer(74), Answer(diverged=(1, 3))],
+    ids=["out of range", "not available", "no replica", "replica gone", "storage", "fenced", "another way"],
+)
+def test_what_a_replica_says_of_the_log_is_no_trouble_and_the_leader_is_asked(
+    link: MemoryLink, wrong: Answer
+) -> None:
+    """A follower that lags has an end below what was fetched: nothing was cut back."""
+    link.serve = rack_aware(link, wrong)
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: bool(part.records) or part.trouble is not None)
+        assert (bytes(part.records), part.offset, part.trouble) == (b"leader", 5, None)
+        assert not fetcher.errors
+
+    fetch(link, work)
+    assert link.racks[-1] == (1, ""), "it would name the replica again"
+
+
+def test_a_replica_that_is_away_costs_a_pause(link: MemoryLink) -> None:
+    link.serve = rack_aware(link, Answer(records=b"near"))
+    link.broken[2] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
+    part = fetch(link, lambda fetcher: until(fetcher, lambda part: bool(part.records)))
+    assert bytes(part.records) == b"leader"
+
+
+def test_after_a_while_the_leader_is_told_our_rack_again(link: MemoryLink, clock: list[float]) -> None:
+    link.serve = rack_aware(link, Answer(1), Answer(records=b"near"))
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: bool(part.records))
+        assert bytes(part.records) == b"leader"
+        clock[0] += 11.0
+        fetcher.done(A, 7, 2)
+        part = await until(fetcher, lambda part: bool(part.records))
+        assert (bytes(part.records), part.offset) == (b"near", 7)
+
+    fetch(link, work)
+
+
+def test_the_leader_is_asked_again_when_the_metadata_is_too_old(link: MemoryLink, clock: list[float]) -> None:
+    """Also for a partition that has no records, whose replica answers nothing."""
+    link.serve = rack_aware(link, Answer())
+    link.metadata_seconds = 0.2
+
+    async def work(fetcher: Fetcher) -> None:
+        async with asyncio.timeout(5.0):
+            while sum(A in known for node, _, known in link.fetched if node == 1) < 3:
+                await fetcher.next(0.05)
+        assert not fetcher.errors
+
+    fetch(link, work)
+    assert any(node == 2 and A in known for node, _, known in link.fetched)
+
+
+def test_the_only_partition_of_a_broker_comes_back_to_it_where_it_was(link: MemoryLink) -> None:
+    """From a replica that died, or after an error that has healed: the leader is asked for what it was asked before."""
+    del link.leaders[B]
+    link.serve = rack_aware(link, Answer(6))
+
+    async def go() -> FetchedPart:
+        fetcher = Fetcher(link, committed_only=True)  # type: ignore[arg-type]
+        await fetcher.start()
+        fetcher.set({A: FetchFrom(ID, 5, 2)})
+        try:
+            return await until(fetcher, lambda part: bool(part.records))
+        finally:
+            await fetcher.close()
+
+    part = asyncio.run(go())
+    assert (bytes(part.records), part.offset) == (b"leader", 5)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka import fields
+from bridge.kafka.codecs import Compression
 from bridge.kafka.compiled import as_bytes
 from bridge.kafka.raw_batches import parse
 from bridge.kafka.records import Records
@@ -51,7 +52,7 @@ def test_columns_hold_what_the_records_do_and_become_the_same_records(plain: lis
     assert texts(found.header_values, len(headers)) == [value for _, value in headers]
     assert list(np.diff(found.lists)) == [len(each.headers) for _, each in there]
     back = fields.joined(found)
-    one, other = given_.chunk(NONE, 0), back.chunk(NONE, 0)
+    one, other = given_.chunk(Compression(NONE), 0), back.chunk(Compression(NONE), 0)
     assert bytes(one.data) == bytes(other.data)
     assert one.segments == other.segments
     assert plain_records(bytes(other.data)) == [each for _, each in there]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.kafka.codecs import Compression
 from bridge.kafka.data_batches import DataBatches, Joining, Small
 from bridge.kafka.raw_batches import Chunk, CorruptBatch, stamp
 from bridge.kafka.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
@@ -117,6 +119,7 @@ def read(chunk: Chunk) -> dict[int, Plain]:
     st.integers(90, 400),
     st.integers(0, 2000),
     SMALLS,
+    st.none() | st.sampled_from(CODECS),
 )
 def test_every_record_once_in_order_and_as_it_was(
     batches: list[tuple[list[Plain | None], int, int, int | None, int]],
@@ -125,12 +128,13 @@ def test_every_record_once_in_order_and_as_it_was(
     most: int,
     batch_size: int,
     join: Small | None,
+    wanted_codec: int | None,
 ) -> None:
     log = Log()
     for each in batches:
         log.add(*each)
     limits, copied, at, too_large = (
-        Limits(most, batch_size, coalesce),
+        Limits(most, batch_size, coalesce, None if wanted_codec is None else Compression(wanted_codec)),
         dict[int, Plain](),
         start,
         dict[int, int](),
@@ -145,7 +149,10 @@ def test_every_record_once_in_order_and_as_it_was(
                 assert chunk.size <= most
                 assert list(records) == sorted(records)
                 assert min(records) > max(copied, default=-1)
-                assert {log.codecs[offset] for offset in records} == {chunk.data[22] & 7}
+                codecs = (
+                    {log.codecs[offset] for offset in records} if wanted_codec is None else {wanted_codec}
+                )
+                assert codecs == {chunk.data[22] & 7}
                 assert {log.epochs[offset] for offset in records} == {chunk.leader_epoch}
                 copied |= records
         except RecordTooLarge as error:
@@ -192,6 +199,33 @@ def test_a_batch_that_begins_below_the_start_is_cut() -> None:
     assert [each.value for each in read(chunk).values()] == [b"value-13", b"value-14"]
     batches = DataBatches.committed(batch(10, 5) + batch(15, 1), 10, ()).batches
     assert [each.segments for each in chunks(batches, WIDE, 15)] == [((15, 1),)]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_codec_that_is_wanted_is_given_to_batches_of_another_only(codec: int) -> None:
+    data = batch_of([Plain(NOW, b"k", b"v" * 100)] * 50, 10, codec=codec)
+    for wanted in CODECS:
+        (chunk,) = made(data, WIDE._replace(compression=Compression(wanted)), 10)
+        assert (chunk.data[22] & 7, chunk.segments) == (wanted, ((10, 50),))
+        assert (bytes(chunk.data[61:]) == data[61:]) is (wanted == codec)
+        assert list(read(chunk).values()) == plain_records(data)
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_levels_are_as_of_java_producers(codec: int) -> None:
+    """From the least to the greatest that Java takes; -1 is gzip's default, and 9 of lz4 its quick way."""
+    rng = random.Random(0)
+    words = [b"w%d" % rng.randrange(300) for _ in range(4000)]
+    data = batch_of([Plain(NOW, None, b" ".join(words))], 0)
+    levels = {GZIP: (-1, 1, 9), LZ4: (9, 1, 17), ZSTD: (-131072, 3, 22)}[codec]
+    sizes = []
+    for level in levels:
+        (chunk,) = made(data, WIDE._replace(compression=Compression(codec, level)))
+        assert list(read(chunk).values()) == plain_records(data)
+        sizes.append(chunk.size)
+    (default,) = made(data, WIDE._replace(compression=Compression(codec)))
+    assert default.size == (sizes[1] if codec == ZSTD else sizes[0])
+    assert sizes[2] < default.size
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -384,6 +418,8 @@ def test_a_batch_that_nobody_can_decode_is_passed_where_it_may(join: Joining | N
     found = made(data, BACKLOG, join=join)
     assert [each.segments for each in found] == [((0, 1),), ((1, 3),), ((4, 2),)]
     assert bytes(found[1].data[61:]) == unreadable(1)[61:]
+    wanted = made(data, BACKLOG._replace(compression=Compression(ZSTD)), join=join)
+    assert [each.data[22] & 7 for each in wanted] == [ZSTD, GZIP, ZSTD]
 
 
 @JOINED

@@ -15,6 +15,7 @@ public class BridgeSourceTask extends SourceTask {
     static final String COUNT = "task.count";
 
     private final AckQueue acks = new AckQueue();
+    private volatile WrittenBytes bytes = new WrittenBytes(Map.of());
     private volatile TaskSession session;
 
     @Override
@@ -29,6 +30,7 @@ public class BridgeSourceTask extends SourceTask {
         String kind = config.remove(KIND);
         TaskAddress address = new TaskAddress(config.get("name"), Integer.parseInt(config.remove(INDEX)),
             Integer.parseInt(config.remove(COUNT)), TaskAddress.newSession());
+        bytes = new WrittenBytes(config);
         Settings settings = BridgeSourceConnector.settings(config, Definition.load(kind));
         session = new TaskSession(kind, address, config, settings, client(settings), pacer(),
             new Backoff(new Random()), acks, new StoredOffsets(() -> context.offsetStorageReader()));
@@ -37,12 +39,15 @@ public class BridgeSourceTask extends SourceTask {
     /** Null rather than an empty list, after a second at most. */
     @Override
     public List<SourceRecord> poll() throws InterruptedException {
+        bytes.check();
         return session.poll();
     }
 
     @Override
     public void commitRecord(SourceRecord record, RecordMetadata metadata) {
-        acks.add(record, metadata);
+        if (bytes.are(record, metadata)) {
+            acks.add(record, metadata);
+        }
     }
 
     @Override

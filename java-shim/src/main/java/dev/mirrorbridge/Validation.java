@@ -67,6 +67,7 @@ final class Validation {
         try {
             if (kind == Answer.Kind.OK) {
                 collect((List<?>) answer.body.get("configs"), errors);
+                ignored((List<?>) answer.body.get("ignored_settings"));
             } else if (kind == Answer.Kind.BAD_CONFIG) {
                 for (Object item : (List<?>) answer.body.get("validation_errors")) {
                     Map<?, ?> one = (Map<?, ?>) item;
@@ -90,9 +91,24 @@ final class Validation {
         return "The service at " + settings + " refused " + Settings.TOKEN + ": " + answer.words;
     }
 
-    private static void collect(List<?> configs, List<String[]> errors) {
+    /** Settings that do nothing. Connect has no word for that: the log has the reasons. */
+    private void ignored(List<?> settings) {
+        List<String> words = new ArrayList<>();
+        for (Object item : settings == null ? List.of() : settings) {
+            Map<?, ?> setting = (Map<?, ?>) item;
+            words.add(setting.get("key") + " (" + setting.get("reason") + ")");
+        }
+        if (!words.isEmpty()) {
+            LOG.warn("{}: {} setting(s) do nothing: {}", props.get("name"), words.size(), String.join("; ", words));
+        }
+    }
+
+    private void collect(List<?> configs, List<String[]> errors) {
         for (Object config : configs) {
             Map<?, ?> value = (Map<?, ?>) ((Map<?, ?>) config).get("value");
+            if (Boolean.FALSE.equals(value.get("visible"))) {
+                values.computeIfAbsent((String) value.get("name"), ConfigValue::new).visible(false);
+            }
             Object listed = value.get("errors");
             for (Object message : listed == null ? List.of() : (List<?>) listed) {
                 errors.add(new String[] {(String) value.get("name"), (String) message});

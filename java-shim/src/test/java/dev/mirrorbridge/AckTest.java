@@ -166,6 +166,6 @@ class AckTest {
     }
 
     private static RecordMetadata metadata(long offset) {
-        return new RecordMetadata(new TopicPartition("t", 0), offset, 0, 0, 0, 0);
+        return new RecordMetadata(new TopicPartition("t", 0), offset, 0, 0, -1, -1);
     }
 }

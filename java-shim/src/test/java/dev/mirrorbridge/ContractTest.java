@@ -85,9 +85,9 @@ class ContractTest {
             FastPacer pacer = new FastPacer();
             BridgeSourceTask task = Tasks.started(pacer, Tasks.config(service.url()));
             task.poll();
-            RecordMetadata metadata = new RecordMetadata(new TopicPartition("t", 0), 17, 0, 0, 0, 0);
             RecordCodec.records(sample("PollResponse")).forEach(record -> task.commitRecord(record,
-                record.timestamp() == null ? null : metadata));
+                record.timestamp() == null ? null : new RecordMetadata(new TopicPartition("t", 0), 17, 0, 0,
+                    ((byte[]) record.key()).length, ((byte[]) record.value()).length)));
             task.commit();
             task.stop();
             MirrorGroupOffsetConnector connector = new MirrorGroupOffsetConnector();

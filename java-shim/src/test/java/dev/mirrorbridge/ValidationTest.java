@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.logging.Level;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector;
@@ -154,6 +155,20 @@ class ValidationTest {
     }
 
     @Test
+    void settingsThatDoNothingAreNotVisibleAndTheLogHasTheReasons() {
+        service.answers = request -> new Reply(200, "{\"name\":\"x\",\"error_count\":0,\"groups\":[],\"configs\":["
+            + unseen("metric.names.formats") + "," + unseen("consumer.fetch.min.bytes") + "],\"ignored_settings\":["
+            + "{\"key\":\"metric.reporters\",\"reason\":\"one\"},{\"key\":\"tasks.max\",\"reason\":\"two\"}]}");
+        try (LogLines log = new LogLines()) {
+            List<String> unseen = connector.validate(props).configValues().stream().filter(value -> !value.visible())
+                .map(ConfigValue::name).collect(Collectors.toList());
+            assertEquals(List.of("metric.names.formats", "consumer.fetch.min.bytes"), unseen);
+            assertEquals(List.of("c: 2 setting(s) do nothing: metric.reporters (one); tasks.max (two)"),
+                log.from(Level.WARNING));
+        }
+    }
+
+    @Test
     void keysThatAreGivenAsNullCountAsNotGiven() {
         service.answers = request -> new Reply(200, configs("topics", "[]"));
         props.put("bridge.url", null);
@@ -175,6 +190,10 @@ class ValidationTest {
 
     private static String configs(String key, String errors) {
         return "{\"name\":\"x\",\"error_count\":0,\"groups\":[],\"configs\":[" + entry(key, errors) + "]}";
+    }
+
+    private static String unseen(String key) {
+        return "{\"definition\":{},\"value\":{\"name\":\"" + key + "\",\"value\":null,\"errors\":[],\"visible\":false}}";
     }
 
     private static String entry(String key, String errors) {

@@ -1,0 +1,61 @@
+"""What becomes of a configuration key: it is honoured, ignored where that changes nothing that arrives, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Effect(StrEnum):
+    HONOURED = "honoured"
+    IGNORED = "ignored"
+    """It changes speed, place or words only, and the status names it with its reason."""
+    REFUSED = "refused"
+    """It would change what arrives, so that it is an error of validate."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """`why` is for an operator: how the key is honoured, why ignoring it changes nothing that arrives, or why it is
+    refused and what to use instead. `same`: values that ask for what happens anyway, so that nothing is ignored, and
+    nothing refused."""
+
+    effect: Effect
+    why: str
+    same: tuple[str, ...] = ()
+
+    def on(self, value: str) -> Effect:
+        """What becomes of the key with this value; empty is as good as not given."""
+        text = value.strip()
+        if not text or text.lower() in (each.lower() for each in self.same):
+            return Effect.HONOURED
+        return self.effect
+
+
+def honoured(why: str) -> KeyRule:
+    return KeyRule(Effect.HONOURED, why)
+
+
+def ignored(why: str, *same: str) -> KeyRule:
+    return KeyRule(Effect.IGNORED, why, same)
+
+
+def refused(why: str, *same: str) -> KeyRule:
+    return KeyRule(Effect.REFUSED, why, same)
+
+
+class Use(StrEnum):
+    """What a Kafka client of ours is for; on that depends which of its properties do anything."""
+
+    ADMIN = "admin"
+    """Looks up and changes groups and topics."""
+    COPY = "copy"
+    """Reads the records that the source connector copies."""
+    WRITE = "write"
+    """Writes what the source connector copies."""
+    SYNC = "sync"
+    """Writes offset syncs to the source."""
+    COMPARE = "compare"
+    """Reads single records of the source that groups stand at."""
+    FOLLOW = "follow"
+    """Reads the target: copies to compare, internal topics."""

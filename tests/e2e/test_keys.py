@@ -1,0 +1,175 @@
+"""Keys that Connect and Kafka's clients define, in connectors on a real worker: honoured, named, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from bridge.local import ConnectFailed, LocalStack
+from bridge.translation.mm2_records import Checkpoint, Heartbeat
+from tests.e2e.control import aliased, checkpoints_topic, our_control
+from tests.e2e.flows import PARTITIONS
+from tests.e2e.ground import SHIFT, WAIT, Ground
+from tests.e2e.test_source import fill, wait_copied
+from tests.support import commit, connector, create_topic, eventually, read, stock_config, unique
+
+OURS, STOCK = "BridgeMirrorSourceConnector", "MirrorSourceConnector"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+TRANSFORMS = "org.apache.kafka.connect.transforms."
+
+
+REFUSED: dict[str, tuple[dict[str, str], str]] = {
+    # what a take-over would drop in silence: the settings, and the key that has to be named
+    "mask": (
+        {
+            "transforms": "m",
+            "transforms.m.type": f"{TRANSFORMS}MaskField$Value",
+            "transforms.m.fields": "ssn",
+        },
+        "transforms",
+    ),
+    "filter": (
+        {
+            "transforms": "f",
+            "transforms.f.type": f"{TRANSFORMS}Filter",
+            "transforms.f.predicate": "p",
+            "predicates": "p",
+            "predicates.p.type": f"{TRANSFORMS}predicates.RecordIsTombstone",
+        },
+        "transforms,predicates",
+    ),
+    "json": ({"key.converter": JSON, "value.converter": JSON}, "key.converter,value.converter"),
+    "headers": (
+        {"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"},
+        "header.converter",
+    ),
+    "errors": ({"errors.tolerance": "all"}, "errors.tolerance"),
+    "topics": (
+        {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "4"},
+        "topic.creation.default.replication.factor,topic.creation.default.partitions",
+    ),
+    "cluster": (
+        {"producer.override.bootstrap.servers": "elsewhere:9092"},
+        "producer.override.bootstrap.servers",
+    ),
+    "serializer": (
+        {"producer.override.value.serializer": "org.apache.kafka.common.serialization.StringSerializer"},
+        "producer.override.value.serializer",
+    ),
+    "interceptor": ({"source.consumer.interceptor.classes": "x.Mask"}, "source.consumer.interceptor.classes"),
+}
+
+
+@pytest.fixture(scope="module")
+def mine(ground: Ground) -> Ground:
+    return aliased(ground)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_take_over_is_told_of_what_would_be_dropped(mine: Ground, case: str) -> None:
+    changes, keys = REFUSED[case]
+    name, rest = unique("take-over"), mine.worker.rest
+    stocks = {**stock_config("Source", mine.source, mine.target, topics="x"), "name": name, **changes}
+    assert rest.validation_errors(STOCK, stocks) == {}, "stock takes it"
+    ours = {**our_control("Source", mine, topics="x"), "name": name, **changes}
+    errors = rest.validation_errors(OURS, ours)
+    assert set(errors) == set(keys.split(","))
+    with pytest.raises(ConnectFailed) as refused:
+        rest.put(name, ours)
+    assert refused.value.status == httpx.codes.BAD_REQUEST
+    for key in errors:
+        assert f"configuration {key}: " in str(refused.value)
+    assert name not in rest.connectors()
+
+
+def test_what_does_nothing_is_named_in_status_log_and_validation(mine: Ground) -> None:
+    topic = create_topic(mine.source.bootstrap, unique("named"), PARTITIONS)
+    fill(mine, topic, 0)
+    given = {
+        "tasks.max": "3",
+        "producer.override.linger.ms": "50",
+        "target.producer.buffer.memory": "1000000",
+        "source.consumer.fetch.max.bytes": "1000",
+        "errors.log.enable": "true",
+        "consumer.poll.timeout.ms": "200",
+        "cron.schedule": "daily",
+    }
+    config = our_control("Source", mine, topics=topic, spark_master="local[2]") | given
+    validated = mine.worker.rest.validate(OURS, {**config, "name": "x"})
+    assert validated["error_count"] == 0
+    values = [entry["value"] for entry in validated["configs"]]
+    unseen = {value["name"] for value in values if not value["visible"]}
+    connects = {"tasks.max", "errors.log.enable", "producer.override.linger.ms"}
+    assert unseen & given.keys() == given.keys() - connects, (
+        "of its own keys Connect shows what it finds itself"
+    )
+    others = unseen - given.keys()
+    assert "emit.checkpoints.interval.seconds" in others, "stock's JSON has keys of all three connectors"
+    with connector(mine.worker, config, unique("named")) as name:
+        wait_copied(mine, topic)
+        status = mine.service.status(name)
+        assert [each["key"] for each in status["ignored_settings"]] == sorted(given.keys() | others)
+        assert all(each["reason"] for each in status["ignored_settings"])
+        assert status["errors"] == []
+        log = mine.process.process.log.read_text()
+        said = [line for line in log.splitlines() if "setting(s) do nothing" in line and name in line]
+        assert len(said) == 1
+        assert all(key in said[0] for key in given)
+        workers = mine.worker.process.log.read_text()
+        assert f"{name}: {len(given.keys() | others)} setting(s) do nothing: " in workers
+
+
+def test_a_transform_of_heartbeats_works_as_for_every_source_connector(mine: Ground) -> None:
+    other = create_topic(mine.target.bootstrap, unique("renamed"))
+    renamed = {
+        "transforms": "r",
+        "transforms.r.type": f"{TRANSFORMS}RegexRouter",
+        "transforms.r.regex": "heartbeats",
+        "transforms.r.replacement": other,
+    }
+    with connector(mine.worker, our_control("Heartbeat", mine) | renamed, unique("renamed")):
+
+        def there() -> None:
+            (record, *_) = read(mine.target.bootstrap, other)
+            beat = Heartbeat.decode(record.key, record.value)
+            assert (beat.source_alias, beat.target_alias) == (mine.source.name, mine.target.name)
+
+        eventually(there, WAIT, what="heartbeats are where the transform puts them", watched=mine.watched)
+
+
+def test_a_workers_default_converter_that_is_not_of_bytes_fails_the_task_with_what_to_put(
+    ground: Ground, stack: LocalStack
+) -> None:
+    """A connector does not see the worker's configuration; JSON is what Kafka's own example of one has."""
+    own = replace(
+        aliased(ground),
+        worker=stack.worker("json", properties={"key.converter": JSON, "value.converter": JSON}),
+    )
+    topic, group = own.topic(), unique("json")
+    commit(own.source.bootstrap, group, {(topic, 0): 40})
+    config = our_control("Checkpoint", own, groups=group, translation_evidence="timestamps")
+    converters = {key: config.pop(key) for key in ("key.converter", "value.converter")}
+    rest, name = own.worker.rest, unique("json")
+    rest.put(name, config)
+
+    def failed() -> str:
+        (task,) = rest.status(name)["tasks"]
+        assert task["state"] == "FAILED", task
+        return str(task["trace"])
+
+    trace = eventually(failed, WAIT, what="the task fails", watched=own.watched)
+    assert all(f'"{key}": "{BYTES}"' in trace for key in converters)
+    rest.put(name, config | converters)
+    rest.wait_running(name)
+
+    def written() -> None:
+        last = read(own.target.bootstrap, checkpoints_topic(own))[-1]
+        found = Checkpoint.decode(last.key, last.value)
+        assert (found.group, found.upstream_offset, found.downstream_offset) == (group, 40, 40 + SHIFT)
+
+    eventually(written, WAIT, what="the checkpoint is written as bytes", watched=own.watched)
+    rest.delete(name)
+    own.worker.close()

@@ -1,0 +1,91 @@
+"""Every key that Kafka 4.3.1 defines for connectors and their clients has an effect that our definition says."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from bridge.kafka import client_rules
+from bridge.kafka.client_names import KNOWN
+from bridge.kafka.client_roles import is_of
+from bridge.translation.key_rules import Effect, Use
+from connectors import connect_keys
+from connectors.base import ConnectorKind
+from connectors.key_effects import NOBODYS, UNPREFIXED, KeyRules
+from connectors.registry import KINDS
+from tests.support.java import compiled
+
+CLIENTS = ("admin", "consumer", "producer")
+PER_TASK = {"task.assigned.partitions", "task.assigned.groups", "task.index"}
+"""Stock's connectors give them to their tasks, whatever their configuration says of them."""
+
+Keys = Mapping[str, set[str]]
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    """Names by whose they are."""
+    command = compiled(
+        Path(__file__).with_name("KeysOfJava.java"), tmp_path_factory.mktemp("keys"), "KeysOfJava"
+    )
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    found = defaultdict[str, set[str]](set)
+    for line in ran.stdout.splitlines():
+        whose, name = line.split("\t")
+        found[whose].add(name)
+    assert len(found) == 8
+    return found
+
+
+def rules() -> Iterator[KeyRules]:
+    for kind in KINDS.values():
+        assert isinstance(kind, ConnectorKind)
+        yield KeyRules(kind.kind, kind.definition, kind.clients, client_rules.rule)
+
+
+def test_every_key_of_connect_is_in_our_table_and_no_other(java: Keys) -> None:
+    names = java["connect"] | java["connect with aliases"]
+    assert {"transforms.t.negate", "predicates.p.plugin.version", "topic.creation.g.include"} <= names
+    assert len(names) > 35
+    for name in names:
+        assert any(key.covers(name) for key in connect_keys.KEYS), f"{name} is not in our table"
+        assert all(each.rule(name) not in (NOBODYS, UNPREFIXED) for each in rules())
+    ours = {key.name for key in connect_keys.KEYS if not key.name.endswith("*")}
+    assert ours - names == {"task.class"}, "Connect has no such key"
+
+
+@pytest.mark.parametrize("stock", ["Source", "Checkpoint", "Heartbeat"])
+def test_every_key_of_mirrormakers_connectors_is_in_our_definition(java: Keys, stock: str) -> None:
+    (ours,) = [each for each in rules() if each.kind == stock.lower()]
+    missing = {name for name in java[stock] if ours.rule(name) is NOBODYS}
+    assert missing <= PER_TASK
+    assert len(java[stock]) > 60
+
+
+@pytest.mark.parametrize("role", CLIENTS)
+def test_every_property_of_javas_clients_has_an_effect_for_each_use_of_the_client(
+    java: Keys, role: str
+) -> None:
+    assert {name for name in KNOWN if is_of(role, name)} - java[role] <= {"auto.include.jmx.reporter"}, (
+        "Java's client of this role does not know it (3.9's does, of those that are left)"
+    )
+    for name in java[role]:
+        assert is_of(role, name), f"{name} is not in our tables"
+        for use in (use for use in Use if client_rules.ROLES[use] == role):
+            found = client_rules.rule(use, name)
+            assert found is not None
+            assert found.effect in Effect
+            assert found.why
+
+
+def test_every_property_under_every_prefix_has_an_effect_in_every_connector(java: Keys) -> None:
+    for each in rules():
+        for role in CLIENTS:
+            prefixes = (role, f"source.{role}", f"target.{role}", f"{role}.override")
+            for key in (f"{prefix}.{name}" for prefix in prefixes for name in java[role]):
+                assert each.rule(key) not in (NOBODYS, UNPREFIXED), (each.kind, key)
