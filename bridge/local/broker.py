@@ -46,12 +46,14 @@ _DEFAULTS = {
     # A killed broker can register again only when its old session is over: 9 s by default.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
+    # An idle controller writes a record that says nothing twice a second, and all that follow it read that.
+    "metadata.max.idle.interval.ms": "5000",
     # Records of any timestamp stay until a topic config says otherwise.
     "log.retention.ms": "-1",
     # So that a test forces retention and compaction by topic configs alone and sees them within a second.
-    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "16777216",
-    "log.retention.check.interval.ms": "300",
+    "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "300",
     "log.segment.delete.delay.ms": "100",
     # Where read-ahead is large, the first entry of an index has the kernel fill all of it with zeros: 10 MB by default.

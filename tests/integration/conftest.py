@@ -10,6 +10,7 @@ import pytest
 
 from bridge.local.jars import kafka_jars
 from tests.integration.stock import Stock
+from tests.support.java import COMPILER, SHORT_LIVED
 
 
 @pytest.fixture(scope="session")
@@ -18,11 +19,12 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., lis
     jars = kafka_jars()
     classes = tmp_path_factory.mktemp("classes")
     source = Path(__file__).with_name("JavaGroups.java")
-    subprocess.run(["javac", "-cp", f"{jars.directory}/*", "-d", str(classes), str(source)], check=True)
+    subprocess.run(
+        ["javac", *COMPILER, "-cp", f"{jars.directory}/*", "-d", str(classes), str(source)], check=True
+    )
     command = [
         "java",
-        "-Xmx128m",
-        "-XX:TieredStopAtLevel=1",
+        *SHORT_LIVED,
         "-cp",
         f"{classes}:{jars.directory}/*",
         "JavaGroups",

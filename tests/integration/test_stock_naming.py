@@ -27,6 +27,7 @@ from connectors.configdef import REQUIRED, Importance, Key, Type
 from connectors.registry import KINDS
 from connectors.validated import judge
 from connectors.validators import ListOf
+from tests.support.java import COMPILER, SHORT_LIVED
 
 Question = Sequence[str | None]
 Oracle = Callable[[list[Question]], list[list[str | None]]]
@@ -37,11 +38,13 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     jars = kafka_jars("4.3.1")
     classes = tmp_path_factory.mktemp("oracle")
     source = Path(__file__).with_name("StockOracle.java")
-    subprocess.run(["javac", "-cp", f"{jars.directory}/*", "-d", str(classes), str(source)], check=True)
+    subprocess.run(
+        ["javac", *COMPILER, "-cp", f"{jars.directory}/*", "-d", str(classes), str(source)], check=True
+    )
 
     def ask(questions: list[Question]) -> list[list[str | None]]:
         lines = "".join("\t".join(map(encode, question)) + "\n" for question in questions)
-        command = ["java", "-cp", f"{classes}:{jars.directory}/*", "StockOracle"]
+        command = ["java", *SHORT_LIVED, "-cp", f"{classes}:{jars.directory}/*", "StockOracle"]
         ran = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr[-2000:]
         answers = [[decode(field) for field in line.split("\t")] for line in ran.stdout.splitlines()]

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from bridge.local.jars import kafka_jars
+from tests.support.java import COMPILER, SHORT_LIVED
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -13,9 +14,17 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 def test_golden_messages(tmp_path: Path) -> None:
     jars = kafka_jars("4.3.1")
     subprocess.run(
-        ["javac", "-cp", f"{jars.directory}/*", "-d", str(tmp_path), str(GOLDEN / "KafkaMessages.java")],
+        [
+            "javac",
+            *COMPILER,
+            "-cp",
+            f"{jars.directory}/*",
+            "-d",
+            str(tmp_path),
+            str(GOLDEN / "KafkaMessages.java"),
+        ],
         check=True,
     )
-    command = ["java", "-cp", f"{tmp_path}:{jars.directory}/*", "KafkaMessages"]
+    command = ["java", *SHORT_LIVED, "-cp", f"{tmp_path}:{jars.directory}/*", "KafkaMessages"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout == (GOLDEN / "kafka_messages.txt").read_text()
