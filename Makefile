@@ -22,7 +22,7 @@ PYTHON ?= $(firstword $(shell for p in python3 python3.14 python3.13 python3.12 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-unit durations lint demo bench shim jars definitions openapi requirements clean
+.PHONY: help setup test test-unit soak durations lint demo bench shim jars definitions openapi requirements clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ test: shim jars ## Run everything but benchmarks: lint, the shim's tests, all of
 	$(BIN)/pytest -m "integration or e2e" $(IN_LANES) $(PYTEST_ARGS)
 
 test-unit: setup ## Run the tests that need no Kafka
-	$(BIN)/pytest -m "not integration and not e2e and not perf" --numprocesses=auto $(PYTEST_ARGS)
+	$(BIN)/pytest -m "not integration and not e2e and not perf and not soak" --numprocesses=auto $(PYTEST_ARGS)
+
+soak: shim jars ## Run the long forms of tests (hours), or those named so: FORMS="faults fuzz"
+	$(BIN)/python -m tests.support.soak $(FORMS)
 
 durations: shim jars ## Measure test files that tests/durations.json does not have, or FILES=tests/e2e
 	$(BIN)/python -m tests.support.durations $(FILES)

@@ -37,7 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("noisy", deadline=None)
 settings.load_profile("noisy")
 
-_MARKED = ("integration", "e2e", "perf")
+_MARKED = ("integration", "e2e", "perf", "soak")
 """Folders whose tests carry the marker of the same name."""
 
 

@@ -7,6 +7,7 @@ The real kinds are behind it, so that configurations of any form reach the real 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,8 @@ from bridge.service.frames import pack_report
 from connectors.registry import KINDS
 from tests.unit.service_fakes import FakeKind, fake_service, report, session
 
+TIMES = int(os.environ.get("MIRROR_BRIDGE_FUZZ", "1"))
+"""How many times as many examples as usual."""
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -98,7 +101,7 @@ schema = schemathesis.openapi.from_dict(
 
 
 @schema.parametrize()
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_request_gets_a_declared_answer(case: schemathesis.Case, address: str) -> None:
     checks = CHECKS if case.path != "/health/ready" else CHECKS[1:]  # its 503 is an answer
     case.call_and_validate(base_url=address, checks=checks)
@@ -119,7 +122,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.sampled_from(PATHS),
     name=st.sampled_from(["c", "fake", "group_offset"])
@@ -154,7 +157,7 @@ SAID = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     config=st.dictionaries(
         st.sampled_from(CONFIG_KEYS) | st.text(max_size=5), SAID | st.text(max_size=20) | st.none()

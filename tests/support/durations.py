@@ -120,7 +120,15 @@ def measure(chosen: Sequence[str]) -> None:
             f"{KEPT.relative_to(ROOT)} has all files; FILES=tests/e2e measures these again, FILES=tests all."
         )
         return
-    command = [sys.executable, "-m", "pytest", "--keep-durations", "-m", "not perf", *(chosen or missing)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--keep-durations",
+        "-m",
+        "not perf and not soak",
+        *(chosen or missing),
+    ]
     os.execv(sys.executable, command)
 
 

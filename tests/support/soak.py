@@ -1,0 +1,139 @@
+"""The long forms of tests that `make test` runs short, and the tests of tests/soak: `make soak`.
+
+    python -m tests.support.soak            all of them
+    python -m tests.support.soak faults     those whose names hold one of the words
+
+Each form is a run of pytest of its own; at the end stands what was run, how long, and what failed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.support.durations import ROOT
+
+_TRANSLATION = "tests/unit/translation"
+_HOURS = 6 * 3600
+
+
+@dataclass(frozen=True)
+class Form:
+    name: str
+    tests: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the environment: what makes the form long."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    form: Form
+    passed: int
+    skipped: int
+    wrong: Sequence[str]
+    """Tests that failed, or were in error; or how pytest itself ended."""
+    seconds: float
+
+
+# Tests of evidence make a quarter of what the variable says, and those of failback a twentieth: they cost as much more.
+FORMS = (
+    Form(
+        "4,000 histories a kind: bracketing",
+        f"{_TRANSLATION}/test_bracketing.py",
+        {"MIRROR_BRIDGE_HISTORIES": "4000"},
+    ),
+    Form(
+        "4,000 histories a kind: evidence",
+        f"{_TRANSLATION}/test_evidence.py",
+        {"MIRROR_BRIDGE_HISTORIES": "16000"},
+    ),
+    Form(
+        "4,000 histories a kind: failback",
+        f"{_TRANSLATION}/test_failback.py",
+        {"MIRROR_BRIDGE_HISTORIES": "80000"},
+    ),
+    Form("4,000 examples: outbox", "tests/unit/test_outbox.py", {"MIRROR_BRIDGE_EXAMPLES": "4000"}),
+    Form(
+        "20 times the examples: fuzz of the API", "tests/contract/test_fuzz.py", {"MIRROR_BRIDGE_FUZZ": "20"}
+    ),
+    Form(
+        "3 minutes: faults at random",
+        "tests/integration/test_pipeline_faults.py::test_all_at_random",
+        {"MIRROR_BRIDGE_FAULT_SECONDS": "180"},
+    ),
+    Form("soak tests", "tests/soak"),
+)
+
+
+def chosen(words: Sequence[str]) -> list[Form]:
+    """Those whose names hold one of the words; all without words. A form whose tests are not there is none."""
+    there = [form for form in FORMS if (ROOT / form.tests.partition("::")[0]).exists()]
+    return [form for form in there if not words or any(word in form.name for word in words)]
+
+
+def run(form: Form, report: Path) -> Ran:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        f"--timeout={_HOURS}",
+        f"--junit-xml={report}",
+        form.tests,
+    ]
+    print(f"--- {form.name}", flush=True)
+    began = time.monotonic()
+    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **form.settings}, check=False)
+    return ran(
+        form, report.read_text("utf-8") if report.exists() else "", ended.returncode, time.monotonic() - began
+    )
+
+
+def ran(form: Form, report: str, status: int, seconds: float) -> Ran:
+    """By the report (JUnit's XML) and pytest's exit status."""
+    cases = list(ElementTree.fromstring(report).iter("testcase")) if report else []
+    wrong = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    skipped = [case for case in cases if case.find("skipped") is not None]
+    names = [f"{case.get('classname')}::{case.get('name')}" for case in wrong]
+    if status and not names:
+        names = [f"pytest ended with exit status {status}"]
+    return Ran(form, len(cases) - len(wrong) - len(skipped), len(skipped), names, seconds)
+
+
+def told(runs: Sequence[Ran]) -> str:
+    """What was run, a line for each form."""
+    lines = ["", "What was run:"]
+    for each in runs:
+        settings = " ".join(f"{key}={value}" for key, value in each.form.settings.items())
+        counts = f"{each.passed} passed, {len(each.wrong)} failed, {each.skipped} skipped"
+        lines.append(f"  {each.form.name:40} {counts:32} {each.seconds:7.0f} s  {settings}".rstrip())
+        lines += [f"    FAILED {name}" for name in each.wrong]
+    return "\n".join(lines)
+
+
+def main(words: Sequence[str]) -> int:
+    forms = chosen(words)
+    if not forms:
+        print(
+            f"No form is named so; there are: {', '.join(form.name for form in chosen([]))}", file=sys.stderr
+        )
+        return 2
+    runs: list[Ran] = []
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            for number, form in enumerate(forms):
+                runs.append(run(form, Path(directory) / f"{number}.xml"))
+        finally:
+            print(told(runs))
+    return 1 if any(each.wrong for each in runs) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

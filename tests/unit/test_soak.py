@@ -1,0 +1,59 @@
+"""What `make soak` runs is there, and what it ran is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.durations import ROOT
+from tests.support.soak import FORMS, Form, chosen, main, ran, told
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.a" name="good"/>
+<testcase classname="tests.a" name="bad"><failure/></testcase>
+<testcase classname="tests.a" name="broken"><error/></testcase>
+<testcase classname="tests.a" name="left"><skipped/></testcase>
+</testsuite></testsuites>"""
+FORM = Form("long", "tests/a.py", {"MIRROR_BRIDGE_HISTORIES": "4000"})
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form.settings], ids=lambda form: form.name)
+def test_tests_of_a_long_form_read_what_makes_it_long(form: Form) -> None:
+    text = (ROOT / form.tests.partition("::")[0]).read_text("utf-8")
+    for key in form.settings:
+        assert f'os.environ.get("{key}"' in text
+    assert f"def {form.tests.partition('::')[2]}" in text
+
+
+def test_words_choose() -> None:
+    assert [form.name for form in chosen(["histories"])] == [
+        form.name for form in FORMS if form.name.startswith("4,000 histories")
+    ]
+    assert {form.name for form in chosen([]) if form.settings} == {
+        form.name for form in FORMS if form.settings
+    }
+
+
+def test_a_word_that_names_nothing_is_an_error_that_says_what_there_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["nonsense"]) == 2
+    assert "faults at random" in capsys.readouterr().err
+
+
+def test_counts_and_failures_are_told() -> None:
+    found = ran(FORM, REPORT, 1, 61.4)
+    assert (found.passed, found.skipped, found.wrong) == (1, 1, ["tests.a::bad", "tests.a::broken"])
+    text = told([found])
+    for words in (
+        "long",
+        "1 passed, 2 failed, 1 skipped",
+        "61 s",
+        "MIRROR_BRIDGE_HISTORIES=4000",
+        "FAILED tests.a::bad",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize(("report", "status", "wrong"), [("", 4, 1), ("", 0, 0), (REPORT, 1, 2)])
+def test_a_run_that_ended_without_a_report_is_a_failure(report: str, status: int, wrong: int) -> None:
+    assert len(ran(FORM, report, status, 1.0).wrong) == wrong
