@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.errors import KafkaFailure, KafkaFault
 
-_SOON, _SOON_AT_MOST = 0.5, 5.0
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 5.0
 """Seconds between a failure and the next try, doubling."""
 _PERMANENT_AFTER = 3
 """Times that credentials must be refused in a row before that counts as permanent: one may be a rotation under way."""
@@ -30,7 +30,7 @@ class Failures:
     @property
     def pause(self) -> float:
         """Seconds from the last try to the next."""
-        return min(_SOON_AT_MOST, _SOON * 2.0 ** min(10, self._count - 1))
+        return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(10, self._count - 1))
 
     @property
     def lasting(self) -> bool:

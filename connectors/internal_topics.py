@@ -13,7 +13,7 @@ from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
 
-_APPEARS = (0.0, 0.1, 0.3, 0.6)
+LOOKS_AFTER_SECONDS = (0.0, 0.1, 0.3, 0.6)
 """Seconds before each look: a broker may learn a moment later of what the controller has made."""
 
 
@@ -39,7 +39,7 @@ async def make(
         failed = await ask(side, making, timeout_ms)
         if failed is not None:
             return failed
-    for pause in _APPEARS:
+    for pause in LOOKS_AFTER_SECONDS:
         await asyncio.sleep(pause)
         looked = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
         if _missing(looked):

@@ -19,7 +19,7 @@ from bridge.translation.handing_back import Row
 
 OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConnector", "BridgeMirrorSource")
 """Names that Connect knows the class by."""
-_PATIENCE = 5.0
+PATIENCE_SECONDS = 5.0
 """Seconds for a worker that is away, or in a rebalance."""
 
 
@@ -66,7 +66,7 @@ def hand_back(
         end(f"--connect-url {connect_url!r} is not of the form http://host:port", BAD_SETTINGS)
     # The library logs each failed attempt; what comes of it is said once, at the end.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    connect = ConnectClient(connect_url.rstrip("/"), patience=_PATIENCE)
+    connect = ConnectClient(connect_url.rstrip("/"), patience=PATIENCE_SECONDS)
     try:
         with reported():
             _check_stopped(connect, name)

@@ -27,7 +27,7 @@ from connectors.source.connector import KIND
 
 log = logging.getLogger(__name__)
 
-_LOOK = 0.5
+LOOK_SECONDS = 0.5
 """Seconds between two looks at how it goes."""
 _CLASSES = (KIND.connector_class, "BridgeMirrorSourceConnector", "BridgeMirrorSource")
 
@@ -154,7 +154,7 @@ async def _replicate(props: dict[str, str], once: bool, view: View, log_to: IO[b
             while not (over := _over(copying, once)) and not stop.is_set() and not running.done():
                 view.show(copying)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _LOOK)
+                    await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
         finally:
             running.cancel()
             await asyncio.wait({running})

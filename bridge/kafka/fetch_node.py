@@ -20,7 +20,7 @@ from bridge.translation.model import TopicPartition
 _HURRY = 0.01
 """Seconds for which a broker's other partitions wait while records of some are in hand: all are asked for together
 when these are done soon, and without them, for as short a time, when not."""
-_PAUSES = (0.05, 2.0)
+PAUSE_SECONDS = (0.05, 2.0)
 """Seconds: the first pause before a partition is tried again, and the longest."""
 _IDS_FROM = 13
 """Fetch version that names topics by id."""
@@ -174,5 +174,5 @@ class PartitionState:
 
     def next_pause(self) -> float:
         """Seconds to wait before it is tried again: longer each time."""
-        self.pause = min(max(2 * self.pause, _PAUSES[0]), _PAUSES[1])
+        self.pause = min(max(2 * self.pause, PAUSE_SECONDS[0]), PAUSE_SECONDS[1])
         return self.pause

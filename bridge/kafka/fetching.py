@@ -31,7 +31,7 @@ from bridge.translation.model import TopicPartition
 __all__ = ["FetchFrom", "FetchTrouble", "FetchedPart", "Fetcher", "TroubleKind"]
 
 _OUT_OF_RANGE = 1
-_DOUBT = 2.0
+DOUBT_SECONDS = 2.0
 """Seconds for which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of
 new topics one after the other."""
 
@@ -250,7 +250,7 @@ class Fetcher:
     def _doubt(self, place: TopicPartition, partition: PartitionState, trouble: FetchTrouble) -> None:
         now = time.monotonic()
         partition.doubted = partition.doubted or now
-        if trouble.kind is TroubleKind.UNKNOWN_TOPIC_ID and now - partition.doubted < _DOUBT:
+        if trouble.kind is TroubleKind.UNKNOWN_TOPIC_ID and now - partition.doubted < DOUBT_SECONDS:
             self._later([place], of_code(100, f"fetch {place.topic}-{place.partition}"))
         else:
             self._park(place, trouble)

@@ -25,7 +25,7 @@ from bridge.translation.model import TopicPartition
 
 _IN_FLIGHT = 5
 """Requests at a time to a node: as many of a producer's batches as a broker remembers for each partition."""
-_REQUEST_BYTES, _MOST_REQUEST_BYTES = 1024 * 1024, 8 * 1024 * 1024
+REQUEST_BYTES, _MOST_REQUEST_BYTES = 1024 * 1024, 8 * 1024 * 1024
 """Of batches in one request, near by and over a distance; a batch larger than that goes alone. What the socket does not
 take at once is copied once more. Far below socket.request.max.bytes (100 MiB), beyond which a broker closes the
 connection."""
@@ -191,7 +191,7 @@ class BatchSender:
     def _take(self, places: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
         """One batch for each partition, as many as fit; partitions that have more come last the next time."""
         taken: dict[TopicPartition, _Batch] = {}
-        size, most = 0, stretched(_REQUEST_BYTES, self.round_trip, _MOST_REQUEST_BYTES)
+        size, most = 0, stretched(REQUEST_BYTES, self.round_trip, _MOST_REQUEST_BYTES)
         for place in list(places):
             queue = self._queues[place]
             size += len(queue[0].data)

@@ -16,7 +16,7 @@ KEPT = 64
 _CHECKS = 3
 """Neighbours looked at for every new run, but for its own. A sweep over all of them ends before a third of them is new,
 and what a commit costs does not depend on how many there are."""
-_AT_ONCE = 16
+MERGED_AT_ONCE = 16
 """New runs that are merged in one go, so that what swallows them is written once."""
 
 Change = tuple[bytes, bytes | None]
@@ -96,7 +96,7 @@ class PartitionRuns:
             new = [self._runs.pop()._replace(position=position) if moves else first]
         self._runs += new
         changes |= {run.upstream_start: run for run in new}
-        if self._fresh >= _AT_ONCE:
+        if self._fresh >= MERGED_AT_ONCE:
             self._merge(changes, target_start)
         return self._records(copied.id, changes)
 

@@ -20,7 +20,7 @@ ROUND_BYTES = 192 * 1024 * 1024
 """What the rounds of one connector read at most while the source answers: for what neither runs nor records tell."""
 ALONE_BYTES = 512 * 1024 * 1024
 """The same while it does not; the next round then follows at once."""
-_MOST_RUNS = 4096
+MOST_RUNS = 4096
 """Of which answers are kept."""
 
 
@@ -72,7 +72,7 @@ class Scanning:
         """Reads until all is found, or the run or what it may take ends."""
         places = self._places.pop(run, None) or RunPlaces(run)
         self._places[run] = places
-        if len(self._places) > _MOST_RUNS:
+        if len(self._places) > MOST_RUNS:
             del self._places[next(iter(self._places))]
         end = min(run.downstream_end, target.end)
         while places.hidden > 0 and places.read_to < end:

@@ -21,7 +21,7 @@ from connectors.source.configs import TIMESTAMP_TYPE, new_topic_configs
 from connectors.source.options import SourceOptions
 from connectors.source.topics import copied, missing, plan_topics
 
-_LOOKS = 0.2
+LOOK_AGAIN_SECONDS = 0.2
 """Seconds between two looks at whether topics are there."""
 
 
@@ -121,9 +121,9 @@ class Discovery:
             looked, _ = await self._sides.topics(Side.TARGET, missing(wanted, now))
             now |= looked
             late = missing(wanted, now)
-            if not late or loop.time() + _LOOKS > end:
+            if not late or loop.time() + LOOK_AGAIN_SECONDS > end:
                 return now, [] if failing else [_late(name) for name in late]
-            await asyncio.sleep(_LOOKS)
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
 def _late(remote: str) -> KafkaFailure:

@@ -18,7 +18,7 @@ from bridge.translation.model import TopicPartition
 from connectors.base import SourceOffset, SourcePartition
 from connectors.source.discovery import Found
 
-_PATIENCE = 5.0
+PATIENCE_SECONDS = 5.0
 """Seconds that a round waits: a worker polls once a second at least."""
 
 
@@ -37,7 +37,7 @@ class TakeOver:
         """With the start of each partition; those of which it is not known yet are left out, and that is a failure."""
         unknown = [each.source for each in found.copied if each.source not in self._starts]
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 offsets = await self._ask([stocks_partition(self._alias, place) for place in unknown])
                 self._starts |= {
                     place: _start(offset) for place, offset in zip(unknown, offsets, strict=True)

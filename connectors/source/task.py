@@ -28,7 +28,7 @@ from connectors.source.trouble import Troubles
 
 log = logging.getLogger(__name__)
 
-_WATCH = 1.0
+WATCH_SECONDS = 1.0
 """Seconds between two looks at the pipeline's status."""
 _GAPS = 10
 """The newest gaps are told one by one."""
@@ -194,7 +194,7 @@ class SourceInstance:
             self._tell()
             if self._loaded.is_set():
                 self._tell_progress(self._pipeline.status if self._pipeline is not None else PipelineStatus())
-            await asyncio.sleep(_WATCH)
+            await asyncio.sleep(WATCH_SECONDS)
 
     # -- what is said ------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from bridge.errors import KafkaFailure, KafkaFault
 
-_SOON, _SOON_AT_MOST = 0.5, 30.0
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 30.0
 """Seconds between a round with trouble and the next, doubling."""
 _LASTING = 2
 _PERMANENT_AFTER = 3
@@ -35,7 +35,7 @@ class Troubles:
     @property
     def pause(self) -> float:
         """Seconds until the next round, after one with trouble."""
-        return min(_SOON_AT_MOST, _SOON * 2.0 ** min(10, self._rounds - 1))
+        return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(10, self._rounds - 1))
 
     @property
     def lasting(self) -> list[str]:

@@ -35,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "RATIO", 1)
     monkeypatch.setattr(merging, "ANCHOR_BYTES", ANCHOR)
     monkeypatch.setattr(partition_runs, "KEPT", 1)
-    monkeypatch.setattr(partition_runs, "_AT_ONCE", 1)
+    monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
 
 
 def copy(flow: CopyFlow, *steps: Callable[[str], None]) -> Copied:

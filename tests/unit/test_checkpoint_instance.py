@@ -21,9 +21,9 @@ UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "_SOON", 0.005)
-    monkeypatch.setattr(failures, "_SOON_AT_MOST", 0.02)
-    monkeypatch.setattr(internal_topics, "_APPEARS", (0.0,))
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(internal_topics, "LOOKS_AFTER_SECONDS", (0.0,))
 
 
 def at(offset: int | Committed, group: str = "g") -> tuple[FakeCluster, FakeCluster]:
@@ -509,8 +509,8 @@ def test_a_cluster_that_goes_away_and_comes_back(side: str) -> None:
 
 def test_between_tries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Although all that was due is overdue."""
-    monkeypatch.setattr(failures, "_SOON", 0.05)
-    monkeypatch.setattr(failures, "_SOON_AT_MOST", 0.05)
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.05)
     source, target = at(5)
     stand = CheckpointStand(source, target, emit_interval=0.2, sync_interval=0.01)
     source.away = UNREACHABLE

@@ -82,8 +82,8 @@ class Stand:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "_SOON", 0.005)
-    monkeypatch.setattr(failures, "_SOON_AT_MOST", 0.02)
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 def test_poll_creates_records() -> None:

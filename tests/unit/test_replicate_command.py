@@ -151,8 +151,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
 
     monkeypatch.setattr(clusters, "KafkaClusters", Clusters)
     monkeypatch.setattr(launch, "DriverPipelines", FakePipelines)
-    monkeypatch.setattr(task, "_WATCH", 0.01)
-    monkeypatch.setattr(replicate, "_LOOK", 0.01)
+    monkeypatch.setattr(task, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(replicate, "LOOK_SECONDS", 0.01)
     yield source
     assert all(each.stopped for one in made for each in one.started)
 

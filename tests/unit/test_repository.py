@@ -37,6 +37,13 @@ def test_a_module_has_one_subject(package: str) -> None:
     assert {str(path.relative_to(ROOT)): count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
+def test_tests_change_waits_and_limits_by_names_that_are_public() -> None:
+    """A constant that a test replaces is a seam of its module: whoever renames it has to see that."""
+    private = re.compile(r'setattr\(\s*[a-z_]+,\s*"_[A-Z]')
+    found = [str(path) for path in (ROOT / "tests").rglob("*.py") if private.search(path.read_text("utf-8"))]
+    assert found == []
+
+
 def test_no_file_names_a_registry() -> None:
     found = []
     for path in committed():

@@ -28,8 +28,8 @@ AWAY = "source_unreachable"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "_SOON", 0.005)
-    monkeypatch.setattr(failures, "_SOON_AT_MOST", 0.02)
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 def behind(committed: int | Committed = 15) -> tuple[FakeCluster, FakeCluster]:

@@ -120,11 +120,11 @@ class Stand:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "_SOON", 0.005)
-    monkeypatch.setattr(trouble, "_SOON_AT_MOST", 0.02)
-    monkeypatch.setattr(discovery, "_LOOKS", 0.005)
-    monkeypatch.setattr(task, "_WATCH", 0.005)
-    monkeypatch.setattr(take_over, "_PATIENCE", 0.01)
+    monkeypatch.setattr(trouble, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(trouble, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(discovery, "LOOK_AGAIN_SECONDS", 0.005)
+    monkeypatch.setattr(task, "WATCH_SECONDS", 0.005)
+    monkeypatch.setattr(take_over, "PATIENCE_SECONDS", 0.01)
 
 
 def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> None:

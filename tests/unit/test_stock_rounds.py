@@ -20,9 +20,9 @@ FORBIDDEN = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "_SOON", 0.005)
-    monkeypatch.setattr(failures, "_SOON_AT_MOST", 0.02)
-    monkeypatch.setattr(internal_topics, "_APPEARS", (0.0,))
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(internal_topics, "LOOKS_AFTER_SECONDS", (0.0,))
 
 
 def at(offset: int) -> tuple[FakeCluster, FakeCluster]:

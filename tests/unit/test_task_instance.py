@@ -52,8 +52,8 @@ def _hasty(chosen: GroupOffsetOptions, sync: float = 0.02, refresh: float = 600.
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "_SOON", 0.005)
-    monkeypatch.setattr(failures, "_SOON_AT_MOST", 0.02)
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
 
 
 # -- which groups ----------------------------------------------------------------------------------------------------

@@ -302,7 +302,7 @@ def test_what_is_long_leaves_half_of_a_round_to_others(monkeypatch: pytest.Monke
 
 
 def test_what_is_remembered_of_runs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "_MOST_RUNS", 2)
+    monkeypatch.setattr(scanning, "MOST_RUNS", 2)
     runs = Runs(WHOLE)
     way = ByRuns(runs, Otherwise(at_once=True))
     headers = Headers(way)

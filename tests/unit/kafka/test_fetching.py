@@ -151,8 +151,8 @@ class MemoryLink:
 
 @pytest.fixture
 def link(monkeypatch: pytest.MonkeyPatch) -> MemoryLink:
-    monkeypatch.setattr(fetch_node, "_PAUSES", (0.005, 0.01))
-    monkeypatch.setattr(fetching, "_DOUBT", 0.05)
+    monkeypatch.setattr(fetch_node, "PAUSE_SECONDS", (0.005, 0.01))
+    monkeypatch.setattr(fetching, "DOUBT_SECONDS", 0.05)
     return MemoryLink(monkeypatch)
 
 
@@ -319,13 +319,13 @@ def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
 ) -> None:
     known, link.topic = link.topic, found
     link.serve = lambda *_: Answer(records=b"x")
-    doubt = fetching._DOUBT
-    monkeypatch.setattr(fetching, "_DOUBT", 60.0)
+    doubt = fetching.DOUBT_SECONDS
+    monkeypatch.setattr(fetching, "DOUBT_SECONDS", 60.0)
 
     async def work(fetcher: Fetcher) -> None:
         while set(fetcher.errors) != {A, B}:
             assert await fetcher.next(0.01) == []
-        monkeypatch.setattr(fetching, "_DOUBT", doubt)
+        monkeypatch.setattr(fetching, "DOUBT_SECONDS", doubt)
         link.topic = known
         assert (await until(fetcher, lambda part: part.place == A)).records == b"x"
         link.topic = found

@@ -150,7 +150,7 @@ def test_at_most_five_requests_are_under_way() -> None:
 
 
 def test_a_request_is_bounded_and_a_greater_batch_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_REQUEST_BYTES", 500)
+    monkeypatch.setattr(sending, "REQUEST_BYTES", 500)
 
     async def work(link: MemoryLink, sender: BatchSender) -> None:
         for place, size in ((A, 10), (B, 100), (C, 1000), (A, 10)):
@@ -231,7 +231,7 @@ def test_a_silent_broker_costs_no_more_than_the_time_given() -> None:
 
 
 def test_requests_get_larger_over_a_distance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_REQUEST_BYTES", 500)
+    monkeypatch.setattr(sending, "REQUEST_BYTES", 500)
 
     async def work(link: MemoryLink, sender: BatchSender) -> None:
         link.held.clear()

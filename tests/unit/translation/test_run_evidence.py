@@ -152,7 +152,7 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(merging, "RATIO", 4)
     monkeypatch.setattr(partition_runs, "KEPT", 3)
     monkeypatch.setattr(merging, "PER_COMMIT", 2)
-    monkeypatch.setattr(partition_runs, "_AT_ONCE", 1)
+    monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
     judged = {EXACT: 0, BOUNDED: 0}
     merged = listed = 0
     for number in range(150):
@@ -193,7 +193,7 @@ def test_places_that_are_known_make_answers_closer_and_never_wrong(
     monkeypatch.setattr(merging, "RATIO", 1)
     monkeypatch.setattr(partition_runs, "KEPT", 2)
     monkeypatch.setattr(merging, "PER_COMMIT", 2)
-    monkeypatch.setattr(partition_runs, "_AT_ONCE", 1)
+    monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
     settled = closer = merged = 0
     for number in range(100):
         seed = f"places-{part}-{number}"
