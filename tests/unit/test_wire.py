@@ -134,8 +134,8 @@ def test_produce() -> None:
     batches = {ORDERS[0]: bytearray(b"\1\2\3"), ORDERS[2]: bytearray(b"\4")}
     assert encoded(produce_requests.produce("tx-ö", batches, 15_000), 8) == MESSAGES["produce", 8]
     assert produce_requests.read_produced(answer("produce-answer", 8, flexible=False)) == {
-        ORDERS[0]: (0, 42, (), ""),
-        ORDERS[2]: (87, -1, ((5, "no key"),), "spoilt"),
+        ORDERS[0]: (0, 42, (), "", 3),
+        ORDERS[2]: (87, -1, ((5, "no key"),), "spoilt", -1),
     }
 
 
