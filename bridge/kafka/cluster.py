@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import group_requests
 from bridge.kafka.admin import Admin
+from bridge.kafka.aging import Aging
 from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import ClientSettings
 from bridge.kafka.errors import of_code
@@ -48,11 +49,17 @@ class KafkaCluster:
         self._admin_link = Link(settings.raw_admin)
         self.topic_admin = KafkaTopicAdmin(self._admin_link, self._create_timeout_ms)
         self._lookups = {flag: Lookups(self._link, committed_only=flag) for flag in (False, True)}
-        self._configs: dict[tuple[str, str], tuple[float, bool]] = {}
+        self._configs: Aging[tuple[str, str], tuple[float, bool]] = Aging(_CONFIGS_FOR)
 
     async def close(self) -> None:
         await self._link.close()
         await self._admin_link.close()
+
+    @property
+    def remembered(self) -> int:
+        """Topics, partitions and groups that it knows anything of."""
+        links = self._link.remembered + self._admin_link.remembered
+        return links + len(self._configs) + sum(each.remembered for each in self._lookups.values())
 
     def forget_windows(self) -> None:
         for lookups in self._lookups.values():
@@ -175,13 +182,12 @@ class KafkaCluster:
         ask = [
             name
             for name, id_ in topics.items()
-            if now - self._configs.get((name, id_), _NEVER)[0] > _CONFIGS_FOR
+            if now - (self._configs.get((name, id_)) or _NEVER)[0] > _CONFIGS_FOR
         ]
         for name, value in (await self._admin.log_append_time(ask)).items():
-            self._configs[name, topics[name]] = (now, value)
-        return {
-            name: self._configs[name, id_][1] for name, id_ in topics.items() if (name, id_) in self._configs
-        }
+            self._configs.put((name, topics[name]), (now, value))
+        known = {name: self._configs.get((name, id_)) for name, id_ in topics.items()}
+        return {name: found[1] for name, found in known.items() if found is not None}
 
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool

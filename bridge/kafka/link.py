@@ -13,16 +13,20 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import group_requests, requests
+from bridge.kafka.aging import Aging
 from bridge.kafka.bulk import BulkConnection, connection_to
 from bridge.kafka.client_config import RawSettings
-from bridge.kafka.errors import failure, of_exception
-from bridge.kafka.requests import PartitionMeta, TopicMeta
+from bridge.kafka.errors import failure, of_code, of_exception
+from bridge.kafka.requests import TopicMeta
 from bridge.kafka.wire import Call, Reader
 from bridge.translation.model import TopicPartition
 
 T = TypeVar("T")
 _COORDINATORS_A_CALL = 500
 _METADATA_MS = 300_000
+_REMEMBERED = 3600.0
+"""Seconds for which leaders and coordinators are kept that nobody asks for: a slice, which is told the leaders once,
+may be idle for as long as its lease (supervisor.LEASE)."""
 
 
 class Link:
@@ -34,9 +38,8 @@ class Link:
         self._bulk: dict[int, BulkConnection] = {}
         self._opening_bulk: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._opening = asyncio.Lock()
-        self._coordinators: dict[str, int] = {}
-        self._leaders: dict[TopicPartition, PartitionMeta] = {}
-        self._ids: dict[str, str] = {}
+        self._coordinators: Aging[str, int] = Aging(_REMEMBERED)
+        self._topics: Aging[str, TopicMeta] = Aging(_REMEMBERED)
 
     @property
     def rack(self) -> str:
@@ -163,9 +166,11 @@ class Link:
         call = requests.metadata(topics)
         found = requests.read_metadata(await self.send(None, call, doing), call.API_VERSION)
         for name, meta in found.items():
-            self._ids[name] = meta.topic_id
-            for index, partition in meta.partitions.items():
-                self._leaders[TopicPartition(name, index)] = partition
+            failed = of_code(meta.error, doing)
+            if failed is None:
+                self._topics.put(name, meta)
+            elif failed.fault is KafkaFault.UNKNOWN_TOPIC:
+                self._topics.drop(name)
         return found
 
     async def topic_names(self) -> list[str]:
@@ -181,7 +186,13 @@ class Link:
         return node
 
     def topic_id(self, topic: str) -> str:
-        return self._ids.get(topic, "")
+        known = self._topics.get(topic)
+        return "" if known is None else known.topic_id
+
+    @property
+    def remembered(self) -> int:
+        """Topics and groups that it knows the brokers of."""
+        return len(self._topics) + len(self._coordinators)
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]
@@ -190,7 +201,8 @@ class Link:
         nodes: dict[int, list[TopicPartition]] = {}
         failed: dict[TopicPartition, KafkaFailure] = {}
         for partition in partitions:
-            meta = self._leaders.get(partition)
+            topic = self._topics.get(partition.topic)
+            meta = None if topic is None else topic.partitions.get(partition.partition)
             if meta is None or meta.leader < 0:
                 fault = KafkaFault.UNKNOWN_TOPIC if meta is None else KafkaFault.LEADER_MOVED
                 said = "Unknown partition" if meta is None else "Leader not available"
@@ -201,7 +213,7 @@ class Link:
 
     async def coordinators(self, groups: Sequence[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
         """Groups by the node that keeps them, and the error codes of the rest."""
-        unknown = [group for group in groups if group not in self._coordinators]
+        unknown = [group for group in groups if self._coordinators.get(group) is None]
         errors: dict[str, int] = {}
         for at in range(0, len(unknown), _COORDINATORS_A_CALL):
             part = unknown[at : at + _COORDINATORS_A_CALL]
@@ -210,13 +222,13 @@ class Link:
                 if error:
                     errors[group] = error
                 else:
-                    self._coordinators[group] = node
+                    self._coordinators.put(group, node)
         nodes: dict[int, list[str]] = {}
         for group in groups:
-            if group in self._coordinators:
-                nodes.setdefault(self._coordinators[group], []).append(group)
+            if (node_of := self._coordinators.get(group)) is not None:
+                nodes.setdefault(node_of, []).append(group)
         return nodes, errors
 
     def forget_coordinators(self, groups: Iterable[str]) -> None:
         for group in groups:
-            self._coordinators.pop(group, None)
+            self._coordinators.drop(group)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
+from bridge.kafka.aging import Aging
 from bridge.kafka.batches import window
 from bridge.kafka.errors import failure, of_code
 from bridge.kafka.link import Link
@@ -25,6 +26,8 @@ Answer = Window | int | None | KafkaFailure
 
 _LANES = 4
 _PARTITIONS_A_FETCH = 64
+_REMEMBERED = 600.0
+"""Seconds for which it is known how large the batches of a partition are that nobody reads."""
 _MOST_BATCH_BYTES = 64 * 1024 * 1024
 _KEPT_BYTES = 4 * 1024 * 1024
 """Of what was fetched, how much is kept for later needs; decoded it takes about eight times as much."""
@@ -67,10 +70,15 @@ class Lookups:
     def __init__(self, link: Link, *, committed_only: bool) -> None:
         self._link, self._committed_only = link, committed_only
         self._known: dict[TopicPartition, _Known] = {}
-        self._batch_bytes: dict[TopicPartition, int] = {}
+        self._batch_bytes: Aging[TopicPartition, int] = Aging(_REMEMBERED)
         self._kept: deque[tuple[TopicPartition, Window, int]] = deque()
         self._kept_bytes = 0
         self.fetches = 0
+
+    @property
+    def remembered(self) -> int:
+        """Partitions that it knows anything of."""
+        return len(self._known) + len(self._batch_bytes)
 
     def forget(self) -> None:
         self._known.clear()
@@ -175,7 +183,7 @@ class Lookups:
             partition: FetchPart(
                 self._link.topic_id(partition.topic),
                 read.offset,
-                max(read.max_bytes, self._batch_bytes.get(partition, 0)),
+                max(read.max_bytes, self._batch_bytes.get(partition) or 0),
             )
             for partition, read in wanted.items()
         }
@@ -221,11 +229,12 @@ class Lookups:
             return None
         found = window(got.records, read.offset, end, got.aborted)
         if found is None:
-            self._batch_bytes[partition] = min(_MOST_BATCH_BYTES, max(len(got.records), read.max_bytes) * 2)
+            more = min(_MOST_BATCH_BYTES, max(len(got.records), read.max_bytes) * 2)
+            self._batch_bytes.put(partition, more)
             alone.add((partition, read))
             return None
         if (partition, read) in alone:
-            self._batch_bytes[partition] = max(self._batch_bytes.get(partition, 0), len(got.records))
+            self._batch_bytes.put(partition, max(self._batch_bytes.get(partition) or 0, len(got.records)))
         self._keep(partition, found, len(got.records))
         return found
 

@@ -29,12 +29,19 @@ class Commits:
         self._written: dict[str, dict[TopicPartition, Written]] = {}
         self.writes = 0
 
+    @property
+    def remembered(self) -> int:
+        """Offsets that were written."""
+        return sum(map(len, self._written.values()))
+
     def forget(self, group: str) -> None:
         self._written.pop(group, None)
 
     def plan(self, group: str, translated: Sequence[Translated], target: TargetGroup) -> GroupPlan:
         rewind = self._options.rewind is Rewind.EMPTY_GROUPS
         written = self._written.get(group, {})
+        for place in written.keys() - {row.target for row in translated}:
+            del written[place]  # the group has no offset there any more: its topic was deleted
         return plan_group(group, translated, target, written, rewind=rewind, dry_run=self._options.dry_run)
 
     async def apply(

@@ -65,11 +65,18 @@ class Judge:
         self._by_runs = way if isinstance(way, ByRuns) else None
         self._verdicts = Verdicts()
         self._pairs: dict[TopicPartition, Pair | None] = {}
+        self._older: dict[TopicPartition, Pair | None] = {}
+        """Those that were asked for in the last whole round."""
         self._seen: dict[Pair, set[int]] = {}
         self.lookups = 0
         self.source_ends: dict[TopicPartition, int] = {}
         self.target_ends: dict[TopicPartition, int] = {}
         """Ends of logs as this round has seen them."""
+
+    @property
+    def remembered(self) -> int:
+        """Pairs of partitions that it knows anything of."""
+        return len(self._pairs) + len(self._older) + len(self._verdicts)
 
     @property
     def goes_on_alone(self) -> bool:
@@ -85,6 +92,7 @@ class Judge:
         """Ends a round: lets go of what it read, and of what it remembered of offsets that no group is at any more.
         `whole`: it did not break off."""
         self._verdicts.keep(self._seen, whole=whole)
+        self._older, self._pairs = self._pairs if whole else self._older | self._pairs, {}
         self._seen, self.source_ends, self.target_ends = {}, {}, {}
         if self._by_runs is not None:
             self._by_runs.end_round(whole=whole)
@@ -95,9 +103,12 @@ class Judge:
         """The partition and its counterpart on the target, None where it is not to be synced; the same objects each
         time, for there are many groups to a partition."""
         if place not in self._pairs:
-            topic = self._counterpart(place.topic)
-            self._pairs[place] = None if topic is None else (place, TopicPartition(topic, place.partition))
+            self._pairs[place] = self._older[place] if place in self._older else self._paired(place)
         return self._pairs[place]
+
+    def _paired(self, place: TopicPartition) -> Pair | None:
+        topic = self._counterpart(place.topic)
+        return None if topic is None else (place, TopicPartition(topic, place.partition))
 
     def _counterpart(self, topic: str) -> str | None:
         options = self._options

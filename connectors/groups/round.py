@@ -54,6 +54,11 @@ class Rounds:
         """Set for a round without the source, which did not answer: groups then are where they were seen last."""
 
     @property
+    def remembered(self) -> int:
+        """Partitions that it knows anything of, and offsets that it has written."""
+        return self._judge.remembered + self._commits.remembered
+
+    @property
     def go_on_alone(self) -> bool:
         """Whether a round without the source can say anything."""
         return self._judge.goes_on_alone

@@ -34,6 +34,11 @@ class FollowedRuns:
         """Whether there are any."""
         return bool(self._table.copies)
 
+    @property
+    def remembered(self) -> int:
+        """Copies that it knows anything of."""
+        return len(self._known)
+
     async def follow(self) -> None:
         """Raises ClusterAway."""
         await self._log.follow()
@@ -41,7 +46,9 @@ class FollowedRuns:
     def of(self, copy: CopyId) -> KnownRuns:
         known = self._known.get(copy)
         if known is None:
-            known = self._known[copy] = KnownRuns(self._table.of(copy))
+            known = KnownRuns(self._table.of(copy))
+            if known.last is not None:
+                self._known[copy] = known
         return known
 
     def _apply(self, change: tuple[RunKey, OffsetRun | None]) -> None:

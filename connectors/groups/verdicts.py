@@ -37,6 +37,9 @@ class Verdicts:
     def __init__(self) -> None:
         self._pairs: dict[tuple[TopicPartition, TopicPartition], _Pair] = {}
 
+    def __len__(self) -> int:
+        return len(self._pairs)
+
     def memory(self, source: TopicPartition, target: TopicPartition, identity: Identity) -> PartitionMemory:
         return self._pair(source, target, identity).memory
 

@@ -190,8 +190,14 @@ class ByRuns:
         """Whether there was more to read of the target than this round had room for."""
         return self._scanning.unfinished
 
+    @property
+    def remembered(self) -> int:
+        """Copies whose runs were held against the logs."""
+        return len(self._seen)
+
     def end_round(self, *, whole: bool = True) -> None:
         self._scanning.end_round(whole=whole)
+        self._seen = {copy: seen for copy, seen in self._seen.items() if self._runs.of(copy).last is not None}
 
     def without_source(
         self, copy: CopyId, offset: int, target_id: str, target: LogBounds

@@ -33,8 +33,15 @@ class TakeOver:
         self._alias, self._ask = source_alias, ask
         self._starts: dict[TopicPartition, int | None] = {}
 
+    @property
+    def remembered(self) -> int:
+        """Partitions whose start is known."""
+        return len(self._starts)
+
     async def begun(self, found: Found) -> Found:
         """With the start of each partition; those of which it is not known yet are left out, and that is a failure."""
+        places = {each.source for each in found.copied}
+        self._starts = {place: start for place, start in self._starts.items() if place in places}
         unknown = [each.source for each in found.copied if each.source not in self._starts]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):

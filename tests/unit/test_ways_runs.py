@@ -87,6 +87,17 @@ def test_one_look_on_either_side_settles_a_partition_until_something_changes() -
     assert len(logs.asked) == 6
 
 
+def test_what_was_seen_of_a_copy_ends_with_its_runs() -> None:
+    logs, known = Logs(50), Known(run(0, 50, 40))
+    way = ByRuns(known, ByRecords())
+    logs.judge(way, asked(10))
+    way.end_round()
+    assert way.remembered == 1
+    known.runs = ()
+    way.end_round()
+    assert way.remembered == 0
+
+
 def test_a_newest_run_that_does_not_hold_is_disagreement_whatever_else_is_known() -> None:
     logs = Logs(51)
     way = ByRuns(Known(run(0, 50, 40)), ByRecords())

@@ -1,0 +1,162 @@
+"""What links and clusters remember of topics and groups ends with them: a service runs for years, topics for days."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka import aging, group_requests, requests
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.cluster import KafkaCluster
+from bridge.kafka.link import Link
+from bridge.kafka.requests import PartitionMeta, TopicMeta
+from bridge.kafka.wire import Call, Reader
+from bridge.translation.model import Side, TopicPartition
+
+ROUNDS, A_ROUND = 200, 100
+"""20,000 topics and groups, a hundred at a time."""
+PROPS = {"target.cluster.bootstrap.servers": "127.0.0.1:1"}
+UNKNOWN = 3
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    """Ten minutes to a round."""
+    clock = Clock()
+    monkeypatch.setattr(aging, "time", clock)
+    monkeypatch.setattr("bridge.kafka.cluster.time", clock)
+    return clock
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMeta]:
+    """Topics of the cluster; what is asked for and not among them is unknown."""
+    topics: dict[str, TopicMeta] = {}
+    asked: list[str] = []
+    real = requests.metadata
+
+    def metadata(names: object) -> Call:
+        asked[:] = list(names or topics)  # type: ignore[call-overload]
+        return real(asked)
+
+    def read(answer: Reader, version: int) -> Mapping[str, TopicMeta]:
+        return {name: topics.get(name, TopicMeta(UNKNOWN, "", {})) for name in asked}
+
+    async def send(self: Link, node: int | None, call: Call, doing: str, *, apart: bool = False) -> Reader:
+        call.API_VERSION = 12
+        return Reader(b"", flexible=False)
+
+    monkeypatch.setattr(requests, "metadata", metadata)
+    monkeypatch.setattr(requests, "read_metadata", read)
+    monkeypatch.setattr(group_requests, "read_coordinators", lambda _: dict.fromkeys(wanted, (0, 7)))
+    monkeypatch.setattr(group_requests, "find_coordinators", found)
+    monkeypatch.setattr(Link, "send", send)
+    return topics
+
+
+wanted: list[str] = []
+
+
+def found(groups: list[str]) -> Call:
+    wanted[:] = groups
+    return Call(10, range(4, 5), 3, lambda *_: None)
+
+
+def meta(name: str) -> TopicMeta:
+    return TopicMeta(0, f"id-of-{name}", {0: PartitionMeta(0, 7, 1)})
+
+
+def test_a_link_remembers_what_was_asked_for_lately(there: dict[str, TopicMeta], clock: Clock) -> None:
+    async def work() -> None:
+        link = Link(client_settings(Side.TARGET, PROPS).raw)
+        most = 0
+        for number in range(ROUNDS):
+            names = [f"t-{number}-{each}" for each in range(A_ROUND)]
+            there.clear()
+            there.update({name: meta(name) for name in [*names, "stays"]})
+            await link.metadata([*names, "stays"])
+            nodes, failed = link.by_leader([TopicPartition(name, 0) for name in [*names, "stays"]])
+            assert (len(nodes[7]), failed) == (A_ROUND + 1, {})
+            await link.coordinators([f"g-{number}-{each}" for each in range(A_ROUND)])
+            most = max(most, link.remembered)
+            clock.now += 600.0
+        assert link.topic_id("stays") == "id-of-stays"
+        assert most <= 2 * (3600 // 600 + 1) * 2 * A_ROUND + 2, most
+
+    asyncio.run(work())
+
+
+def test_a_topic_that_is_gone_is_forgotten_at_once(there: dict[str, TopicMeta]) -> None:
+    async def work() -> None:
+        link = Link(client_settings(Side.TARGET, PROPS).raw)
+        there.update({name: meta(name) for name in ("a", "b")})
+        await link.metadata(["a", "b"])
+        del there["a"]
+        assert (await link.metadata(["a"]))["a"].error == UNKNOWN
+        nodes, failed = link.by_leader([TopicPartition("a", 0), TopicPartition("b", 0)])
+        assert nodes == {7: [TopicPartition("b", 0)]}
+        assert failed[TopicPartition("a", 0)].fault is KafkaFault.UNKNOWN_TOPIC
+        assert (link.topic_id("a"), link.remembered) == ("", 1)
+        # One that has no leader for a moment is not gone.
+        there["b"] = TopicMeta(5, "", {})
+        await link.metadata(["b"])
+        assert link.topic_id("b") == "id-of-b"
+
+    asyncio.run(work())
+
+
+def test_a_slice_that_is_idle_for_its_whole_lease_still_knows_the_leaders(
+    there: dict[str, TopicMeta], clock: Clock
+) -> None:
+    async def work() -> None:
+        link = Link(client_settings(Side.TARGET, PROPS).raw)
+        there["a"] = meta("a")
+        await link.metadata(["a"])
+        clock.now += 3590.0
+        assert link.by_leader([TopicPartition("a", 0)])[1] == {}
+
+    asyncio.run(work())
+
+
+def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
+    there: dict[str, TopicMeta], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def log_append_time(_: object, topics: list[str]) -> dict[str, bool]:
+        asked.extend(topics)
+        return {name: name == "stays" for name in topics}
+
+    monkeypatch.setattr("bridge.kafka.admin.Admin.log_append_time", log_append_time)
+
+    async def work() -> None:
+        cluster = KafkaCluster(client_settings(Side.TARGET, PROPS))
+        most = 0
+        for number in range(ROUNDS):
+            names = [f"t-{number}-{each}" for each in range(A_ROUND)]
+            there.clear()
+            there.update({name: meta(name) for name in [*names, "stays"]})
+            infos = await cluster.topics([*names, "stays"])
+            stays = infos["stays"]
+            assert not isinstance(stays, KafkaFailure)
+            assert stays.log_append_time
+            most = max(most, cluster.remembered)
+            clock.now += 60.0
+        assert asked.count("stays") == pytest.approx(ROUNDS * 60 / 600, abs=2), (
+            "asked again every ten minutes"
+        )
+        a_minute = A_ROUND + 1
+        assert most <= a_minute * (2 * 61 + 2 * 11), most
+
+    asyncio.run(work())
