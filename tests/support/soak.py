@@ -68,6 +68,11 @@ FORMS = (
         "tests/integration/test_pipeline_faults.py::test_all_at_random",
         {"MIRROR_BRIDGE_FAULT_SECONDS": "180"},
     ),
+    Form(
+        "20,000 topics: what connectors remember",
+        "tests/unit/test_what_connectors_remember.py",
+        {"MIRROR_BRIDGE_TOPICS": "20000"},
+    ),
     Form("soak tests", "tests/soak"),
 )
 
