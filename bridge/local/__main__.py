@@ -1,9 +1,11 @@
-"""`python -m bridge.local check` looks for the JDK and Maven; `fetch` also fetches Kafka's jars, once."""
+"""`python -m bridge.local check` looks for the JDK and Maven; `fetch` also fetches Kafka's jars, once,
+and archives the classes that its servers load."""
 
 from __future__ import annotations
 
 import sys
 
+from bridge.local.archives import make_archives
 from bridge.local.errors import LocalStackError
 from bridge.local.jars import DEFAULT_KAFKA, OLDEST_WORKER, kafka_jars
 from bridge.local.java import find_java, find_maven
@@ -19,6 +21,7 @@ def main(arguments: list[str]) -> int:
         if arguments == ["fetch"]:
             for version in (DEFAULT_KAFKA, OLDEST_WORKER):
                 kafka_jars(version)
+            make_archives()
     except LocalStackError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

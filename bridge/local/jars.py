@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bridge.local.errors import LocalStackError
-from bridge.local.java import find_java, run_maven
+from bridge.local.java import find_java, java_version, run_maven
 
 DEFAULT_KAFKA = "4.3.1"
 OLDEST_WORKER = "3.9.1"
@@ -37,6 +37,14 @@ class KafkaJars:
 
     version: str
     directory: Path
+    archives_written: Path | None = None
+    """Where JVMs that end write an archive of their classes (archives.py); None for those that use one."""
+
+    @property
+    def archives(self) -> Path:
+        """Where archives of classes are, of the JVM that would run them; there or not."""
+        jvm = hashlib.sha256(java_version(find_java()).encode()).hexdigest()[:8]
+        return self.directory.with_name(f"{self.directory.name}-classes-{jvm}")
 
     def command(
         self, main: str, *arguments: str, heap: str = "256m", options: tuple[str, ...] = ()
@@ -44,7 +52,21 @@ class KafkaJars:
         """A java command line. C1 only and one GC thread: on few cores a JVM is up in half the time."""
         tuning = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError")
         java = [str(find_java()), f"-Xmx{heap}", *tuning, "-Djava.awt.headless=true", self._logging, *options]
+        java += self._class_data(main.rpartition(".")[2])
         return [*java, "-cp", f"{self.directory}/*", main, *arguments]
+
+    def _class_data(self, name: str) -> list[str]:
+        if self.archives_written is not None:
+            # Another kind of JVM may know no such option: it starts without.
+            written = self.archives_written / f"{name}.jsa"
+            return ["-XX:+IgnoreUnrecognizedVMOptions", f"-XX:ArchiveClassesAtExit={written}"]
+        archive = self.archives / f"{name}.jsa"
+        # A JVM that finds that an archive does not fit would say so in a log that is Kafka's.
+        return (
+            [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+            if archive.is_file()
+            else []
+        )
 
     @property
     def _logging(self) -> str:

@@ -22,22 +22,21 @@ def find_java() -> Path:
         raise LocalStackError(
             f"No Java found: install a JDK {MINIMUM_JAVA} or newer, or set JAVA_HOME to one."
         )
-    found = _major(java)
-    if found is None:
+    match = _VERSION.search(java_version(java))
+    if match is None:
         raise LocalStackError(f"{java} does not say its version: install a JDK {MINIMUM_JAVA} or newer.")
-    if found < MINIMUM_JAVA:
+    if int(match[1]) < MINIMUM_JAVA:
         raise LocalStackError(
-            f"{java} is Java {found}: install a JDK {MINIMUM_JAVA} or newer, or set JAVA_HOME to one."
+            f"{java} is Java {match[1]}: install a JDK {MINIMUM_JAVA} or newer, or set JAVA_HOME to one."
         )
     return java
 
 
 @functools.cache
-def _major(java: Path) -> int | None:
-    """Asks a JVM for its version once: every broker and worker of a stack would ask the same one again."""
+def java_version(java: Path) -> str:
+    """What a JVM says of itself, asked once: every broker and worker of a stack would ask the same one again."""
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    match = _VERSION.search(said.stderr + said.stdout)
-    return int(match[1]) if match else None
+    return said.stderr + said.stdout
 
 
 def find_maven() -> Path:
