@@ -8,7 +8,8 @@ So of two layouts that overlap one sees the other, or is fenced by it, before it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from bridge.kafka.link import Link
 from bridge.kafka.state_topics import read_committed, verify_compacted
@@ -31,10 +32,18 @@ async def layout_topic(target: Link, spec: PipelineSpec) -> LayoutTopic:
     return read_layouts(await read_committed(target, spec.layout_topic), spec)
 
 
-def by_copy(records: Sequence[LogRecord], wanted: Collection[CopyId]) -> dict[CopyId, list[LogRecord]]:
-    """What a runs topic holds of each wanted copy: the newest record of each key, without those that were dropped."""
+class RunsTopic(NamedTuple):
+    """What a runs topic holds: the newest record of each key, without those that were dropped."""
+
+    wanted: Mapping[CopyId, Sequence[LogRecord]]
+    others: Mapping[CopyId, Sequence[bytes]]
+    """The keys of copies that are not wanted."""
+
+
+def by_copy(records: Sequence[LogRecord], wanted: Collection[CopyId]) -> RunsTopic:
     newest = {each.key: each for each in records}
     found: dict[CopyId, list[LogRecord]] = {each: [] for each in wanted}
+    others: dict[CopyId, list[bytes]] = {}
     for key, record in newest.items():
         try:
             _, run = decode_change(key, record.value)
@@ -42,4 +51,6 @@ def by_copy(records: Sequence[LogRecord], wanted: Collection[CopyId]) -> dict[Co
             continue
         if run is not None and run.copy in found:
             found[run.copy].append(record)
-    return found
+        elif run is not None and key is not None:
+            others.setdefault(run.copy, []).append(key)
+    return RunsTopic(found, others)

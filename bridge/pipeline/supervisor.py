@@ -16,7 +16,8 @@ from bridge.kafka.link import Link
 from bridge.kafka.producing import TransactionalProducer
 from bridge.kafka.state_topics import read_committed
 from bridge.pipeline.claiming import claim
-from bridge.pipeline.claims import CopyTaken
+from bridge.pipeline.claims import CopyTaken, pair_of
+from bridge.pipeline.dropping import Dropper
 from bridge.pipeline.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layout_records import MOST_SLOTS, LayoutRecord, layout_key
 from bridge.pipeline.layouts import CAUGHT_UP, Slice, balance
@@ -63,6 +64,7 @@ class Supervisor:
         self._errors: list[str] = []
         self._failure: str | None = None
         self._watcher: Watcher | None = None
+        self._dropper: Dropper | None = None
         self._leader: TransactionalProducer | None = None
         self._closing = contextlib.AsyncExitStack()
 
@@ -100,6 +102,7 @@ class Supervisor:
             target = Link(client_settings(Side.TARGET, self._spec.props).raw)
             stack.push_async_callback(target.close)
             self._watcher = Watcher(self._spec, source, target)
+            self._dropper = Dropper(self._spec, source, target)
             watching = asyncio.create_task(self._watcher.run())
             try:
                 await self._layouts(jobs, target)
@@ -197,8 +200,9 @@ class Supervisor:
         Until all slots of older layouts are fenced, the record tells of as many as they had: if this fails in between,
         the next driver has to fence them too.
         """
-        spec, watcher = self._spec, self._watcher
+        spec, watcher, dropper = self._spec, self._watcher, self._dropper
         assert watcher is not None
+        assert dropper is not None
         await verify_state_topics(target, spec)
         await self._lead()
         topic = await layout_topic(target, spec)
@@ -214,7 +218,8 @@ class Supervisor:
             await self._leading.write(spec.layout_topic, dropped)
         self._unfenced = max(1, len(shares))
         runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
-        watcher.new_layout(self._layout.layout, copied)
+        gone = await dropper.drop(self._leading, topic, runs.others, {pair_of(each) for each in wanted})
+        watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
         deadline = time.time() + LEASE
         return [
             Slice(
@@ -223,7 +228,7 @@ class Supervisor:
                 slot,
                 deadline,
                 share,
-                [record for each in share for record in runs[each.id]],
+                [record for each in share for record in runs.wanted[each.id]],
             )
             for slot, share in enumerate(shares)
         ]

@@ -58,9 +58,11 @@ class Watcher:
         """Records that were left out, by state topic."""
         return self._unreadable.counts
 
-    def new_layout(self, layout: int, wanted: Sequence[Copied]) -> None:
+    def new_layout(self, layout: int, wanted: Sequence[Copied], others: Set[CopyId]) -> None:
+        """`others`: what else the runs topic tells of."""
         self._layout, self._wanted, self._said = layout, wanted, {}
         self._ids = {each.id for each in wanted}
+        self._copies.keep(self._ids | others)
         self.progress = {each.source: known for each in wanted if (known := self._copies.of(each.id))}
 
     def weights(self) -> Mapping[TopicPartition, float]:

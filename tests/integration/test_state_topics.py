@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from bridge.local import Cluster, eventually
-from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, report_key
+from bridge.pipeline import dropping
+from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.translation.copying import PipelineState
 from bridge.translation.model import TopicPartition
+from bridge.translation.run_table import read_runs
 from bridge.translation.runs import OffsetRun
 from tests.integration.test_pipeline_gaps import ledger, values
 from tests.support import (
@@ -237,6 +240,97 @@ def test_what_others_have_written_is_told_of_and_what_retention_took_is_nothing(
     status = flow.copy()
     assert [(gap.source.topic, gap.kind.value) for gap in status.gaps] == [(written, "target_not_empty")]
     assert values(flow.copies(emptied)) == values(numbered(10))
+
+
+# -- deleted topics --------------------------------------------------------------------------------------------------
+
+
+def layouts(flow: CopyFlow, count: int = 2) -> None:
+    """So many more of them, by one driver."""
+    with flow.pipeline() as running:
+        for number in range(count):
+            before = running.status.layout
+            running.want([replace(each, start=number) for each in flow.wanted()])
+            eventually(lambda before=before: running.status.layout > before, 20.0, what="a layout")
+            eventually(lambda: running.status.state is PipelineState.COPYING, 20.0, what="it copies")
+
+
+def pairs(flow: CopyFlow) -> tuple[set[str], set[str]]:
+    """Source topics that there are runs of, and claims."""
+    runs = {copy.source.topic for copy in read_runs(flow.state(flow.spec.runs_topic))}
+    claims = read_layouts(flow.state(flow.spec.layout_topic), flow.spec).claims
+    return runs, {source for source, _ in claims}
+
+
+def deleted(flow: CopyFlow, topic: str) -> None:
+    delete_topic(flow.source.bootstrap, topic)
+    delete_topic(flow.target.bootstrap, flow.remote(topic))
+    flow.topics.remove(topic)
+
+
+def test_what_is_known_of_deleted_topics_is_dropped(
+    flow: CopyFlow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stays, gone = flow.topic(), flow.topic(3)
+    here, there, cluster_away = flow.topic(), flow.topic(), flow.topic()
+    for topic in (stays, gone, here, there, cluster_away):
+        produce(flow.source.bootstrap, topic, numbered(10))
+    flow.copy()
+    everything = {stays, gone, here, there, cluster_away}
+    assert pairs(flow) == (everything, everything)
+    deleted(flow, gone)
+    # Groups may still need the copies of one, and the other one is only not copied any more.
+    delete_topic(flow.source.bootstrap, there)
+    delete_topic(flow.target.bootstrap, flow.remote(here))
+    flow.topics = [stays]
+    layouts(flow)
+    assert pairs(flow) == (everything, everything), "not at once: a broker may not know it better"
+    monkeypatch.setattr(dropping, "GONE_FOR", 0.0)
+    layouts(flow)
+    left = everything - {gone}
+    assert pairs(flow) == (left, left)
+    assert [
+        line
+        for line in caplog.messages
+        if line == "dropped 3 offset run(s) of 1 topic(s) that are gone on both clusters"
+    ]
+    # What is left goes on, and a topic of that name begins anew.
+    flow.topics = [stays]
+    create_topic(flow.source.bootstrap, gone)
+    create_topic(flow.target.bootstrap, flow.remote(gone))
+    flow.topics.append(gone)
+    for topic in flow.topics:
+        produce(flow.source.bootstrap, topic, numbered(10, start=10))
+    assert flow.copy().gaps == ()
+    flow.assert_copied()
+
+
+def test_what_another_connector_has_claimed_is_its_own(
+    flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropping, "GONE_FOR", 0.0)
+    topic, its = flow.topic(), flow.topic()
+    produce(flow.source.bootstrap, its, numbered(10))
+    flow.topics = [its]
+    flow.settings = {"name": "another"}
+    flow.copy()
+    deleted(flow, its)
+    flow.topics, flow.settings = [topic], {}
+    layouts(flow)
+    assert pairs(flow) == ({its, topic}, {its, topic})
+
+
+def test_a_source_that_is_away_drops_nothing(flow: CopyFlow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dropping, "GONE_FOR", 0.0)
+    topic, gone = flow.topic(), flow.topic()
+    for each in (topic, gone):
+        produce(flow.source.bootstrap, each, numbered(10))
+    flow.copy()
+    deleted(flow, gone)
+    flow.props = {"source.cluster.bootstrap.servers": "127.0.0.1:1"}
+    with flow.pipeline() as running:
+        eventually(lambda: running.status.layout > 1, 30.0, what="a layout")
+    assert pairs(flow)[0] == {topic, gone}
 
 
 # -- topics that are not compacted -----------------------------------------------------------------------------------
