@@ -13,17 +13,21 @@ from bridge.kafka.errors import of_code
 from bridge.kafka.fetched import FetchedPart, FetchFrom, FetchTrouble, TroubleKind, logs_trouble
 from bridge.kafka.link import Link
 from bridge.kafka.raw_batches import CorruptBatch
+from bridge.kafka.scans import scan
 from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.pipeline.gaps import Resume, agreement, contradicted, resume
 from bridge.pipeline.verifying import Logs, pass_over_untrue
 from bridge.translation.copying import Copied
-from bridge.translation.model import Bounds, TopicPartition
+from bridge.translation.lookups import Scan
+from bridge.translation.model import Bounds, Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.runs import OffsetRun
 
 _LARGEST = 1_048_588
 """max.message.bytes where we may not describe the topic: Kafka's default."""
 _ADMIN_MS = 30_000
+_MARKERS = 1024 * 1024
+"""Bytes of a log that are looked at for data, where nothing is known of it."""
 PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED, KafkaFault.TOPIC_CONFIG}
 """What no waiting heals: it ends the pipeline."""
 
@@ -122,6 +126,8 @@ async def open_partitions(
     here = _all(await bounds(source, list(remote), committed_only=committed_only))
     # The target's log with what is not committed: our own aborted copies are part of it too.
     there = _all(await bounds(target, list(remote.values()), committed_only=False))
+    unknown = [remote[each.source] for each in partitions if each.source not in runs and each.start is None]
+    empty = await _without_data(target, {place: there[place] for place in unknown})
     passed_over = await pass_over_untrue(
         Logs(source, here, committed_only), Logs(target, there, committed_only=True), partitions, runs
     )
@@ -130,7 +136,7 @@ async def open_partitions(
     starts = {}
     for each in partitions:
         place = each.source
-        copies = there[remote[place]]
+        copies = empty.get(remote[place], there[remote[place]])
         start = resume(
             each,
             runs[place].runs if place in runs else (),
@@ -172,6 +178,22 @@ async def _agreed(
         place: agreement(runs[place].runs, trouble.epoch, trouble.end_offset)
         for place, trouble in troubles.items()
     }
+
+
+async def _without_data(target: Link, logs: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:
+    """Logs that hold nothing but what transactions left that were aborted, as empty ones: our first try may."""
+    filled = {place: log for place, log in logs.items() if log.start < log.end}
+    needs = {place: [Scan(Side.TARGET, log.start, _MARKERS)] for place, log in filled.items()}
+    found = await scan(target, needs, committed_only=True) if needs else {}
+    empty = {}
+    for place, log in filled.items():
+        for scanned in found[place].values():
+            at = log.start
+            for first, end in scanned.without_data if scanned is not None else ():
+                at = end if first <= at else at
+            if at >= log.end:
+                empty[place] = Bounds(log.end, log.end, log.leader_epoch)
+    return empty
 
 
 def _ending(log: Bounds, end: int | None) -> Bounds:

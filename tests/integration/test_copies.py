@@ -51,7 +51,7 @@ def beside(
     flow: CopyFlow, name: str, topics: Sequence[str], *, identity: bool = False, **given: object
 ) -> Beside:
     settings = {**flow.settings, "name": name, **given}
-    return Beside(flow.source, flow.target, settings, flow.props, flow.alias, list(topics), identity)
+    return Beside(flow.source, flow.target, settings, flow.props, flow.alias, list(topics), identity=identity)
 
 
 def keyed(key: bytes | None, value: bytes | None) -> Record:
