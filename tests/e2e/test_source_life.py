@@ -196,7 +196,11 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
     origin.kill()
     try:
         for name in names:
-            eventually(partial(_troubled, own, name, before[name]), MIRRORED, what=f"health tells of the source: {name}")
+            eventually(
+                partial(_troubled, own, name, before[name]),
+                MIRRORED,
+                what=f"health tells of the source: {name}",
+            )
         for group in groups:
             _ready_by_runs(own, group)
             assert flow.unread(topic, standing(own.target.bootstrap, group)) == {
@@ -210,7 +214,12 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
     flow.produce(topic, start=10)
     flow.wait_mirrored(topic)
     for name in names:
-        eventually(partial(_well, own, name, before[name]), MIRRORED, what=f"{name} is well again", watched=own.watched)
+        eventually(
+            partial(_well, own, name, before[name]),
+            MIRRORED,
+            what=f"{name} is well again",
+            watched=own.watched,
+        )
 
 
 def _ready_by_runs(ground: Ground, group: str) -> None:
