@@ -14,7 +14,7 @@ import typer
 from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.properties import PropertiesProblem
-from bridge.commands.show import Output, OutputOption, show_json, show_table
+from bridge.commands.show import Output, OutputOption, show_rows
 from bridge.translation.handing_back import Row
 
 OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConnector", "BridgeMirrorSource")
@@ -135,7 +135,7 @@ def _hand_back(connect: Connect, name: str, props: Mapping[str, str], *, force: 
 
 
 def _show(name: str, rows: Sequence[Row], output: Output) -> None:
-    said = [
+    shown = [
         {
             "topic": row.source.topic,
             "partition": row.source.partition,
@@ -145,9 +145,5 @@ def _show(name: str, rows: Sequence[Row], output: Output) -> None:
         }
         for row in rows
     ]
-    if output is Output.JSON:
-        show_json(said)
-    else:
-        columns = ("topic", "partition", "position", "offset", "outcome")
-        show_table(said, columns, right=("partition", "position", "offset"))
+    show_rows(shown, ("topic", "partition", "position", "offset", "outcome"), output)
     note(f"{sum(row.written for row in rows)} of {len(rows)} source offsets of {name} written")

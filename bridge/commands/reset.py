@@ -13,7 +13,7 @@ import typer
 from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.properties import PropertiesProblem
-from bridge.commands.show import Output, OutputOption, show_json, show_table
+from bridge.commands.show import Output, OutputOption, show_rows
 from bridge.translation.model import TopicPartition
 from bridge.translation.resetting import Destination, Row, destination
 
@@ -122,7 +122,7 @@ def chosen(
 
 
 def _show(name: str, rows: Sequence[Row], output: Output, *, dry_run: bool) -> None:
-    said = [
+    shown = [
         {
             "topic": row.source.topic,
             "partition": row.source.partition,
@@ -133,10 +133,6 @@ def _show(name: str, rows: Sequence[Row], output: Output, *, dry_run: bool) -> N
         }
         for row in rows
     ]
-    if output is Output.JSON:
-        show_json(said)
-    else:
-        columns = ("topic", "partition", "target_topic", "position", "to", "outcome")
-        show_table(said, columns, right=("partition", "position", "to"))
+    show_rows(shown, ("topic", "partition", "target_topic", "position", "to", "outcome"), output)
     changed = sum(row.changes for row in rows)
     note(f"{changed} of {len(rows)} positions of {name} {'would be' if dry_run else 'are'} changed")

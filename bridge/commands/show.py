@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -40,11 +40,19 @@ def show_offsets(offsets: Mapping[str, Mapping[TopicPartition, Committed]], outp
         for group, some in sorted(offsets.items())
         for (topic, partition), at in sorted(some.items())
     ]
+    show_rows(rows, ("group", "topic", "partition", "offset", "metadata"), output)
+
+
+def show_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], output: Output) -> None:
+    """A table with numbers to the right, or a JSON array of the rows."""
     if output is Output.JSON:
         show_json(rows)
     else:
-        columns = ("group", "topic", "partition", "offset", "metadata")
-        show_table(rows, columns, right=("partition", "offset"))
+        show_table(rows, columns, right=[name for name in columns if _numbers(row[name] for row in rows)])
+
+
+def _numbers(column: Iterable[object]) -> bool:
+    return all(value is None or isinstance(value, int) for value in column)
 
 
 def show_table(

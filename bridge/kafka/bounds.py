@@ -37,6 +37,18 @@ async def bounds(
     return found
 
 
+async def all_bounds(
+    link: Link, partitions: Sequence[TopicPartition], *, committed_only: bool
+) -> dict[TopicPartition, Bounds]:
+    """The same for callers that need every one of them. Raises the first KafkaFailure."""
+    known = {}
+    for part, found in (await bounds(link, partitions, committed_only=committed_only)).items():
+        if isinstance(found, KafkaFailure):
+            raise found
+        known[part] = found
+    return known
+
+
 async def offsets_at_times(
     link: Link, times: Mapping[TopicPartition, int], *, committed_only: bool
 ) -> dict[TopicPartition, int | None]:

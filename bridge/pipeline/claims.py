@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from bridge.pipeline.layout_records import Claim, LayoutTopic
 from bridge.translation.copy_owners import Pair
-from bridge.translation.copying import Copied
 
 
 class CopyTaken(Exception):
@@ -27,10 +26,6 @@ class Ownership(NamedTuple):
     owned: Collection[Pair]
     free: Collection[Pair]
     taken: Mapping[Pair, str]
-
-
-def pair_of(copied: Copied) -> Pair:
-    return copied.source.topic, copied.target_topic
 
 
 def ownership(topic: LayoutTopic, wanted: Collection[Pair], connector: str) -> Ownership:

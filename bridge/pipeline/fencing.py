@@ -1,4 +1,5 @@
-"""Ends what slices of a connector may still write: fencing by transactional ids (see state)."""
+"""Fences slices and drivers of a connector off by their transactional ids, so that they commit nothing more (see
+state)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def driver(spec: PipelineSpec) -> TransactionalProducer:
 
 
 async def fence_slots(spec: PipelineSpec, slots: int, unversioned: LayoutRecord | None) -> None:
-    """What slices have open is aborted when this returns, and none of them can commit any more. Raises KafkaFailure."""
+    """Aborts the transactions that slices have open; none of the slices can commit after this. Raises KafkaFailure."""
     ids = [transactional_id(spec, slot) for slot in range(slots)]
     if unversioned is not None:
         old = ["driver", *range(unversioned.slots)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.bounds import bounds
+from bridge.kafka.bounds import all_bounds
 from bridge.kafka.data_batches import DataBatches, Joining
 from bridge.kafka.errors import of_code
 from bridge.kafka.fetched import FetchedPart, FetchFrom, FetchTrouble, TroubleKind, logs_trouble
@@ -18,7 +18,7 @@ from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.pipeline.gaps import Resume, agreement, contradicted, resume
 from bridge.pipeline.verifying import Logs, pass_over_untrue
 from bridge.translation.copying import Copied
-from bridge.translation.lookups import Scan
+from bridge.translation.lookups import Scan, Scanned
 from bridge.translation.model import Bounds, Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.runs import OffsetRun
@@ -123,9 +123,9 @@ async def open_partitions(
     await _same_topics(source, {each.source.topic: each.source_topic_id for each in partitions}, partitions)
     await _same_topics(target, {each.target_topic: each.target_topic_id for each in partitions}, partitions)
     remote = {each.source: each.remote for each in partitions}
-    here = _all(await bounds(source, list(remote), committed_only=committed_only))
+    here = await all_bounds(source, list(remote), committed_only=committed_only)
     # The target's log with what is not committed: our own aborted copies are part of it too.
-    there = _all(await bounds(target, list(remote.values()), committed_only=False))
+    there = await all_bounds(target, list(remote.values()), committed_only=False)
     unknown = [remote[each.source] for each in partitions if each.source not in runs and each.start is None]
     empty = await _without_data(target, {place: there[place] for place in unknown})
     passed_over = await pass_over_untrue(
@@ -187,13 +187,16 @@ async def _without_data(target: Link, logs: Mapping[TopicPartition, Bounds]) -> 
     found = await scan(target, needs, committed_only=True) if needs else {}
     empty = {}
     for place, log in filled.items():
-        for scanned in found[place].values():
-            at = log.start
-            for first, end in scanned.without_data if scanned is not None else ():
-                at = end if first <= at else at
-            if at >= log.end:
-                empty[place] = Bounds(log.end, log.end, log.leader_epoch)
+        if any(scanned and _holds_no_data(scanned, log) for scanned in found[place].values()):
+            empty[place] = Bounds(log.end, log.end, log.leader_epoch)
     return empty
+
+
+def _holds_no_data(scanned: Scanned, log: Bounds) -> bool:
+    at = log.start
+    for first, end in scanned.without_data:
+        at = end if first <= at else at
+    return at >= log.end
 
 
 def _ending(log: Bounds, end: int | None) -> Bounds:
@@ -212,10 +215,3 @@ async def _same_topics(link: Link, ids: Mapping[str, str], partitions: Sequence[
             moved |= {each.source for each in partitions if topic in (each.source.topic, each.target_topic)}
     if moved:
         raise Moved(moved)
-
-
-def _all(found: Mapping[TopicPartition, Bounds | KafkaFailure]) -> dict[TopicPartition, Bounds]:
-    for each in found.values():
-        if isinstance(each, KafkaFailure):
-            raise each
-    return {place: each for place, each in found.items() if isinstance(each, Bounds)}

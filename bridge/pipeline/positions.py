@@ -44,8 +44,8 @@ async def stopped(target: Link, spec: PipelineSpec, *, force: bool, patience: fl
         if time.monotonic() >= end:
             raise OperationRefused(
                 f"layout {before.layout} of {spec.name} has not been stopped: records may still be copied. Wait until "
-                "the service has stopped copying (within bridge.task.lease.ms); if the service is gone for good, give "
-                "--force, which shuts out whatever of it may still run"
+                "the service has stopped copying (within bridge.task.lease.ms); if the service is gone for good, use "
+                "the option --force of mirror-bridge, which shuts out whatever of it may still run"
             )
         await asyncio.sleep(_LOOK)
 
@@ -63,12 +63,8 @@ async def positions(
             f"{troubles[0]}. A later version has written them: do it with that one"
         )
     replicated = [copy for copy in runs if remote(copy.source.topic) == copy.target_topic]
-    taken = ownership(
-        layouts, {(copy.source.topic, copy.target_topic) for copy in replicated}, spec.name
-    ).taken
-    found = {
-        copy.source: runs[copy] for copy in replicated if (copy.source.topic, copy.target_topic) not in taken
-    }
+    taken = ownership(layouts, {copy.topics for copy in replicated}, spec.name).taken
+    found = {copy.source: runs[copy] for copy in replicated if copy.topics not in taken}
     if not found and taken:
         owners = ", ".join(sorted(set(taken.values())))
         raise OperationRefused(f"what {spec.name} replicates is copied by {owners}: name that connector")

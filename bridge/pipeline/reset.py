@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 from bridge.errors import KafkaFailure, OperationRefused
-from bridge.kafka.bounds import bounds, offsets_at_times
+from bridge.kafka.bounds import all_bounds, offsets_at_times
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
 from bridge.pipeline.fencing import driver, shut_out
@@ -19,7 +19,7 @@ from bridge.pipeline.gaps import ledger_entry
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.positions import positions, stopped, topic_ids
 from bridge.translation.copying import Gap, GapKind, PipelineSpec
-from bridge.translation.model import Bounds, Side, TopicPartition
+from bridge.translation.model import Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.resetting import Destination, Outcome, OutOfRange, Row, Where, plan
 
@@ -57,13 +57,12 @@ async def reset(
         await shut_out(spec, target, leader)
         rows, runs = await _planned(spec, remote, choose, source, target, layouts)
         changing = [row for row in rows if row.changes]
-        ends = await _ends(
-            target, [TopicPartition(row.target_topic, row.source.partition) for row in changing]
-        )
+        await target.metadata(sorted({row.target_topic for row in changing}))
+        # With what is not committed: our own aborted copies are part of the log too.
+        logs = await all_bounds(target, [row.remote for row in changing], committed_only=False)
         changes, ledger = [], []
         for row in changing:
-            place = TopicPartition(row.target_topic, row.source.partition)
-            changes += runs[row.source].reset(row.to, ends[place].end)
+            changes += runs[row.source].reset(row.to, logs[row.remote].end)
             if row.outcome is Outcome.SKIPPED:
                 ledger.append(ledger_entry(_skipped(row, runs[row.source]), spec.name))
         await leader.begin()
@@ -85,12 +84,7 @@ async def _planned(
     wanted = choose(runs)
     ids = await topic_ids(source, sorted({place.topic for place in wanted}))
     there = [place for place in wanted if ids[place.topic] is not None]
-    found = await bounds(source, there, committed_only=spec.committed_only)
-    logs = {}
-    for place, log in found.items():
-        if isinstance(log, KafkaFailure):
-            raise log
-        logs[place] = log
+    logs = await all_bounds(source, there, committed_only=spec.committed_only)
     times = {place: wanted[place].value for place in there if wanted[place].where is Where.TIMESTAMP}
     at_time = await offsets_at_times(source, times, committed_only=spec.committed_only)
     known = {place: logs[place].end if at is None else at for place, at in at_time.items()}
@@ -98,17 +92,6 @@ async def _planned(
         return plan(newest, wanted, ids, logs, known), runs
     except OutOfRange as problem:
         raise OperationRefused(str(problem)) from None
-
-
-async def _ends(target: Link, places: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
-    """The logs on the target, with what is not committed. Raises KafkaFailure."""
-    await target.metadata(sorted({place.topic for place in places}))
-    found = {}
-    for place, log in (await bounds(target, places, committed_only=False)).items():
-        if isinstance(log, KafkaFailure):
-            raise log
-        found[place] = log
-    return found
 
 
 def _skipped(row: Row, runs: PartitionRuns) -> Gap:

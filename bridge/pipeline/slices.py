@@ -58,9 +58,8 @@ async def copy_slice(work: Slice, *, again: bool = False) -> str:
         lease = Lease(work, target)
         watching = asyncio.create_task(lease.watch())
         try:
-            return await _Attempts(work, source, target, lease, await _transforms(work, stack)).run(
-                again=again
-            )
+            attempts = _Attempts(work, source, target, lease, await _transforms(work, stack))
+            return await attempts.run(again=again)
         finally:
             watching.cancel()
             await asyncio.wait({watching})

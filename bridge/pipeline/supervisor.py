@@ -16,7 +16,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.producing import TransactionalProducer
 from bridge.kafka.state_topics import read_committed
 from bridge.pipeline.claiming import claim
-from bridge.pipeline.claims import CopyTaken, pair_of
+from bridge.pipeline.claims import CopyTaken
 from bridge.pipeline.dropping import Dropper
 from bridge.pipeline.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layout_records import MOST_SLOTS, LayoutRecord, layout_key
@@ -218,7 +218,7 @@ class Supervisor:
             await self._leading.write(spec.layout_topic, dropped)
         self._unfenced = max(1, len(shares))
         runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
-        gone = await dropper.drop(self._leading, topic, runs.others, {pair_of(each) for each in wanted})
+        gone = await dropper.drop(self._leading, topic, runs.others, {each.id.topics for each in wanted})
         watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
         deadline = time.time() + LEASE
         return [

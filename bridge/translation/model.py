@@ -22,6 +22,11 @@ class CopyId(NamedTuple):
     source: TopicPartition
     target_topic: str
 
+    @property
+    def topics(self) -> tuple[str, str]:
+        """The source topic and the target topic, which is what a connector claims."""
+        return self.source.topic, self.target_topic
+
 
 class Side(StrEnum):
     SOURCE = "source"
