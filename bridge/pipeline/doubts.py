@@ -13,6 +13,7 @@ from typing import NamedTuple
 from bridge.translation.copying import Copied
 from bridge.translation.lookups import Window
 from bridge.translation.model import Bounds, Side
+from bridge.translation.run_places import holes_of
 from bridge.translation.runs import OffsetRun
 
 
@@ -52,17 +53,20 @@ def doubted(
     if beyond_source:
         return Check(Side.TARGET, run.downstream_end - 1, run.last_timestamp)
     if beyond_target:
-        return Check(Side.SOURCE, run.upstream_end - 1, run.last_timestamp)
+        # What a transform made of the timestamp is the copy's, and not the record's.
+        return Check(Side.SOURCE, run.upstream_end - 1, -1 if run.transformed else run.last_timestamp)
     return None
 
 
 def reach(runs: Sequence[OffsetRun], end: int) -> int | None:
     """Up to where a log that ends at `end`, below what was copied, was copied for sure; None where no run tells of it.
-    `runs`: in the order of both logs. Where the holes of a run are is not known: as many records are copied for sure as
-    it has copies."""
+    `runs`: in the order of both logs. A run that lists its holes accounts for each offset; of another one as many
+    offsets are copied for sure as it has copies, and what lies between is copied again."""
     for run in reversed(runs):
         if run.upstream_start < end or not run.upstream_start:
-            return min(end, run.upstream_end, run.upstream_start + run.copies)
+            holes, sound = holes_of(run)
+            listed = holes is not None and sound
+            return min(end, run.upstream_end if listed else run.upstream_start + run.copies)
     return None
 
 

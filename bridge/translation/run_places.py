@@ -29,7 +29,7 @@ class RunPlaces:
         self.run = run
         self.read_to = run.downstream_start
         self._empty = array("q")
-        self._holes, self._sound = _holes(run)
+        self._holes, self._sound = holes_of(run)
         self._answers: dict[int, tuple[int, int]] = {}
         self._asked: set[int] = set()
 
@@ -117,7 +117,7 @@ class RunPlaces:
         return start + number + passed
 
 
-def _holes(run: OffsetRun) -> tuple[Holes | None, bool]:
+def holes_of(run: OffsetRun) -> tuple[Holes | None, bool]:
     """What the run's list tells, None where it has none; and whether it is a list of this run."""
     if not run.holes:
         return None, True

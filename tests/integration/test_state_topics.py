@@ -6,13 +6,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bridge.local import Cluster, eventually
 from bridge.pipeline import dropping
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
-from bridge.translation.copying import PipelineState
+from bridge.translation.copying import PipelineState, Transform
 from bridge.translation.model import TopicPartition
 from bridge.translation.run_table import read_runs
 from bridge.translation.runs import OffsetRun
@@ -24,6 +25,7 @@ from tests.support import (
     delete_topic,
     numbered,
     produce,
+    produce_transaction,
     set_topic_config,
 )
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
@@ -175,6 +177,46 @@ def test_a_run_that_the_other_cluster_bears_out_is_true(flow: CopyFlow) -> None:
     status = flow.copy()
     assert gaps_of(status) == [("cut_back", 60, 100)]
     assert len(flow.copies(topic)) == 100, "nothing of it comes again"
+
+
+def test_a_transformed_run_is_borne_out_whatever_time_the_copy_has(
+    flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target was cut back. The run tells the copy's timestamp, which the record on the source does not have."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+    later = "tests.support.own_transforms.an_hour_later"
+    flow.transforms = [Transform("later", later, {})]
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    flow.copy()
+    remote = flow.remote(topic)
+    delete_topic(flow.target.bootstrap, remote)
+    create_topic(flow.target.bootstrap, remote)
+    produce(flow.target.bootstrap, remote, numbered(60))
+    run = last_run(flow, topic)
+    put(flow, flow.spec.runs_topic, (run.key(), run._replace(target_topic_id="").value()))
+    produce(flow.source.bootstrap, topic, numbered(10, start=100))
+    assert gaps_of(flow.copy()) == [("target_recreated", -1, 100)]
+    assert values(flow.copies(topic)) == values([*numbered(60), *numbered(10, start=100)])
+
+
+def test_a_source_of_many_holes_that_is_cut_back_is_not_copied_again(flow: CopyFlow) -> None:
+    """What aborted transactions left has no copy; the run lists where that was."""
+    topic = flow.topic()
+    for number in range(10):
+        produce_transaction(flow.source.bootstrap, topic, numbered(50), commit=False)
+        produce_transaction(flow.source.bootstrap, topic, numbered(10, start=10 * number))
+    flow.copy()
+    run = last_run(flow, topic)
+    assert (run.upstream_count, run.copies) == (619 - 51, 100)
+    delete_topic(flow.source.bootstrap, topic)
+    create_topic(flow.source.bootstrap, topic)
+    produce(flow.source.bootstrap, topic, numbered(400))
+    put(flow, flow.spec.runs_topic, (run.key(), run._replace(source_topic_id="").value()))
+    produce(flow.source.bootstrap, topic, numbered(10, start=1000))
+    status = flow.copy()
+    assert gaps_of(status) == [("cut_back", 410, run.position)]
+    assert values(flow.copies(topic)) == values(numbered(100)), "what lies above where it was cut comes next"
 
 
 # -- a target that is not empty --------------------------------------------------------------------------------------

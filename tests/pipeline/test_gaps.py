@@ -22,6 +22,7 @@ from bridge.pipeline.gaps import (
 )
 from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.fields import SchemaError
+from bridge.translation.holes import Stretch, listed
 from bridge.translation.lookups import Window
 from bridge.translation.model import Bounds, Side, TopicPartition
 from bridge.translation.runs import OffsetRun
@@ -132,6 +133,7 @@ def wrong(start: int, count: int = 10, *, downstream: int = 500, **changed: obje
     return made._replace(**changed)  # type: ignore[arg-type]
 
 
+HOLES = listed([Stretch(50, 100), Stretch(50)])
 LOGS = Bounds(0, 600), Bounds(0, 600)
 
 
@@ -143,6 +145,13 @@ def test_what_no_log_contradicts_is_not_doubted() -> None:
 
 def test_copies_that_the_target_does_not_hold_are_looked_for_on_the_source() -> None:
     assert doubted(wrong(300, downstream=700), copied(), *LOGS, []) == Check(Side.SOURCE, 309, 7)
+
+
+def test_the_timestamp_of_a_transformed_copy_says_nothing_of_its_record() -> None:
+    beyond_target = wrong(300, downstream=700, transformed=True)
+    assert doubted(beyond_target, copied(), *LOGS, []) == Check(Side.SOURCE, 309, -1)
+    beyond_source = wrong(2**60, downstream=500, transformed=True)
+    assert doubted(beyond_source, copied(), *LOGS, []) == Check(Side.TARGET, 509, 7)
 
 
 def test_records_that_the_source_does_not_hold_are_looked_for_on_the_target() -> None:
@@ -180,10 +189,24 @@ def test_a_run_beyond_a_log_that_contradicts_another_is_untrue() -> None:
         ([wrong(0, 100), wrong(100, 50)], 70, 70),
         ([wrong(0, 100), wrong(2**60, 50)], 250, 100),
         ([wrong(0, 2**60, skipped=2**60 - 100)], 250, 100),
+        ([wrong(0, 200, skipped=100, holes=HOLES)], 120, 120),
+        ([wrong(0, 200, skipped=99, holes=HOLES)], 120, 101),
+        ([wrong(0, 200, skipped=100, holes=b"junk")], 120, 100),
         ([wrong(40, 100)], 30, None),
         ([wrong(0, 0)], 30, 0),
     ],
-    ids=["in it", "in the last", "before it", "between", "mostly holes", "before all", "a bare position"],
+    ids=[
+        "in it",
+        "in the last",
+        "before it",
+        "between",
+        "mostly holes",
+        "listed holes",
+        "another run's list",
+        "no list",
+        "before all",
+        "a bare position",
+    ],
 )
 def test_up_to_where_a_shorter_log_was_copied_for_sure(
     runs: list[OffsetRun], end: int, expected: int | None

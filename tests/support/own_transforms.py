@@ -81,6 +81,11 @@ def without_key(batch: pa.RecordBatch, at: str) -> pa.RecordBatch:
     return batch.set_column(4, "key", pa.array(left, pa.binary()))
 
 
+def an_hour_later(batch: pa.RecordBatch) -> pa.RecordBatch:
+    hour = pa.scalar(3_600_000, pa.duration("ms"))
+    return batch.set_column(3, "timestamp", pc.add(batch.column("timestamp"), hour))
+
+
 def takes_any(batch: pa.RecordBatch, **parameters: str) -> pa.RecordBatch:
     return batch.slice(0, len(parameters))
 
