@@ -8,11 +8,12 @@ take over (`bridge.take.over.from`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.pipeline.layout_records import Claim, LayoutTopic
 from bridge.translation.copy_owners import Pair
+from bridge.translation.model import CopyId
 
 
 class CopyTaken(Exception):
@@ -35,6 +36,19 @@ def ownership(topic: LayoutTopic, wanted: Collection[Pair], connector: str) -> O
         [pair for pair, owner in owners.items() if owner is None],
         {pair: owner for pair, owner in owners.items() if owner not in (None, connector)},
     )
+
+
+def lost_runs(
+    topic: LayoutTopic, runs: Mapping[CopyId, Sequence[object]], connector: str
+) -> Collection[Pair]:
+    """Topics that the connector has copied, and of none of whose partitions a run is left. `topic`: before the
+    connector claimed what it wants now; `runs`: of all copies that it wants."""
+    if not topic.before.copied:
+        return ()
+    known = {copy.topics for copy, some in runs.items() if some}
+    return {
+        copy.topics for copy in runs if copy.topics not in known and topic.owner(copy.topics) == connector
+    }
 
 
 def claims(pairs: Collection[Pair], connector: str) -> list[tuple[bytes, bytes | None]]:

@@ -34,7 +34,8 @@ async def shut_out(spec: PipelineSpec, target: Link, leader: TransactionalProduc
     """Ends the connector's copying for good: slices that still run commit nothing more, and a driver that still runs
     makes no layout. `leader`: its driver(), started. Raises KafkaFailure."""
     topic = await layout_topic(target, spec)
-    stopped = LayoutRecord(topic.before.layout + 1, max(1, topic.before.slots), stop=True)
+    before = topic.before
+    stopped = LayoutRecord(before.layout + 1, max(1, before.slots), stop=True, copied=before.copied)
     await leader.write(spec.layout_topic, [(layout_key(spec), stopped.value())])
     await fence_slots(spec, stopped.slots, topic.unversioned)
 

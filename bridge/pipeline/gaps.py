@@ -45,14 +45,17 @@ def resume(
 
     Without a run, or after one that was handed back: where a stock mirror had come to (`copied.start`). Without that
     too the source's start, or its end with consumer.auto.offset.reset=latest. What was in the log before the first copy
-    is no gap: nobody asked for it. But a target that is not empty then is one: what it holds may be copies.
+    is no gap: nobody asked for it. But a target that is not empty then is one: what it holds may be copies. What a
+    stock mirror has filled is none, unless this connector has copied there too.
     """
     last = runs[-1] if runs else None
     if last is None:
         if copied.start is None:
             begin = source.end if from_latest else source.start
             return Resume(begin, _not_empty(copied, begin, target, from_latest, now_ms))
-        return _taken_over(copied, copied.start, source, now_ms)
+        offset, taken = _taken_over(copied, copied.start, source, now_ms)
+        again = _not_empty(copied, offset, target, False, now_ms) if copied.copied_before else ()
+        return Resume(offset, (*taken, *again))
     gaps: list[Gap] = []
     if _other(last.target_topic_id, copied.target_topic_id):
         detail = f"{copied.target_topic} was deleted and made again: no copy of what came before is left"

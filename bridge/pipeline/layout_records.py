@@ -32,12 +32,14 @@ class LayoutRecord(NamedTuple):
     """The newest layout of a connector.
 
     `slots`: the largest number of slots that any layout whose slots may not all be fenced has had, this one included;
-    the next layout fences so many. `stop`: slices of this layout and older ones commit and end.
+    the next layout fences so many. `stop`: slices of this layout and older ones commit and end. `copied`: the connector
+    has had offset runs; where it has none later, the runs topic has lost them.
     """
 
     layout: int
     slots: int
     stop: bool = False
+    copied: bool = False
 
     def value(self) -> bytes:
         return json.dumps({"version": VERSION, **self._asdict()}).encode()
@@ -46,10 +48,13 @@ class LayoutRecord(NamedTuple):
     def decode(cls, value: bytes | None) -> LayoutRecord | None:
         """None for what is no layout record; fields of later versions are passed over."""
         found = _object(value)
-        layout, slots, stop = found.get("layout"), found.get("slots"), found.get("stop", False)
-        if not _number(layout, _MOST_LAYOUTS) or not _number(slots, MOST_SLOTS) or not isinstance(stop, bool):
+        layout, slots = found.get("layout"), found.get("slots")
+        stop, copied = found.get("stop", False), found.get("copied", False)
+        if not _number(layout, _MOST_LAYOUTS) or not _number(slots, MOST_SLOTS):
             return None
-        return cls(layout, slots, stop)
+        if not isinstance(stop, bool) or not isinstance(copied, bool):
+            return None
+        return cls(layout, slots, stop, copied)
 
 
 class SliceReport(NamedTuple):

@@ -26,8 +26,8 @@ from bridge.translation.runs import OffsetRun
 _LARGEST = 1_048_588
 """max.message.bytes where we may not describe the topic: Kafka's default."""
 _ADMIN_MS = 30_000
-_MARKERS = 1024 * 1024
-"""Bytes of a log that are looked at for data, where nothing is known of it."""
+_FIRST_LOOK, _LARGEST_LOOK = 64 * 1024, 8 * 1024 * 1024
+"""Bytes of a log that are looked at for data at a time, where nothing is known of it."""
 PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED, KafkaFault.TOPIC_CONFIG}
 """What no waiting heals: it ends the pipeline."""
 
@@ -126,7 +126,12 @@ async def open_partitions(
     here = await all_bounds(source, list(remote), committed_only=committed_only)
     # The target's log with what is not committed: our own aborted copies are part of it too.
     there = await all_bounds(target, list(remote.values()), committed_only=False)
-    unknown = [remote[each.source] for each in partitions if each.source not in runs and each.start is None]
+    unknown = [
+        remote[each.source]
+        for each in partitions
+        if (each.source not in runs or runs[each.source].last is None)
+        and (each.start is None or each.copied_before)
+    ]
     empty = await _without_data(target, {place: there[place] for place in unknown})
     passed_over = await pass_over_untrue(
         Logs(source, here, committed_only), Logs(target, there, committed_only=True), partitions, runs
@@ -182,21 +187,29 @@ async def _agreed(
 
 async def _without_data(target: Link, logs: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:
     """Logs that hold nothing but what transactions left that were aborted, as empty ones: our first try may."""
-    filled = {place: log for place, log in logs.items() if log.start < log.end}
-    needs = {place: [Scan(Side.TARGET, log.start, _MARKERS)] for place, log in filled.items()}
-    found = await scan(target, needs, committed_only=True) if needs else {}
+    read_to = {place: log.start for place, log in logs.items() if log.start < log.end}
     empty = {}
-    for place, log in filled.items():
-        if any(scanned and _holds_no_data(scanned, log) for scanned in found[place].values()):
-            empty[place] = Bounds(log.end, log.end, log.leader_epoch)
+    size = _FIRST_LOOK
+    while read_to:
+        needs = {place: Scan(Side.TARGET, at, size) for place, at in read_to.items()}
+        found = await scan(target, {place: [need] for place, need in needs.items()}, committed_only=True)
+        left = {}
+        for place, need in needs.items():
+            at = _end_without_data(found[place].get(need), need.offset)
+            if at >= logs[place].end:
+                empty[place] = replace(logs[place], start=logs[place].end)
+            elif at > need.offset:
+                left[place] = at
+        read_to, size = left, min(8 * size, _LARGEST_LOOK)
     return empty
 
 
-def _holds_no_data(scanned: Scanned, log: Bounds) -> bool:
-    at = log.start
-    for first, end in scanned.without_data:
-        at = end if first <= at else at
-    return at >= log.end
+def _end_without_data(scanned: Scanned | None, at: int) -> int:
+    """The end of what was read from `at` on; `at` where something of it may be data."""
+    end = at
+    for first, after in scanned.without_data if scanned is not None else ():
+        end = after if first <= end else end
+    return end if scanned is not None and end >= scanned.end else at
 
 
 def _ending(log: Bounds, end: int | None) -> Bounds:

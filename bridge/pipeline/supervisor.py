@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Protocol
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -16,7 +17,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.producing import TransactionalProducer
 from bridge.kafka.state_topics import read_committed
 from bridge.pipeline.claiming import claim
-from bridge.pipeline.claims import CopyTaken
+from bridge.pipeline.claims import CopyTaken, lost_runs
 from bridge.pipeline.dropping import Dropper
 from bridge.pipeline.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layout_records import MOST_SLOTS, LayoutRecord, layout_key
@@ -165,16 +166,17 @@ class Supervisor:
         renew = time.monotonic() + LEASE / 2
         assert self._watcher is not None
         watcher, job = self._watcher, self._job
-        await self._until(
-            lambda: (
-                self._stop
-                or job.done()
-                or self._wanted is not wanted
-                or time.monotonic() > renew
-                or bool(watcher.moved or watcher.failure or watcher.ended)
-            ),
-            None,
-        )
+
+        def over() -> bool:
+            changed = self._stop or job.done() or self._wanted is not wanted or time.monotonic() > renew
+            return changed or bool(watcher.moved or watcher.failure or watcher.ended)
+
+        if not self._layout.copied:
+            await self._until(lambda: over() or bool(watcher.progress), None)
+            if watcher.progress:
+                self._layout = self._layout._replace(copied=True)
+                await self._write(self._layout)
+        await self._until(over, None)
         if job.done():
             await watcher.look()  # its slices have told why before they ended
         if watcher.failure:
@@ -210,7 +212,8 @@ class Supervisor:
         shares = balance(copied, min(jobs.slots, MOST_SLOTS), watcher.weights())
         older = topic.before.slots if self._unfenced is None else self._unfenced
         self._unfenced = None
-        self._layout = LayoutRecord(topic.before.layout + 1, max(1, older, len(shares)))
+        before = topic.before
+        self._layout = LayoutRecord(before.layout + 1, max(1, older, len(shares)), copied=before.copied)
         await self._write(self._layout)
         await self._drain(jobs)
         await fence_slots(spec, self._layout.slots, topic.unversioned)
@@ -218,6 +221,7 @@ class Supervisor:
             await self._leading.write(spec.layout_topic, dropped)
         self._unfenced = max(1, len(shares))
         runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
+        lost = lost_runs(topic, runs.wanted, spec.name)
         gone = await dropper.drop(self._leading, topic, runs.others, {each.id.topics for each in wanted})
         watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
         deadline = time.time() + LEASE
@@ -227,7 +231,7 @@ class Supervisor:
                 self._layout.layout,
                 slot,
                 deadline,
-                share,
+                [replace(each, copied_before=each.id.topics in lost) for each in share],
                 [record for each in share for record in runs.wanted[each.id]],
             )
             for slot, share in enumerate(shares)

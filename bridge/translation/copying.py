@@ -28,7 +28,8 @@ class Copied:
 
     `start`: the offset to begin at when the partition has no run yet, taken over from a stock mirror; None for where
     `consumer.auto.offset.reset` says. Topic ids are the brokers' UUIDs as text, "" where brokers have none.
-    `transforms`: those of the pipeline that its records go through, by their numbers.
+    `transforms`: those of the pipeline that its records go through, by their numbers. `copied_before`: its connector
+    has copied its topic already, so that a partition without a run has lost it, or is a new one.
     """
 
     source: TopicPartition
@@ -37,6 +38,7 @@ class Copied:
     target_topic_id: str
     start: int | None = None
     transforms: tuple[int, ...] = ()
+    copied_before: bool = False
 
     @property
     def id(self) -> CopyId:

@@ -38,6 +38,10 @@ def flow(source: Cluster, target: Cluster) -> CopyFlow:
     return CopyFlow(source, target)
 
 
+def newest_layout(flow: CopyFlow) -> LayoutRecord:
+    return read_layouts(flow.state(flow.spec.layout_topic), flow.spec).newest
+
+
 def put(flow: CopyFlow, topic: str, *records: tuple[bytes | None, bytes | None]) -> None:
     produce(flow.target.bootstrap, topic, [Record(value, key=key) for key, value in records])
 
@@ -247,6 +251,40 @@ def test_runs_that_were_lost_are_told_of_once(flow: CopyFlow, latest: bool) -> N
     assert values(flow.copies(topic)) == values(numbered(100)) + again
 
 
+def test_runs_that_were_lost_after_a_take_over_are_told_of_once(flow: CopyFlow) -> None:
+    """The target is not empty then in any case: a stock mirror has filled it up to where this one began."""
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100))
+    produce(flow.target.bootstrap, flow.remote(topic), numbered(40))
+    flow.start = 40
+    with flow.pipeline() as running:
+        running.wait_position({TopicPartition(topic, 0): 100})
+        eventually(lambda: newest_layout(flow).copied, 20.0, what="that it has runs is noted at once")
+    assert list(flow.copy().gaps) == [], "what stock has filled is no gap"
+    lose_runs(flow)
+    status = flow.copy()
+    assert status.state is PipelineState.CAUGHT_UP
+    assert gaps_of(status) == [("target_not_empty", 40, -1)]
+    assert "copying begins at 40" in status.gaps[0].detail
+    assert values(flow.copies(topic)) == values([*numbered(100), *numbered(60, start=40)])
+    flow.copy()
+    assert ledger(flow) == [("target_not_empty", 40, -1)]
+    lose_runs(flow)
+    flow.settings = {"fail_on_gap": True}
+    assert "source.gap.policy is fail" in str(flow.copy().failure)
+
+
+def test_a_topic_that_comes_later_has_lost_no_runs(flow: CopyFlow) -> None:
+    first, flow.start = flow.topic(), 40
+    produce(flow.source.bootstrap, first, numbered(100))
+    flow.copy()
+    later = flow.topic()
+    produce(flow.source.bootstrap, later, numbered(100))
+    produce(flow.target.bootstrap, flow.remote(later), numbered(40))
+    assert list(flow.copy().gaps) == []
+    assert values(flow.copies(later)) == values(numbered(100))
+
+
 def test_runs_that_were_lost_stop_whoever_would_rather_stop(flow: CopyFlow) -> None:
     topic = flow.topic()
     produce(flow.source.bootstrap, topic, numbered(100))
@@ -282,6 +320,20 @@ def test_what_others_have_written_is_told_of_and_what_retention_took_is_nothing(
     status = flow.copy()
     assert [(gap.source.topic, gap.kind.value) for gap in status.gaps] == [(written, "target_not_empty")]
     assert values(flow.copies(emptied)) == values(numbered(10))
+
+
+def test_a_first_try_that_was_aborted_left_nothing(flow: CopyFlow) -> None:
+    topic, mixed = flow.topic(), flow.topic()
+    big = [Record(b"x" * 500_000) for _ in range(6)]
+    for each in (topic, mixed):
+        for batch in (big, numbered(5)):
+            produce_transaction(flow.target.bootstrap, flow.remote(each), batch, commit=False)
+    produce(flow.target.bootstrap, flow.remote(mixed), numbered(1))
+    for each in (topic, mixed):
+        produce(flow.source.bootstrap, each, numbered(10))
+    status = flow.copy()
+    assert [(gap.source.topic, gap.kind.value) for gap in status.gaps] == [(mixed, "target_not_empty")]
+    assert values(flow.copies(topic)) == values(numbered(10))
 
 
 # -- deleted topics --------------------------------------------------------------------------------------------------

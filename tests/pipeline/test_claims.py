@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bridge.pipeline.claims import claims, ownership, withdrawn
-from bridge.pipeline.layout_records import LayoutTopic, read_layouts
+from bridge.pipeline.claims import claims, lost_runs, ownership, withdrawn
+from bridge.pipeline.layout_records import LayoutRecord, LayoutTopic, layout_key, read_layouts
 from bridge.translation.copy_owners import refusals
-from bridge.translation.model import LogRecord
+from bridge.translation.model import CopyId, LogRecord, TopicPartition
 from tests.pipeline.values import spec
 
 T, U, V = ("t", "A.t"), ("u", "A.u"), ("v", "A.v")
@@ -35,6 +35,26 @@ def test_a_take_over_leaves_one_owner() -> None:
     there = topic(claims([T], "one"), [*claims([T], "two"), *withdrawn([T], "one")])
     assert ownership(there, [T], "one").taken == {T: "two"}
     assert ownership(there, [T], "two").owned == [T]
+
+
+def runs(*pairs: tuple[str, str]) -> dict[CopyId, list[str]]:
+    """Of two partitions each."""
+    return {CopyId(TopicPartition(pair[0], number), pair[1]): [] for pair in pairs for number in range(2)}
+
+
+def layout(*, copied: bool) -> list[tuple[bytes, bytes | None]]:
+    return [(layout_key(spec()), LayoutRecord(3, 1, copied=copied).value())]
+
+
+def test_topics_without_any_run_have_lost_them_where_the_connector_has_copied_them() -> None:
+    name = spec().name
+    there = topic(layout(copied=True), claims([T, U], name), claims([V], "two"))
+    found = runs(T, U, V, ("new", "A.new"))
+    found[CopyId(TopicPartition("u", 1), "A.u")] = ["a run"]
+    assert lost_runs(there, found, name) == {T}, (
+        "a new partition, a topic of another one and a new one have not"
+    )
+    assert not lost_runs(topic(layout(copied=False), claims([T], name)), runs(T), name), "it came to nothing"
 
 
 def test_a_refusal_names_the_owner_and_what_to_do() -> None:

@@ -95,6 +95,16 @@ def test_what_a_stock_mirror_has_filled_is_no_gap() -> None:
     assert resumed(None, Bounds(40, 90), Bounds(0, 60), of=copied(start=60)) == Resume(60)
 
 
+def test_what_a_stock_mirror_has_filled_is_one_where_we_have_copied_too() -> None:
+    """The runs that told how far are lost."""
+    of = replace(copied(start=60), copied_before=True)
+    found = resumed(None, Bounds(40, 90), Bounds(0, 85), of=of)
+    assert found.offset == 60
+    (gap,) = found.gaps
+    assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.TARGET_NOT_EMPTY, 60, -1)
+    assert resumed(None, Bounds(40, 90), Bounds(0, 0), of=of) == Resume(60)
+
+
 def test_with_fail_the_sentence_says_what_to_do() -> None:
     (gap,) = resumed(None, Bounds(40, 90), Bounds(3, 203)).gaps
     said = refusal([gap])

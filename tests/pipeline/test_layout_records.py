@@ -35,7 +35,7 @@ def claim(connector: str, target: str = "A.t") -> tuple[bytes, bytes]:
 
 
 def test_records_read_back() -> None:
-    newest = LayoutRecord(7, 2, stop=True)
+    newest = LayoutRecord(7, 2, stop=True, copied=True)
     assert LayoutRecord.decode(newest.value()) == newest
     report = SliceReport(7, 1, error="away", failure="", moved=[TopicPartition("orders", 3)])
     assert SliceReport.decode(report.value()) == report
@@ -88,6 +88,11 @@ def test_what_is_no_record_of_ours_is_none(value: bytes | None) -> None:
 )
 def test_a_report_with_a_field_of_another_type_is_none(given: dict[str, object]) -> None:
     assert SliceReport.decode(json.dumps({"layout": 1, "slot": 0, **given}).encode()) is None
+
+
+@pytest.mark.parametrize("given", [{"stop": 1}, {"stop": None}, {"copied": "true"}, {"copied": None}])
+def test_a_layout_with_a_field_of_another_type_is_none(given: dict[str, object]) -> None:
+    assert LayoutRecord.decode(json.dumps({"layout": 1, "slots": 1, **given}).encode()) is None
 
 
 def test_a_report_is_no_layout_and_a_layout_is_no_claim() -> None:

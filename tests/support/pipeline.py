@@ -52,6 +52,8 @@ class CopyFlow:
     topics: list[str] = field(default_factory=list)
     transforms: Sequence[Transform] = ()
     """What records of all topics go through."""
+    start: int | None = None
+    """Where a stock mirror had come to in all partitions."""
 
     def __post_init__(self) -> None:
         for topic in self.state_topics:
@@ -116,6 +118,7 @@ class CopyFlow:
                 topic_id(self.source.bootstrap, topic),
                 self.remote(topic),
                 topic_id(self.target.bootstrap, self.remote(topic)),
+                self.start,
                 transforms=tuple(range(len(self.transforms))),
             )
             for topic in self.topics
