@@ -224,8 +224,11 @@ _OURS = (
     _policy(
         GAP_POLICY,
         "report",
-        "What happens when records of the source are gone before they were copied, or a topic was made anew. report: "
-        "it is written to the gap ledger and shown in health, and copying goes on. fail: the task fails.",
+        "What happens when records of the source are gone before they were copied, when a topic was made anew or cut "
+        "back, when the target holds records of which no offset run tells (target_not_empty), and when an offset run "
+        "tells of more than the logs hold and no record bears it out (run_contradicted). report: it is written to the "
+        "gap ledger and shown in health for a day, and copying goes on; in the last two cases records may be there "
+        "twice. fail: the task fails, saying what to do, and nothing is copied.",
     ),
     _policy(
         RECORD_POLICY,

@@ -19,7 +19,7 @@ from tests.e2e.control import aliased, latest
 from tests.e2e.flows import MIRRORED, PARTITIONS, OurFlow, every, read_all
 from tests.e2e.ground import LEASE_MS, WAIT, Ground, standing, stays
 from tests.perf.processes import tree
-from tests.support import allow, create_topic, eventually, read
+from tests.support import allow, create_topic, eventually, numbered, produce, read
 from tests.support.traffic import Reader, Writer
 
 PASSWORD, WRONG_PASSWORD = "wonder-5e1f", "wander-9b2c"
@@ -173,6 +173,42 @@ def test_wrong_credentials_fail_the_task_until_they_are_mended_and_so_does_a_mis
         own.worker.rest.put(name, right)
         # Now it may not read one of what it is to copy, which only the copying itself finds out.
         assert "Traceback" not in _failed(own, name, closed, "READ")
+
+
+def test_what_the_target_holds_already_fails_the_task_or_stands_in_health_as_the_policy_says(
+    own: Ground,
+) -> None:
+    flow = OurFlow(aliased(own))
+    topic = create_topic(own.source.bootstrap, flow.name("filled"), 1)
+    copy = create_topic(own.target.bootstrap, flow.remote(topic), 1)
+    produce(own.source.bootstrap, topic, numbered(10))
+    produce(own.target.bootstrap, copy, numbered(5))
+    with flow.mirror(source_gap_policy="fail") as name:
+        words = (
+            "target_not_empty",
+            f"{copy}-0",
+            "offsets 0 to 4",
+            "source.gap.policy=report",
+            f"delete {copy} on",
+        )
+        _failed(own, name, *words)
+        status = own.service.status(name)
+        assert status["state"] == "failed"
+        assert all(word in status["failure"] for word in words), status
+        config = own.worker.rest.config(name)
+        own.worker.rest.put(name, {**config, "source.gap.policy": "report"})
+
+        def copied() -> None:
+            assert len(read(own.target.bootstrap, copy, committed_only=True)) == 15
+
+        eventually(copied, MIRRORED, what="it goes on", watched=own.watched)
+
+        def told() -> None:
+            (of,) = (each for each in own.service.health()["connectors"] if each["name"] == name)
+            assert any("target_not_empty" in error for error in of["errors"]), of
+            assert own.worker.rest.status(name)["tasks"][0]["state"] == "RUNNING"
+
+        eventually(told, WAIT, what="health tells of it", watched=own.watched)
 
 
 # -- the source is gone ----------------------------------------------------------------------------------------------
