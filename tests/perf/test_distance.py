@@ -4,19 +4,20 @@ batches of 16 KB."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from bridge.local import ConnectWorker, LocalStack
 from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
-from tests.perf.far import far_cluster
-from tests.perf.jvms import FULL, WORKER_HEAP
+from tests.perf.jvms import BROKER_HEAP, FULL, WORKER_HEAP, full_jvms
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.mirrors import Scene, broker_pids, in_turns, ours, stock, warm
 from tests.perf.results import write
 from tests.perf.watched_copy import Copy
 from tests.support import delete_topic
+from tests.support.far import far_cluster
 
 ONE_WAY_MS = 25.0
 LOADS = (Load(int(2_000_000 * SCALE), 120, "16 KB"), Load(int(500_000 * SCALE), 120, "4"))
@@ -27,7 +28,9 @@ def test_distance(copy_stack: LocalStack, least_once: ConnectWorker, tmp_path: P
     source, target = copy_stack.source, copy_stack.target
     rows: list[dict[str, object]] = []
     compared: list[tuple[float, float]] = []
-    with far_cluster(tmp_path, ONE_WAY_MS) as (near, far):
+    with ExitStack() as closing:
+        with full_jvms():
+            near, far = closing.enter_context(far_cluster(tmp_path, ONE_WAY_MS, heap=BROKER_HEAP))
         # Stock writes to the cluster of its worker.
         jars = kafka_jars(DEFAULT_KAFKA)
         far_worker = ConnectWorker(

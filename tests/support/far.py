@@ -1,4 +1,4 @@
-"""A cluster that is far away for whoever comes by its FAR listener, and near for us."""
+"""A cluster that is far away for whoever comes by its FAR listener, or behind a thin link, and near for us."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from bridge.local.broker import Broker
 from bridge.local.jars import DEFAULT_KAFKA, kafka_jars
 from bridge.local.ports import ReservedPort, listening
 from bridge.local.processes import ManagedProcess
-from tests.perf.jvms import BROKER_HEAP, full_jvms
 
 
 class FarBroker(Broker):
     """Advertises `proxied` on a listener of its own, `behind`; its other listeners and its own business stay near."""
 
-    def __init__(self, name: str, directory: Path, behind: ReservedPort, proxied: ReservedPort) -> None:
-        super().__init__(name, kafka_jars(DEFAULT_KAFKA), directory, heap=BROKER_HEAP)
+    def __init__(
+        self, name: str, directory: Path, behind: ReservedPort, proxied: ReservedPort, heap: str
+    ) -> None:
+        super().__init__(name, kafka_jars(DEFAULT_KAFKA), directory, heap=heap)
         self._behind, self._proxied = behind, proxied
 
     def _properties(self) -> dict[str, str]:
@@ -33,16 +34,27 @@ class FarBroker(Broker):
 
 
 @contextmanager
-def far_cluster(directory: Path, milliseconds: float) -> Iterator[tuple[FarBroker, Cluster]]:
-    """The broker as it is near, and the cluster as it is that long away, each way."""
+def far_cluster(
+    directory: Path, milliseconds: float, *, rate: float | None = None, heap: str = "512m"
+) -> Iterator[tuple[FarBroker, Cluster]]:
+    """The broker as it is near, and the cluster as it is that long away, each way; behind a link of `rate` bytes per
+    second, each way, if that is given."""
     behind, proxied = ReservedPort(), ReservedPort()
-    broker = FarBroker("far", directory, behind, proxied)
+    broker = FarBroker("far", directory, behind, proxied, heap)
     program = str(Path(__file__).with_name("proxy.py"))
-    command = [sys.executable, "-P", program, str(proxied.number), behind.address, str(milliseconds)]
+    narrow = [] if rate is None else [str(rate)]
+    command = [
+        sys.executable,
+        "-P",
+        program,
+        str(proxied.number),
+        behind.address,
+        str(milliseconds),
+        *narrow,
+    ]
     proxy = ManagedProcess("proxy", command, directory / "proxy.log")
     try:
-        with full_jvms():
-            broker.start()
+        broker.start()
         proxy.start()
         eventually(lambda: listening(proxied.number), 30, what="the proxy listens", watched=[proxy])
         yield broker, GivenCluster("far", proxied.address)
