@@ -99,19 +99,10 @@ class FetchNode:
             self._changed.clear()
             if not self._session or self._owner.room <= 0:
                 await self._changed.wait()
-            elif self._in_hand and await self._waited(_HURRY):
+            elif self._in_hand and await happens(self._changed, _HURRY):
                 continue
             else:
                 await self._fetch()
-
-    async def _waited(self, seconds: float) -> bool:
-        """Whether something changed meanwhile."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _fetch(self) -> None:
         limits, doing = self._limits, "fetch"
@@ -176,3 +167,13 @@ class PartitionState:
         """Seconds to wait before it is tried again: longer each time."""
         self.pause = min(max(2 * self.pause, PAUSE_SECONDS[0]), PAUSE_SECONDS[1])
         return self.pause
+
+
+async def happens(event: asyncio.Event, seconds: float) -> bool:
+    """Whether it does within so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -7,13 +7,12 @@ counts on what it has, because a topic may have been deleted and made again betw
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.errors import TOPIC_DENIED, of_code
-from bridge.kafka.fetch_node import FetchNode, Limits, PartitionState
+from bridge.kafka.fetch_node import FetchNode, Limits, PartitionState, happens
 from bridge.kafka.fetched import (
     FetchedPart,
     FetchFrom,
@@ -58,16 +57,14 @@ class Fetcher:
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._replicas = Replicas(link.rack, link.metadata_seconds, time.monotonic)
         self._nodes: dict[int, FetchNode] = {}
-        self._homeless: dict[TopicPartition, float] = {}
-        """Partitions whose leader has to be looked for, and when."""
+        self._homeless: dict[TopicPartition, float] = {}  # whose leader has to be looked for, and when
         self._lost, self._news = asyncio.Event(), asyncio.Event()
         self._arrived: list[FetchedPart] = []
-        self._held = 0
+        self._held, self._max_bytes = 0, max_bytes
         self._tasks: set[asyncio.Task[None]] = set()
         self._fatal: BaseException | None = None
         self.names: dict[str, str] = {}
-        self.errors: dict[TopicPartition, KafkaFailure] = {}
-        """Of partitions that are tried again."""
+        self.errors: dict[TopicPartition, KafkaFailure] = {}  # of partitions that are tried again
 
     async def start(self) -> None:
         self._run(self._look_for_leaders())
@@ -92,12 +89,17 @@ class Fetcher:
         self.errors.clear()
         self._lost.set()
 
+    def bound(self, max_bytes: int) -> None:
+        """Another `max_bytes` from now on."""
+        full, self._max_bytes = self.room <= 0, max_bytes
+        self._wake(full)
+
     async def next(self, seconds: float) -> list[FetchedPart]:
         """What has come, at once if anything has, else within `seconds`; parts without records tell of log ends that
         have moved. Raises KafkaFailure for what time does not heal."""
         if not self._arrived and self._fatal is None:
             self._news.clear()
-            await _within(seconds, self._news)
+            await happens(self._news, seconds)
         if self._fatal is not None:
             raise self._fatal
         arrived, self._arrived = self._arrived, []
@@ -116,6 +118,10 @@ class Fetcher:
             partition.last_epoch = leader_epoch
         if partition.node is not None:
             partition.node.want(place, partition.topic_id, next_offset, partition.last_epoch)
+        self._wake(full)
+
+    def _wake(self, full: bool) -> None:
+        """Has all nodes go on if it was `full`, and is no longer."""
         if full and self.room > 0:
             for node in self._nodes.values():
                 node.wake()
@@ -138,7 +144,7 @@ class Fetcher:
 
     @property
     def room(self) -> int:
-        return (self._limits.max_bytes - self._held) // max(1, len(self._nodes))
+        return (self._max_bytes - self._held) // max(1, len(self._nodes))
 
     def rack(self, node: int) -> str:
         return self._replicas.rack(node)
@@ -187,7 +193,7 @@ class Fetcher:
                 await self._find(due)
             else:
                 soon = (now + 3600, self._replicas.next_end, *self._homeless.values())
-                await _within(min(soon) - now, self._lost)
+                await happens(self._lost, min(soon) - now)
 
     async def _find(self, places: Sequence[TopicPartition]) -> None:
         wanted = {place: self._partitions[place] for place in places}
@@ -292,9 +298,3 @@ class Fetcher:
         if not task.cancelled():
             self._fatal = task.exception()
             self._news.set()
-
-
-async def _within(seconds: float, event: asyncio.Event) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -16,6 +17,7 @@ from bridge.kafka import group_requests, requests
 from bridge.kafka.aging import Aging
 from bridge.kafka.bulk import BulkConnection, connection_to
 from bridge.kafka.client_config import RawSettings
+from bridge.kafka.distance import UNKNOWN, quickest
 from bridge.kafka.errors import failure, of_code, of_exception
 from bridge.kafka.requests import TopicMeta
 from bridge.kafka.wire import Call, Reader
@@ -40,6 +42,8 @@ class Link:
         self._opening = asyncio.Lock()
         self._coordinators: Aging[str, int] = Aging(_REMEMBERED)
         self._topics: Aging[str, TopicMeta] = Aging(_REMEMBERED)
+        self.round_trip = UNKNOWN
+        """Seconds that the quickest answer to a small request took."""
 
     @property
     def rack(self) -> str:
@@ -82,6 +86,13 @@ class Link:
         except Exception as error:
             raise of_exception(error, doing) from error
 
+    async def connect_bulk(self, node: int, doing: str) -> None:
+        """Opens the connection for what is large, if it is not open. Raises KafkaFailure."""
+        try:
+            await self._bulk_to(await self._open(), node)
+        except Exception as error:
+            raise of_exception(error, doing) from error
+
     async def _bulk_to(self, client: AIOKafkaClient, node: int) -> BulkConnection:
         async with self._opening_bulk[node]:
             found = self._bulk.get(node)
@@ -113,14 +124,16 @@ class Link:
     async def _send_to(self, client: AIOKafkaClient, node: int, call: Call, *, apart: bool = False) -> Reader:
         group = ConnectionGroup.COORDINATION if apart else ConnectionGroup.DEFAULT
         try:
+            await client.ready(node, group=group)  # connecting takes round trips of its own
+            began = time.monotonic()
             answer = await client.send(node, call, group=group)
         except NodeNotReadyError:
             # The client says only that it could not connect; wrong credentials are permanent, the rest is not.
             broker = client.cluster.broker_metadata(node)
-            if broker is None:
-                raise
-            await self._probe(broker.host, broker.port)
+            if broker is not None:
+                await self._probe(broker.host, broker.port)
             raise
+        self.round_trip = quickest(self.round_trip, time.monotonic() - began)
         assert isinstance(answer, Reader)
         return answer
 

@@ -148,7 +148,8 @@ class Produced(NamedTuple):
     log_start: int = -1
 
 
-def read_produced(answer: Reader) -> dict[TopicPartition, Produced]:
+def read_produced(answer: Reader) -> tuple[dict[TopicPartition, Produced], float]:
+    """By partition; and for how many seconds the broker asks to send nothing more, because of a quota (KIP-219)."""
     produced = {}
     for _ in answer.array():
         topic = answer.string()
@@ -160,4 +161,4 @@ def read_produced(answer: Reader) -> dict[TopicPartition, Produced]:
             produced[TopicPartition(topic, partition)] = Produced(
                 error, offset, refused, answer.string(), log_start
             )
-    return produced
+    return produced, answer.int32() / 1000

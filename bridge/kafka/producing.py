@@ -10,10 +10,12 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.client_config import RawSettings, producer_settings
+from bridge.kafka.distance import quickest
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity
 from bridge.kafka.sending import BatchSender
-from bridge.kafka.transactions import TRANSACTION_TIMEOUT_MS, Coordinator, fence
+from bridge.kafka.transactions import TRANSACTION_TIMEOUT_MS, Coordinator, fence, transaction_timeout_ms
+from bridge.kafka.window import Window
 from bridge.kafka.wire import Writable
 from bridge.translation.model import TopicPartition
 
@@ -23,6 +25,8 @@ KeyValue = tuple[bytes | None, bytes | None]
 
 _START_SECONDS = 30.0
 """A cluster without transactions has to make the topic of transactions first."""
+_FLUSHED_AFTER = 0.8
+"""Part of a transaction's time by which all of it has to be answered; the rest is for its end to reach the broker."""
 _CLOSE_SECONDS = 2.0
 _PAUSES = (0.1, 5.0)
 """Seconds: the first pause after a failure and the longest."""
@@ -39,18 +43,24 @@ class TransactionalProducer:
 
     After a `commit` that raised, only what was to be committed can tell whether it was: read it after `abort`.
 
-    Every wait ends after `timeout_ms` (that of `start` after 30 s), and no task outlives `close`.
+    `timeout_ms` is the transaction.timeout.ms of a cluster near by; `timeout` says what it is over this distance. What
+    was sent has to be answered well before, so that it is we who end a transaction that takes too long, with TIMEOUT:
+    the broker's answer would be FENCED. Every wait ends by then (that of `start` after 30 s), and no task outlives
+    `close`. `window`: how much may be in flight, as far as former producers have learnt it.
     """
 
     def __init__(
-        self, settings: RawSettings, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
+        self,
+        settings: RawSettings,
+        transactional_id: str,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        window: Window | None = None,
     ) -> None:
         self._link = Link(settings)
-        self._timeout_ms = timeout_ms
-        self._within = timeout_ms / 1000
+        self._near_ms = self._timeout_ms = timeout_ms
         self._coordinator = Coordinator(self._link, transactional_id)
         self._identity = Identity()
-        self._sender = BatchSender(self._link, transactional_id, self._within, self._enter)
+        self._sender = BatchSender(self._link, transactional_id, timeout_ms / 1000, self._enter, window)
         self._open = False
 
     @property
@@ -64,9 +74,24 @@ class TransactionalProducer:
         return self._sender.bytes_in_flight
 
     @property
+    def window(self) -> int:
+        """Bytes that may be in flight."""
+        return self._sender.window.size
+
+    @property
+    def throttled(self) -> float:
+        """For how many seconds brokers ask to send nothing."""
+        return max(0.0, self._sender.throttled_until - time.monotonic())
+
+    @property
     def round_trip(self) -> float:
-        """Seconds to the quickest leader and back; 0 before the first answer."""
+        """Seconds to the cluster and back, at the quickest; 0 before `start`."""
         return self._sender.round_trip
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after which the broker aborts a transaction."""
+        return self._timeout_ms / 1000
 
     def log_start(self, place: TopicPartition) -> int:
         """Where a partition's log begins, as far as its answers have told."""
@@ -79,10 +104,11 @@ class TransactionalProducer:
     async def begin(self) -> None:
         assert not self._open, "a transaction is open"
         self._open = True
+        self._sender.deadline = time.monotonic() + self._sender.within
 
     def send(self, place: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
         """Sends one batch of `count` offsets (Chunk.data), in order within a partition; answers its base offset.
-        Whoever sends keeps `bytes_in_flight` within bounds; the future need not be awaited, `commit` raises too."""
+        Whoever sends keeps `bytes_in_flight` in the `window`; the future need not be awaited, `commit` raises too."""
         assert self._open, "no transaction is open"
         return self._sender.send(place, data, count)
 
@@ -108,7 +134,7 @@ class TransactionalProducer:
         await self._sender.flush()
         if self._sender.entered:
             try:
-                await self._coordinator.end(self._identity, self._within, commit=True)
+                await self._coordinator.end(self._identity, self._sender.within, commit=True)
             except KafkaFailure as error:
                 self._sender.fail(error)
                 raise
@@ -121,8 +147,8 @@ class TransactionalProducer:
         if failed is not None and failed.fault is KafkaFault.FENCED:
             raise failed
         await self._sender.close()
-        await self._coordinator.end(self._identity, self._within, commit=False)
-        await self._take_over(self._within)
+        await self._coordinator.end(self._identity, self._sender.within, commit=False)
+        await self._take_over(self._sender.within)
         self._open = False
 
     async def close(self) -> None:
@@ -131,11 +157,22 @@ class TransactionalProducer:
         await self._link.close()
 
     async def _take_over(self, within: float) -> None:
-        self._identity = await self._coordinator.init(self._timeout_ms, self._identity, within)
+        def timeout_ms() -> int:
+            round_trip, patience = self._link.round_trip, self._sender.window.patience
+            self._timeout_ms = transaction_timeout_ms(self._near_ms, round_trip, patience)
+            return self._timeout_ms
+
+        self._identity = await self._coordinator.init(timeout_ms, self._identity, within)
+        self._sender.within = _FLUSHED_AFTER * self.timeout
+        self._sender.round_trip = quickest(self._sender.round_trip, self._link.round_trip)
         self._sender.restart(self._identity)
 
     async def _enter(self, places: Sequence[TopicPartition]) -> None:
-        await self._coordinator.add(self._identity, places, self._within)
+        # Connections first: while they are opened there is no transaction, and what batches take is the link's alone.
+        nodes, _ = self._link.by_leader(places)
+        for node in nodes:
+            await self._link.connect_bulk(node, "write")
+        await self._coordinator.add(self._identity, places, self._sender.within)
 
 
 class SyncProducer:

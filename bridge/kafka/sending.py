@@ -8,9 +8,10 @@ it is closed in trouble.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -20,6 +21,7 @@ from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity, Produced
 from bridge.kafka.raw_batches import stamp
+from bridge.kafka.window import Window
 from bridge.kafka.wire import Writable
 from bridge.translation.model import TopicPartition
 
@@ -38,6 +40,8 @@ class _Batch:
     place: TopicPartition
     data: Writable
     answered: asyncio.Future[int]
+    handed_over: float
+    under_way: int  # bytes in flight then, its own included
 
 
 class BatchSender:
@@ -45,7 +49,7 @@ class BatchSender:
     more until `restart`, so that what follows an error never gets in front of it.
 
     `enter` is awaited once for partitions that are new since the last `restart` or `reenter` (to add them to the
-    transaction). For use in one event loop.
+    transaction). `window` learns from answers how much may be in flight; whoever sends keeps to it. In one event loop.
     """
 
     def __init__(
@@ -54,11 +58,14 @@ class BatchSender:
         transactional_id: str | None,
         within: float,
         enter: Callable[[Sequence[TopicPartition]], Awaitable[None]] | None = None,
+        window: Window | None = None,
     ) -> None:
         self._link = link
         self._transactional_id = transactional_id
-        self._within = within
+        self.within, self.deadline = within, math.inf
+        """Seconds that a request may take, and when it has to be answered in any case, in monotonic time."""
         self._enter = enter
+        self.window = window or Window()
         self._identity = Identity()
         self.sequences: dict[TopicPartition, int] = {}
         """Of the next record of a partition; from 2^31 - 1 on to 0, as brokers count."""
@@ -79,6 +86,8 @@ class BatchSender:
         self.failed: KafkaFailure | None = None
         self.round_trip = UNKNOWN
         """Seconds that the quickest answer took."""
+        self.throttled_until = 0.0
+        """In monotonic time: brokers ask to send nothing until then."""
 
     @property
     def entered(self) -> bool:
@@ -88,9 +97,9 @@ class BatchSender:
     def send(self, place: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
         """Takes the batch over, `data` included; the future tells its base offset. It never has to be awaited."""
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        batch = _Batch(place, data, answered)
-        self._unanswered.add(batch)
         self.bytes_in_flight += len(data)
+        batch = _Batch(place, data, answered, time.monotonic(), self.bytes_in_flight)
+        self._unanswered.add(batch)
         if self.failed is not None:
             self._answer(batch, _aborted(self.failed))
             return answered
@@ -110,12 +119,12 @@ class BatchSender:
     async def flush(self) -> None:
         """Until all is answered. Raises what failed."""
         try:
-            async with asyncio.timeout(self._within):
+            async with asyncio.timeout(self._left()):
                 while self._unanswered and self.failed is None:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            self.fail(failure(KafkaFault.TIMEOUT, "write", f"No answer within {self._within:g} s"))
+            self.fail(self._no_answer("write"))
         if self.failed is not None:
             raise self.failed
 
@@ -165,10 +174,10 @@ class BatchSender:
 
     async def _bounded(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
         try:
-            async with asyncio.timeout(self._within):
+            async with asyncio.timeout(self._left()):
                 await work(*given)
         except TimeoutError:
-            self.fail(failure(KafkaFault.TIMEOUT, "write", f"No answer within {self._within:g} s"))
+            self.fail(self._no_answer("write"))
         except KafkaFailure as error:
             self.fail(error)
         self._wake()
@@ -187,6 +196,8 @@ class BatchSender:
         self._entered.update(places)
         for place in places:
             self._ready.setdefault(self._leaders[place], {})[place] = None
+            for batch in self._queues.get(place, ()):
+                batch.handed_over = time.monotonic()  # what went before says nothing of the link
 
     def _take(self, places: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
         """One batch for each partition, as many as fit; partitions that have more come last the next time."""
@@ -206,12 +217,11 @@ class BatchSender:
     async def _request(self, node: int, batches: dict[TopicPartition, _Batch]) -> None:
         doing = f"write to {', '.join(f'{topic}-{number}' for topic, number in list(batches)[:5])}"
         data = {place: batch.data for place, batch in batches.items()}
-        call = produce_requests.produce(self._transactional_id, data, int(self._within * 1000))
-        error = failure(KafkaFault.TIMEOUT, doing, f"No answer within {self._within:g} s")
-        began = time.monotonic()
+        call = produce_requests.produce(self._transactional_id, data, int(self.within * 1000))
+        error, began = self._no_answer(doing), time.monotonic()
         try:
-            produced = await self._link.send_bulk(node, call, produce_requests.read_produced, doing)
-            self.round_trip = quickest(self.round_trip, time.monotonic() - began)
+            produced, throttle = await self._link.send_bulk(node, call, produce_requests.read_produced, doing)
+            self._learn(began, throttle, batches.values())
             for place, batch in batches.items():
                 got = produced.get(place, _NOT_ANSWERED)
                 failed = _refusal(got, place)
@@ -227,6 +237,20 @@ class BatchSender:
             for batch in batches.values():
                 if batch in self._unanswered:
                     self._answer(batch, error)
+
+    def _learn(self, began: float, throttle: float, batches: Collection[_Batch]) -> None:
+        """What the answer to a request says of the link. `throttle`: seconds that the broker asks to wait."""
+        now = time.monotonic()
+        self.round_trip = quickest(self.round_trip, now - began)
+        self.throttled_until = max(self.throttled_until, now + throttle)
+        last, size = max(batches, key=lambda each: each.handed_over), sum(len(each.data) for each in batches)
+        self.window.answered(size, last.under_way, now - last.handed_over, self.round_trip, throttle)
+
+    def _left(self) -> float:
+        return min(self.within, self.deadline - time.monotonic())
+
+    def _no_answer(self, doing: str) -> KafkaFailure:
+        return failure(KafkaFault.TIMEOUT, doing, f"No answer within {self.within:g} s")
 
     def _answer(self, batch: _Batch, answer: int | KafkaFailure) -> None:
         self._unanswered.remove(batch)
@@ -244,6 +268,8 @@ class BatchSender:
         """Ends the sending of whatever waits; what is under way is still answered."""
         if self.failed is None:
             self.failed = error
+            if error.fault is KafkaFault.TIMEOUT:
+                self.window.timed_out()
         waiting = [batch for queue in self._queues.values() for batch in queue]
         for kept in (self._queues, self._ready):
             kept.clear()

@@ -18,6 +18,7 @@ from bridge.translation.model import TopicPartition
 T = TypeVar("T")
 
 TRANSACTION_TIMEOUT_MS = 15_000
+"""transaction.timeout.ms near by."""
 _MOVED = 16
 _INVALID_TXN_STATE = 48
 _CONCURRENT_TRANSACTIONS = 51
@@ -25,6 +26,17 @@ _CONCURRENT_TRANSACTIONS = 51
 _MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED}
 _SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
 """Seconds: the first pause before a try and the longest."""
+_ROUND_TRIPS = 16
+"""For which a transaction gets more time: it takes some six beside those in which records are sent."""
+_MOST_TIMEOUT_MS = 240_000
+"""Well below the transaction.max.timeout.ms of brokers, 15 minutes by default."""
+
+
+def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> int:
+    """transaction.timeout.ms for a cluster that is `round_trip` seconds away. An open transaction whose producer has
+    died hides what follows it from read_committed readers for so long: no longer than needed, then."""
+    stretched = patience * (near_ms + _ROUND_TRIPS * 1000 * round_trip)
+    return max(near_ms, min(_MOST_TIMEOUT_MS, int(stretched)))
 
 
 class Coordinator:
@@ -35,12 +47,13 @@ class Coordinator:
         self._id = transactional_id
         self._node: int | None = None
 
-    async def init(self, timeout_ms: int, identity: Identity, within: float) -> Identity:
+    async def init(self, timeout_ms: Callable[[], int], identity: Identity, within: float) -> Identity:
         """A producer id and epoch. Aborts the id's open transaction, and fences its older holders: all of them, or
-        with the `identity` that we had only if nobody has taken over meanwhile (else FENCED)."""
+        with the `identity` that we had only if nobody has taken over meanwhile (else FENCED). `timeout_ms` is asked
+        once the coordinator is found, when the link knows how far away the cluster is."""
 
         def call() -> Call:
-            return produce_requests.init_producer_id(self._id, timeout_ms, identity)
+            return produce_requests.init_producer_id(self._id, timeout_ms(), identity)
 
         doing = f"take over transactional id {self._id}"
         return await self._ask(call, produce_requests.read_producer_id, doing, within)
@@ -131,7 +144,7 @@ async def fence(settings: RawSettings, transactional_ids: Sequence[str], within:
     try:
         taken = await asyncio.gather(
             *(
-                Coordinator(link, each).init(TRANSACTION_TIMEOUT_MS, Identity(), within)
+                Coordinator(link, each).init(lambda: TRANSACTION_TIMEOUT_MS, Identity(), within)
                 for each in transactional_ids
             ),
             return_exceptions=True,

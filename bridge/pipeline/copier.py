@@ -7,7 +7,7 @@ in the one order that is safe: fence, read what is committed, copy, commit.
 from __future__ import annotations
 
 import asyncio
-import time
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
@@ -18,6 +18,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer
 from bridge.kafka.raw_batches import Chunk
 from bridge.kafka.rebuilding import Limits
+from bridge.pipeline.clock import TransactionClock
 from bridge.pipeline.gaps import ledger_entry, refusal
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.opening import (
@@ -29,7 +30,7 @@ from bridge.pipeline.opening import (
     meaning,
     open_partitions,
 )
-from bridge.pipeline.pace import batch_bytes, compression, in_flight_bytes, small, transaction_seconds
+from bridge.pipeline.pace import batch_bytes, compression, fetch_bytes, small
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.transaction import Part, Written, queue_syncs, written
 from bridge.pipeline.transformed import Step, Transforms
@@ -39,12 +40,12 @@ from bridge.translation.model import CopyId, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.sync_writer import OffsetSyncWriter
 
-IN_FLIGHT = 32 * 1024 * 1024
-"""Bytes of a slice that wait for the target's answer; a fetch more may be held beside them."""
-_IDLE = 0.25
-"""Seconds that a slice without an open transaction waits for records before it looks around."""
-_POSITIONS_AFTER = 10.0
-"""Seconds after which positions are committed that moved over nothing but control records and aborted ones."""
+_LOOK = 0.25
+"""Seconds after which a slice that a broker asks to wait looks whether it is to end."""
+
+
+class _Ending(Exception):
+    """The slice is to end: what is not sent yet is not copied."""
 
 
 class Copier:
@@ -75,11 +76,8 @@ class Copier:
         self._positions: dict[TopicPartition, int] = {}
         self._ends: Mapping[TopicPartition, int] = {}
         self._open: dict[TopicPartition, Part] = {}
-        self._began: float | None = None
-        """When the first batch of the open transaction was sent; None while it has none."""
-        self._backlog = False
-        """Whether there is more than what the open transaction has taken."""
-        self._moved_since: float | None = None
+        self._clock = TransactionClock(self._spec.transaction_interval, producer)
+        self._ending: Callable[[], bool] = lambda: False
         self._unanswered: deque[asyncio.Future[int]] = deque()
         self._largest: Mapping[str, int] = {}
         """max.message.bytes by target topic."""
@@ -88,23 +86,26 @@ class Copier:
         """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
         commits, and returns. `settled` is awaited once the first fetch has come. Raises KafkaFailure, Moved and
         PolicySaysFail; then nothing of the open transaction counts."""
+        self._ending = ending
         await self._go_on()
         await self._fetcher.start()
         try:
-            await self._copy(ending, settled)
+            await self._copy(settled)
         finally:
             await self._fetcher.close()
 
-    async def _copy(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
+    async def _copy(self, settled: Callable[[], Awaitable[None]]) -> None:
         told = False
-        while not ending() and not self._caught_up():
-            for part in await self._fetcher.next(self._patience()):
-                await self._take(part)
-            if not told:
-                told = True
-                await settled()
-            if self._due():
-                await self._commit()
+        with contextlib.suppress(_Ending):
+            while not self._ending() and not self._caught_up():
+                self._fetcher.bound(fetch_bytes(self._producer.window))
+                for part in await self._fetcher.next(self._clock.patience()):
+                    await self._take(part)
+                if not told:
+                    told = True
+                    await settled()
+                if self._clock.due():
+                    await self._commit()
         await self._commit()
 
     # -- where to go on --------------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ class Copier:
         join = transforms.joining if transforms else Joining(few, min(size, most))
         found = batches_of(part, position, join, committed_only=self._spec.committed_only)
         more = part.last_stable > found.next_offset
-        self._backlog = self._backlog or more
+        self._clock.backlog = self._clock.backlog or more
         limits = Limits(most, size, few if more or len(found.batches) > 1 else None, self._compression)
         if transforms is None:
             await self._put(place, self._refusals.chunks(place, found.batches, limits, position))
@@ -190,18 +191,32 @@ class Copier:
         else:
             await self._put(place, self._refusals.without(place, step.made, self._positions[place]))
         self._come_to(place, step.end)
-        if self._due():
+        if self._clock.due():
             await self._commit()
 
     async def _send(self, place: TopicPartition, chunk: Chunk) -> None:
-        if self._began is None:
-            await self._producer.begin()
-            self._began = time.monotonic()
-        while self._producer.bytes_in_flight > in_flight_bytes(IN_FLIGHT, self._producer.round_trip):
+        """Once the target takes another batch; in the next transaction when this one has lasted too long by then."""
+        while self._producer.bytes_in_flight > self._producer.window:
+            self._go_on_unless_ending()
             await self._answered(self._unanswered.popleft())
+        if self._clock.overdue():
+            await self._commit()
+            self._clock.backlog = True
+        if not self._clock.began:
+            while throttled := self._producer.throttled:
+                self._go_on_unless_ending()
+                await asyncio.sleep(min(throttled, _LOOK))
+            await self._producer.begin()
+            self._clock.begin()
         base = self._producer.send(self._copied[place].remote, chunk.data, chunk.count)
-        self._part(place).add(chunk, base)
+        part = self._part(place)
+        part.add(chunk, base)
+        self._positions[place] = part.position = part.covered
         self._unanswered.append(base)
+
+    def _go_on_unless_ending(self) -> None:
+        if self._ending():
+            raise _Ending
 
     async def _answered(self, base: asyncio.Future[int]) -> None:
         try:
@@ -214,7 +229,7 @@ class Copier:
         """The partition in the open transaction."""
         if place not in self._open:
             self._open[place] = Part(self._copied[place], self._positions[place], self._positions[place])
-            self._moved_since = self._moved_since or time.monotonic()
+            self._clock.move()
         return self._open[place]
 
     def _come_to(self, place: TopicPartition, offset: int) -> None:
@@ -223,30 +238,13 @@ class Copier:
 
     # -- committing ------------------------------------------------------------------------------------------------
 
-    def _patience(self) -> float:
-        """Seconds to wait for records."""
-        if self._began is None:
-            return _IDLE
-        return max(0.0, self._began + self._length() - time.monotonic())
-
-    def _length(self) -> float:
-        """Of the open transaction, in seconds."""
-        interval, round_trip = self._spec.transaction_interval, self._producer.round_trip
-        return transaction_seconds(interval, round_trip, backlog=self._backlog)
-
-    def _due(self) -> bool:
-        now = time.monotonic()
-        if self._began is not None:
-            return now >= self._began + self._length()
-        return self._moved_since is not None and now >= self._moved_since + _POSITIONS_AFTER
-
     async def _commit(self) -> None:
         """What is open, with its runs, ledger entries and, on the target, offset syncs, or nothing of it."""
         if not self._open:
             return
         for place, trouble in (await self._fetcher.check()).items():
             raise meaning(place, trouble, self._runs[place].runs)
-        if self._began is None:
+        if not self._clock.began:
             await self._producer.begin()
         spec = self._spec
         runs: list[tuple[bytes, bytes | None]] = []
@@ -268,7 +266,8 @@ class Copier:
                 spec.syncs_topic, [(each.key(), each.value()) for each in syncs]
             )
         await self._producer.commit()
-        self._open, self._began, self._moved_since, self._backlog = {}, None, None, False
+        self._open = {}
+        self._clock.end()
         self._unanswered.clear()
         if syncs and self._syncs is not None:
             # They follow the commit and never precede it: a sync must not tell of a copy that is not there.

@@ -1,4 +1,5 @@
-"""How a slice keeps its pace when the target is far away: larger batches, and longer transactions. Pure.
+"""How a slice keeps its pace when the target is far away or slow: size of batches and fetches, length of transactions.
+Pure.
 
 A broker takes five requests of a producer at a time, and a batch of each partition in one of them; a commit costs round
 trips in which nothing is sent. Near by, neither is felt.
@@ -8,10 +9,10 @@ from __future__ import annotations
 
 from bridge.kafka.codecs import Compression
 from bridge.kafka.data_batches import Small
-from bridge.kafka.distance import NEAR, UNKNOWN, stretched
+from bridge.kafka.distance import NEAR, stretched
+from bridge.kafka.window import FIRST, MOST
 from bridge.translation.copying import PipelineSpec
 
-_FIRST_IN_FLIGHT = 1024 * 1024
 _LARGEST = 1_000_000
 """Bytes of a batch: below what topics and brokers allow by default."""
 _BACKLOG = 7
@@ -22,12 +23,17 @@ _FEW = Small(none=1 << 31, gzip=2048, snappy=16384, lz4=16384, zstd=16384)
 _ANY = Small.any(1 << 31)
 _ROUND_TRIPS = 8
 """Of a transaction when there is a backlog."""
+_LONGEST = 1 / 3
+"""Part of a transaction's timeout after which nothing more is sent in it. The rest is for what is under way, which the
+target may take more slowly by then, and for the commit."""
+_WINDOWS = 8
+"""Held of fetched records at most: what is to be sent in some seconds, by what the target has shown."""
 
 
-def in_flight_bytes(most: int, round_trip: float) -> int:
-    """How much may wait for the target's answer. Little before the first has come: in batches of the wrong size, more
-    would take its time."""
-    return min(most, _FIRST_IN_FLIGHT) if round_trip == UNKNOWN else most
+def fetch_bytes(window: int) -> int:
+    """How much may be fetched ahead of a target that takes a `window` at a time: a slow one is not waited for with
+    memory full of records, which are fetched once more when the slice begins anew."""
+    return max(FIRST, min(MOST, _WINDOWS * window))
 
 
 def batch_bytes(batch_size: int, round_trip: float) -> int:
@@ -55,6 +61,12 @@ def small(round_trip: float, wanted: Compression | None = None) -> Small:
     )
 
 
-def transaction_seconds(interval: float, round_trip: float, *, backlog: bool) -> float:
+def longest_transaction(timeout: float) -> float:
+    """Seconds from the first batch to the commit, whatever waits to be sent; `timeout`: transaction.timeout.ms."""
+    return _LONGEST * timeout
+
+
+def transaction_seconds(interval: float, round_trip: float, timeout: float, *, backlog: bool) -> float:
     """From the first batch to the commit. Records of a backlog are late already, and commits would only delay them."""
-    return max(interval, _ROUND_TRIPS * round_trip) if backlog else interval
+    wanted = max(interval, _ROUND_TRIPS * round_trip) if backlog else interval
+    return min(wanted, longest_transaction(timeout))

@@ -18,6 +18,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
 from bridge.kafka.tail import TopicTail
+from bridge.kafka.window import Window
 from bridge.pipeline.copier import Copier
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, report_key
 from bridge.pipeline.layouts import CAUGHT_UP, Slice
@@ -33,6 +34,8 @@ _WAIT_MS = 1000
 """How long a broker holds a question for what is new in the layout topic; when something is, it answers at once."""
 _AGAIN = 0.1
 """Seconds after a question that failed."""
+_REPORT_SECONDS, _REPORT_ROUND_TRIPS = 5.0, 10
+"""What a report may take; connections are opened for it."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
@@ -119,6 +122,7 @@ class _Attempts:
         self._said = self._saying()
         self._refusals = Refusals()
         self._seen = Seen()
+        self._window = Window()
 
     async def run(self, *, again: bool) -> str:
         pause = _FIRST_PAUSE
@@ -183,7 +187,7 @@ class _Attempts:
         work, spec = self._work, self._work.spec
         async with AsyncExitStack() as stack:
             producer = TransactionalProducer(
-                producer_settings(Side.TARGET, spec.props), work.transactional_id
+                producer_settings(Side.TARGET, spec.props), work.transactional_id, window=self._window
             )
             stack.push_async_callback(producer.close)
             await producer.start()
@@ -223,7 +227,7 @@ class _Attempts:
         if report == self._said:
             return True
         try:
-            async with asyncio.timeout(5.0):
+            async with asyncio.timeout(_REPORT_SECONDS + _REPORT_ROUND_TRIPS * self._target.round_trip):
                 teller = SyncProducer(producer_settings(Side.TARGET, self._work.spec.props))
                 try:
                     await teller.write(

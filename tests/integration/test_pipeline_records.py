@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
 
+from bridge.kafka.window import Window
 from bridge.local import Cluster
 from bridge.translation.copying import PipelineState
 from bridge.translation.holes import decoded
@@ -172,7 +174,8 @@ def test_timestamps_outside_of_the_targets_limits(flow: CopyFlow, policy: str) -
 def test_a_poison_record_behind_more_than_is_held_in_flight(
     flow: CopyFlow, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.pipeline.copier.IN_FLIGHT", 20_000)
+    monkeypatch.setattr("bridge.pipeline.slices.Window", partial(Window, 20_000))
+    monkeypatch.setattr("bridge.kafka.window.MOST", 20_000)
     topic = flow.topic(2, remote={"message.timestamp.before.max.ms": str(24 * 3600 * 1000)})
     records = [Record(b"x" * 900, timestamp=NOW, partition=number % 2) for number in range(300)]
     records[100] = Record(b"old", timestamp=OLD)

@@ -104,7 +104,7 @@ class Wire:
             answer = await self._link.send(
                 node, produce_requests.produce(None, {place: data}, 10_000), "send"
             )
-            return produce_requests.read_produced(answer)[place]
+            return produce_requests.read_produced(answer)[0][place]
 
         return self.run(go())
 

@@ -1,11 +1,14 @@
-"""How batches and transactions grow with the way to the target."""
+"""How batches, fetches and transactions fit the way to the target."""
 
 from __future__ import annotations
 
 import pytest
 
 from bridge.kafka.codecs import Compression
-from bridge.pipeline.pace import UNKNOWN, batch_bytes, in_flight_bytes, small, transaction_seconds
+from bridge.kafka.distance import UNKNOWN
+from bridge.kafka.transactions import transaction_timeout_ms
+from bridge.kafka.window import FIRST, LEAST, MOST
+from bridge.pipeline.pace import batch_bytes, fetch_bytes, longest_transaction, small, transaction_seconds
 
 
 @pytest.mark.parametrize(
@@ -42,13 +45,25 @@ def test_batches_of_another_codec_than_is_wanted_are_put_together_whatever_their
 
 
 def test_transactions_get_longer_for_a_backlog_only() -> None:
-    assert transaction_seconds(0.1, 0.05, backlog=True) == pytest.approx(0.4)
-    assert transaction_seconds(0.1, 0.05, backlog=False) == 0.1
-    assert transaction_seconds(0.1, 0.001, backlog=True) == 0.1
-    assert transaction_seconds(0.1, UNKNOWN, backlog=True) == 0.1
+    assert transaction_seconds(0.1, 0.05, 15.0, backlog=True) == pytest.approx(0.4)
+    assert transaction_seconds(0.1, 0.05, 15.0, backlog=False) == 0.1
+    assert transaction_seconds(0.1, 0.001, 15.0, backlog=True) == 0.1
+    assert transaction_seconds(0.1, UNKNOWN, 15.0, backlog=True) == 0.1
 
 
-def test_little_is_sent_before_the_first_answer() -> None:
-    most = 32 * 1024 * 1024
-    assert in_flight_bytes(most, UNKNOWN) < in_flight_bytes(most, 0.001) == in_flight_bytes(most, 0.5) == most
-    assert in_flight_bytes(1000, UNKNOWN) == 1000
+@pytest.mark.parametrize("round_trip", [0.0, 0.05, 0.5, 3.0, 10.0])
+@pytest.mark.parametrize("interval", [0.001, 5.0])
+def test_a_transaction_leaves_time_for_what_is_under_way_and_for_its_commit(
+    round_trip: float, interval: float
+) -> None:
+    """Two round trips and a second for what is under way, four to write the runs and to commit."""
+    timeout = transaction_timeout_ms(15_000, round_trip, 1) / 1000
+    length = transaction_seconds(interval, round_trip, timeout, backlog=True)
+    assert length <= longest_transaction(timeout) <= timeout / 3
+    assert length + 1 + 6 * round_trip <= 0.8 * timeout
+
+
+def test_what_is_fetched_ahead_is_some_windows() -> None:
+    assert fetch_bytes(LEAST) == FIRST
+    assert fetch_bytes(FIRST) == 8 * FIRST
+    assert fetch_bytes(MOST) == MOST

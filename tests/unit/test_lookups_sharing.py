@@ -171,6 +171,9 @@ class FakeClient(AIOKafkaClient):
     def broker_metadata(self, node: int) -> Broker:
         return Broker(node, "127.0.0.1", 1)
 
+    async def ready(self, node: int, *, group: int = ConnectionGroup.DEFAULT) -> bool:
+        return True
+
     async def send(  # type: ignore[override]
         self, node: int, call: Call, *, group: int = ConnectionGroup.DEFAULT
     ) -> Reader:

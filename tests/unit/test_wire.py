@@ -133,10 +133,14 @@ def test_transactions(version: int) -> None:
 def test_produce() -> None:
     batches = {ORDERS[0]: bytearray(b"\1\2\3"), ORDERS[2]: bytearray(b"\4")}
     assert encoded(produce_requests.produce("tx-ö", batches, 15_000), 8) == MESSAGES["produce", 8]
-    assert produce_requests.read_produced(answer("produce-answer", 8, flexible=False)) == {
+    reader = answer("produce-answer", 8, flexible=False)
+    produced, throttle = produce_requests.read_produced(reader)
+    assert produced == {
         ORDERS[0]: (0, 42, (), "", 3),
         ORDERS[2]: (87, -1, ((5, "no key"),), "spoilt", -1),
     }
+    assert throttle == 0.001
+    assert read_whole(reader)
 
 
 def test_a_fetch_without_topic_ids_stays_by_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from bridge.kafka.errors import failure
 from bridge.kafka.produce_requests import Identity
 from bridge.kafka.requests import TopicMeta
 from bridge.kafka.sending import BatchSender
+from bridge.kafka.window import LEAST
 from bridge.kafka.wire import Call, Reader, Writer
 from bridge.translation.model import TopicPartition
 from tests.support.raw_batches import NOW, Plain, batch_of
@@ -38,7 +40,7 @@ class MemoryLink:
         self.held.set()
         self.arrived = asyncio.Event()
         self.broken: KafkaFailure | None = None
-        self.under_way = self.most_under_way = 0
+        self.under_way = self.most_under_way = self.throttle_ms = 0
 
     async def seen(self, requests: int) -> None:
         while len(self.requests) < requests:
@@ -84,6 +86,7 @@ class MemoryLink:
             answer.int64(0)
             answer.array(0)
             answer.string(None)
+        answer.int32(self.throttle_ms)
         return read(Reader(answer.encode(), flexible=False))
 
 
@@ -284,5 +287,44 @@ def test_a_missing_right_is_named_with_what_to_grant() -> None:
             await sender.flush()
         assert await written == 100
         assert await fault_of(refused) is KafkaFault.NOT_AUTHORIZED
+
+    run(work)
+
+
+def test_the_window_learns_from_answers_and_from_none() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        sender.window.size = 1000
+        for _ in range(9):
+            sender.send(A, batch(size=1000), 1)
+        await sender.flush()
+        grown = sender.window.size
+        assert grown > 5000
+        # An answer that comes late, be it that the broker asks to wait.
+        link.throttle_ms = 10_000
+        await sender.send(A, batch(size=100_000), 1)
+        assert sender.window.size == LEAST
+        assert 9.0 < sender.throttled_until - time.monotonic() <= 10.0
+        # No answer at all.
+        sender.window.size = 4 * LEAST
+        link.held.clear()
+        sender.send(A, batch(), 1)
+        with pytest.raises(KafkaFailure):
+            await sender.flush()
+        assert sender.window.size == 2 * LEAST
+
+    run(work, within=0.2)
+
+
+def test_nothing_goes_on_after_the_deadline_whenever_it_began() -> None:
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        link.held.clear()
+        began = time.monotonic()
+        sender.deadline = began + 0.1
+        early = sender.send(A, batch(), 1)
+        await asyncio.sleep(0.05)
+        late = sender.send(B, batch(), 1)
+        assert await fault_of(late) is KafkaFault.TIMEOUT
+        assert await fault_of(early) is KafkaFault.TIMEOUT
+        assert time.monotonic() - began < 2.0
 
     run(work)

@@ -1,0 +1,72 @@
+"""When the open transaction of a slice is to be committed."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from bridge.pipeline.pace import longest_transaction, transaction_seconds
+
+_IDLE = 0.25
+"""Seconds that a slice without an open transaction waits for records before it looks around."""
+_POSITIONS_AFTER = 10.0
+"""Seconds after which positions are committed that moved over nothing but control records and aborted ones."""
+
+
+class Target(Protocol):
+    """What the producer knows of the target; in seconds."""
+
+    @property
+    def round_trip(self) -> float: ...
+
+    @property
+    def timeout(self) -> float:
+        """After which the broker aborts a transaction."""
+
+
+class TransactionClock:
+    def __init__(self, interval: float, target: Target) -> None:
+        """`interval`: transaction.interval.ms, in seconds."""
+        self._interval, self._target = interval, target
+        self._began: float | None = None
+        self._moved: float | None = None
+        self.backlog = False
+        """Whether there is more than what the open transaction has taken."""
+
+    @property
+    def began(self) -> bool:
+        """Whether the transaction holds a batch."""
+        return self._began is not None
+
+    def begin(self) -> None:
+        """With the first batch."""
+        self._began = time.monotonic()
+
+    def move(self) -> None:
+        """A position has moved."""
+        self._moved = self._moved or time.monotonic()
+
+    def end(self) -> None:
+        self._began, self._moved, self.backlog = None, None, False
+
+    def patience(self) -> float:
+        """Seconds to wait for records."""
+        if self._began is None:
+            return _IDLE
+        return max(0.0, self._began + self._length() - time.monotonic())
+
+    def due(self) -> bool:
+        """Whether to commit before more records are waited for."""
+        now = time.monotonic()
+        if self._began is not None:
+            return now >= self._began + self._length()
+        return self._moved is not None and now >= self._moved + _POSITIONS_AFTER
+
+    def overdue(self) -> bool:
+        """Whether to commit before records are sent that are there."""
+        longest = longest_transaction(self._target.timeout)
+        return self._began is not None and time.monotonic() >= self._began + longest
+
+    def _length(self) -> float:
+        target = self._target
+        return transaction_seconds(self._interval, target.round_trip, target.timeout, backlog=self.backlog)
