@@ -67,12 +67,12 @@ def broker_pids(*clusters: Cluster) -> list[int]:
 class Ours:
     """Our copy of topics, with state topics of its own, as the connector has it by default: offset syncs too."""
 
-    def __init__(self, scene: Scene, transforms: Sequence[Transform] = ()) -> None:
+    def __init__(self, scene: Scene, transforms: Sequence[Transform] = (), **settings: object) -> None:
         self.scene = scene
         self.flow = CopyFlow(
             scene.source,
             scene.target,
-            {"syncs_topic": unique("syncs")},
+            {"syncs_topic": unique("syncs"), **settings},
             {"spark.master": f"local[{SLOTS}]"},
             transforms=transforms,
         )

@@ -9,6 +9,12 @@ from pathlib import Path
 FOLDER = Path(".local/bench")
 
 
+def rows_of(name: str) -> list[dict[str, object]]:
+    """Of what was measured last; none if nothing was."""
+    file = FOLDER / f"{name}.json"
+    return list(json.loads(file.read_text())["rows"]) if file.exists() else []
+
+
 def write(
     name: str, *, ours: float, other: float, unit: str, better: str, rows: Sequence[Mapping[str, object]]
 ) -> None:
