@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bridge.local import Cluster, eventually
 from tests.integration.test_copying import varied
-from tests.support import create_topic, produce, unique
+from tests.support import Record, create_topic, produce, unique
 from tests.support.pipeline import CopyFlow
 
 WAIT = 240.0
@@ -123,3 +123,53 @@ def test_what_is_there_is_copied_once_and_what_comes_until_it_is_told_to_end(
     assert "is killed" not in log
     flow.assert_copied()
     flow.assert_runs_true()
+
+
+def test_records_go_through_the_transforms_that_are_configured(
+    source: Cluster, target: Cluster, tmp_path: Path
+) -> None:
+    flow, mark = CopyFlow(source, target), unique("orders")
+    masked, plain = (create_topic(source.bootstrap, f"{mark}-{name}") for name in ("masked", "plain"))
+    value = b'{"email": "a@b.c", "n": 1.10}'
+    produce(
+        source.bootstrap, masked, [Record(value), Record(b"drop me"), Record(value), Record(None, b"key")]
+    )
+    produce(source.bootstrap, plain, [Record(value)])
+    (tmp_path / "own_transforms.py").write_text(
+        "import pyarrow.compute as pc\n\n"
+        "def drop(batch):\n"
+        "    dropped = pc.equal(batch.column('value'), b'drop me')\n"
+        "    return batch.filter(pc.fill_null(pc.invert(dropped), True))\n"
+    )
+    transforms = {
+        "bridge.transforms": "python:own_transforms.drop,mask",
+        "bridge.transforms.mask.type": "python:bridge.transforms.mask_fields",
+        "bridge.transforms.mask.topics": ".*-masked",
+        "bridge.transforms.mask.fields": "email",
+    }
+    file = tmp_path / "connector.json"
+    file.write_text(json.dumps({"name": mark, "config": config(flow, f"{mark}.*", **transforms)}))
+
+    def replicate() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, "--config", str(file), "--until-caught-up"],
+            capture_output=True,
+            text=True,
+            timeout=WAIT,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        )
+
+    done = replicate()
+    assert done.returncode == 0, done.stderr
+    assert [each.value for each in flow.copies(masked)] == [b'{"email":"","n":1.10}'] * 2 + [None]
+    assert [each.value for each in flow.copies(plain)] == [value]
+    produce(source.bootstrap, masked, [Record(b"no JSON")])
+    failed = replicate()
+    assert failed.returncode == 1
+    for words in (
+        f"the record of {masked}-0 at offset 4 can't be copied to {flow.remote(masked)}: ",
+        "transform mask: it failed with ValueError: it is no JSON object",
+        "set source.record.policy to report",
+    ):
+        assert words in failed.stderr
+    assert "Traceback" not in failed.stdout + failed.stderr
