@@ -31,7 +31,7 @@ async def claim(
     Raises CopyTaken for a connector that owns nothing of it yet: then nothing is claimed either. One that copies
     already goes on with what it owns when a new topic turns out to be another connector's. Raises KafkaFailure.
     """
-    pairs = {each.id.topics for each in wanted}
+    pairs = {copy.id.topics for each in wanted for copy in each.copies}
     found = ownership(topic, pairs, spec.name)
     for owner in sorted(set(found.taken.values()) & set(spec.take_over_from)):
         taken = [pair for pair, each in found.taken.items() if each == owner]
@@ -47,7 +47,8 @@ async def claim(
             lost = [pair for pair in free if pair in found.taken or not owned]
             await leader.write(spec.layout_topic, withdrawn(lost, spec.name))
             _refuse_first(found._replace(owned=owned), spec.name)
-    return [each for each in wanted if each.id.topics not in found.taken], refusals(found.taken, spec.name)
+    ours = [each for each in wanted if not any(copy.id.topics in found.taken for copy in each.copies)]
+    return ours, refusals(found.taken, spec.name)
 
 
 def _refuse_first(found: Ownership, connector: str) -> None:

@@ -29,6 +29,11 @@ class Ownership(NamedTuple):
     taken: Mapping[Pair, str]
 
 
+def owned(topic: LayoutTopic, source_topics: Collection[str], connector: str) -> set[Pair]:
+    """What the connector has claimed of these topics, copies that transforms send records to included."""
+    return {pair for pair in topic.claims if pair[0] in source_topics and topic.owner(pair) == connector}
+
+
 def ownership(topic: LayoutTopic, wanted: Collection[Pair], connector: str) -> Ownership:
     owners = {pair: topic.owner(pair) for pair in wanted}
     return Ownership(

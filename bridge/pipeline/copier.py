@@ -13,11 +13,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.data_batches import Joining
-from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom
+from bridge.kafka.fetching import FetchedPart, Fetcher
 from bridge.kafka.link import Link
 from bridge.kafka.producing import SyncProducer, TransactionalProducer
 from bridge.kafka.raw_batches import Chunk
 from bridge.kafka.rebuilding import Limits
+from bridge.pipeline import pace
 from bridge.pipeline.clock import TransactionClock
 from bridge.pipeline.gaps import ledger_entry, refusal
 from bridge.pipeline.layouts import Slice
@@ -26,15 +27,15 @@ from bridge.pipeline.opening import (
     PolicySaysFail,
     Seen,
     batches_of,
+    fetch_from,
     largest_batches,
     meaning,
     open_partitions,
 )
-from bridge.pipeline.pace import batch_bytes, compression, fetch_bytes, small
 from bridge.pipeline.refusals import Refusals
-from bridge.pipeline.transaction import Part, Written, queue_syncs, written
+from bridge.pipeline.transaction import Part, Written, overwritten, queue_syncs, written
 from bridge.pipeline.transformed import Step, Transforms
-from bridge.translation.copying import Gap
+from bridge.translation.copying import Copied, Gap
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import CopyId, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
@@ -64,20 +65,23 @@ class Copier:
         transforms: Transforms | None,
     ) -> None:
         """`seen` is emptied once what it says is committed."""
-        self._work, self._spec, self._compression = work, work.spec, compression(work.spec)
+        self._work, self._spec, self._compression = work, work.spec, pace.compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
-        self._lost: set[TopicPartition] = set()
-        """Partitions whose copies are known to be gone, until the next ones are committed."""
-        self._runs = {each.source: runs.get(each.id) or PartitionRuns([]) for each in work.partitions}
+        self._lost: set[CopyId] = set()
+        """Those that are known to be gone, until the next ones are committed."""
         self._copied = {each.source: each for each in work.partitions}
+        self._copies = {copy.id: copy for each in work.partitions for copy in each.copies}
+        self._runs = {copy: runs.get(copy) or PartitionRuns([]) for copy in self._copies}
         self._writer = OffsetSyncWriter(self._spec.offset_lag_max)
         self._fetcher = Fetcher(source, committed_only=self._spec.committed_only)
         self._positions: dict[TopicPartition, int] = {}
         self._ends: Mapping[TopicPartition, int] = {}
-        self._open: dict[TopicPartition, Part] = {}
+        self._open: dict[CopyId, Part] = {}
         self._clock = TransactionClock(self._spec.transaction_interval, producer)
         self._ending: Callable[[], bool] = lambda: False
+        self._apart = False
+        """Whether records were sent between which others, for another topic, are still to be sent."""
         self._unanswered: deque[asyncio.Future[int]] = deque()
         self._largest: Mapping[str, int] = {}
         """max.message.bytes by target topic."""
@@ -98,7 +102,7 @@ class Copier:
         told = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
-                self._fetcher.bound(fetch_bytes(self._producer.window))
+                self._fetcher.bound(pace.fetch_bytes(self._producer.window))
                 for part in await self._fetcher.next(self._clock.patience()):
                     await self._take(part)
                 if not told:
@@ -127,58 +131,54 @@ class Copier:
             self._positions[place] = start.offset
             if start.gaps and spec.fail_on_gap:
                 raise PolicySaysFail(refusal(start.gaps))
-            last = self._runs[place].last
+            last = self._runs[self._copied[place].id].last
             if start.gaps or last is None or last.handed_back:
-                self._part(place).gaps.extend(start.gaps)
+                self._part(self._copied[place]).gaps.extend(start.gaps)
         if self._open:
             await self._commit()
         self._lost = set(self._seen.target_ends)
         self._seen.clear()
-        topics = sorted({each.target_topic for each in self._copied.values()})
+        topics = sorted({each.target_topic for each in self._copies})
         self._largest = await largest_batches(self._target, topics)
         self._fetcher.set(
             {
-                place: FetchFrom(self._copied[place].source_topic_id, offset, self._epoch(place, offset))
-                for place, offset in self._positions.items()
+                place: fetch_from(each, self._positions[place], self._runs[each.id].last)
+                for place, each in self._copied.items()
             }
         )
-
-    def _epoch(self, place: TopicPartition, offset: int) -> int:
-        """Leader epoch of the last batch before the offset, -1 for unknown: tells a log that took another way."""
-        last = self._runs[place].last
-        return last.leader_epoch if last is not None and last.position == offset else -1
 
     # -- copying ---------------------------------------------------------------------------------------------------
 
     async def _take(self, part: FetchedPart) -> None:
-        place = part.place
+        place, copied = part.place, self._copied[part.place]
         if part.trouble is not None:
-            raise meaning(place, part.trouble, self._runs[place].runs)
+            raise meaning(place, part.trouble, self._runs[copied.id].runs)
         position = self._positions[place]
-        most = self._largest[self._copied[place].target_topic]
+        most = self._largest[copied.target_topic]
         round_trip = self._producer.round_trip
-        size, few = batch_bytes(self._spec.batch_size, round_trip), small(round_trip, self._compression)
-        transforms = self._transforms if self._copied[place].transforms else None
+        size = pace.batch_bytes(self._spec.batch_size, round_trip)
+        few = pace.small(round_trip, self._compression)
+        transforms = self._transforms if copied.transforms else None
         join = transforms.joining if transforms else Joining(few, min(size, most))
         found = batches_of(part, position, join, committed_only=self._spec.committed_only)
         more = part.last_stable > found.next_offset
         self._clock.backlog = self._clock.backlog or more
         limits = Limits(most, size, few if more or len(found.batches) > 1 else None, self._compression)
         if transforms is None:
-            await self._put(place, self._refusals.chunks(place, found.batches, limits, position))
+            await self._put(copied, self._refusals.chunks(place, found.batches, limits, position))
         else:
-            async for step in transforms.steps(self._copied[place], found.batches, limits, position):
+            async for step in transforms.steps(copied, found.batches, limits, self._largest, position):
                 await self._follow(place, step)
         if found.next_offset != position:
             self._come_to(place, found.next_offset)
         self._fetcher.done(place, found.next_offset, found.leader_epoch)
 
-    async def _put(self, place: TopicPartition, pieces: Iterable[Chunk | Gap]) -> None:
+    async def _put(self, copied: Copied, pieces: Iterable[Chunk | Gap]) -> None:
         for piece in pieces:
             if isinstance(piece, Gap):
-                self._part(place).leave_out(piece)
+                self._part(copied).leave_out(piece)
             else:
-                await self._send(place, piece)
+                await self._send(copied, piece)
 
     async def _follow(self, place: TopicPartition, step: Step) -> None:
         """What transforms have made of a part of what was fetched. They may take their time: it is committed when that
@@ -187,19 +187,21 @@ class Copier:
             await self._commit()
             raise PolicySaysFail(step.failure)
         if step.gap is not None:
-            self._part(place).leave_out(step.gap)
-        else:
-            await self._put(place, self._refusals.without(place, step.made, self._positions[place]))
+            self._part(self._copied[place]).leave_out(step.gap)
+        for topic, made in step.made.items():
+            pieces = self._refusals.without(place, made, self._positions[place], topic)
+            await self._put(self._copies[CopyId(place, topic)], pieces)
         self._come_to(place, step.end)
         if self._clock.due():
             await self._commit()
 
-    async def _send(self, place: TopicPartition, chunk: Chunk) -> None:
-        """Once the target takes another batch; in the next transaction when this one has lasted too long by then."""
+    async def _send(self, copied: Copied, chunk: Chunk) -> None:
+        """Once the target takes another batch; in the next transaction when this one has lasted too long by then.
+        What goes to several topics at once stays together: no position lies between its batches."""
         while self._producer.bytes_in_flight > self._producer.window:
             self._go_on_unless_ending()
             await self._answered(self._unanswered.popleft())
-        if self._clock.overdue():
+        if self._clock.overdue() and not self._apart:
             await self._commit()
             self._clock.backlog = True
         if not self._clock.began:
@@ -208,14 +210,17 @@ class Copier:
                 await asyncio.sleep(min(throttled, _LOOK))
             await self._producer.begin()
             self._clock.begin()
-        base = self._producer.send(self._copied[place].remote, chunk.data, chunk.count)
-        part = self._part(place)
+        base = self._producer.send(copied.remote, chunk.data, chunk.count)
+        part = self._part(copied)
         part.add(chunk, base)
-        self._positions[place] = part.position = part.covered
+        if self._copied[copied.source].also:
+            self._apart = True
+        else:
+            self._positions[copied.source] = part.covered
         self._unanswered.append(base)
 
     def _go_on_unless_ending(self) -> None:
-        if self._ending():
+        if self._ending() and not self._apart:
             raise _Ending
 
     async def _answered(self, base: asyncio.Future[int]) -> None:
@@ -225,16 +230,23 @@ class Copier:
             await written(self._open.values())  # knows which batch was at fault
             raise
 
-    def _part(self, place: TopicPartition) -> Part:
-        """The partition in the open transaction."""
-        if place not in self._open:
-            self._open[place] = Part(self._copied[place], self._positions[place], self._positions[place])
+    def _part(self, copied: Copied) -> Part:
+        """The copy in the open transaction. What was copied before transforms could send it there did not go there."""
+        part = self._open.get(copy := copied.id)
+        if part is None:
+            covered, last = self._positions[copied.source], self._runs[copy].last
+            if copied != self._copied[copied.source] and last is not None:
+                covered = min(covered, last.position)
+            part = self._open[copy] = Part(copied, covered)
             self._clock.move()
-        return self._open[place]
+        return part
 
     def _come_to(self, place: TopicPartition, offset: int) -> None:
-        self._part(place).position = offset  # before the position moves: a new part begins at the old one
+        # All copies, so that their runs tell how far they are whole; and before the position moves.
+        for copied in self._copied[place].copies:
+            self._part(copied)
         self._positions[place] = offset
+        self._apart = False
 
     # -- committing ------------------------------------------------------------------------------------------------
 
@@ -243,7 +255,7 @@ class Copier:
         if not self._open:
             return
         for place, trouble in (await self._fetcher.check()).items():
-            raise meaning(place, trouble, self._runs[place].runs)
+            raise meaning(place, trouble, self._runs[self._copied[place].id].runs)
         if not self._clock.began:
             await self._producer.begin()
         spec = self._spec
@@ -251,10 +263,10 @@ class Copier:
         syncs: list[OffsetSync] = []
         for done in await written(self._open.values()):
             self._check_copies(done)
-            copied = done.part.copied
+            copied, position = done.part.copied, self._positions[done.part.copied.source]
             began = self._producer.log_start(copied.remote)
-            runs += self._runs[copied.source].commit(done.segments, done.part.position, copied, began)
-            if spec.syncs_topic:
+            runs += self._runs[copied.id].commit(done.segments, position, copied, began)
+            if spec.syncs_topic and copied.id == self._copied[copied.source].id:
                 syncs += queue_syncs(done, self._writer)
         syncs += self._writer.take_delayed()
         ledger = [ledger_entry(gap, spec.name) for part in self._open.values() for gap in part.gaps]
@@ -274,16 +286,12 @@ class Copier:
             self._syncs.send(spec.syncs_topic, [(each.key(), each.value()) for each in syncs])
 
     def _check_copies(self, done: Written) -> None:
-        """Copies stand one behind the other. Batches are produced by topic name: nothing else would tell, before it is
-        committed, that the remote topic is another one now."""
-        place, last = done.part.copied.source, self._runs[done.part.copied.source].last
-        if not done.segments:
-            return
-        base = done.segments[0].downstream_start
-        same = last is not None and last.target_topic_id == done.part.copied.target_topic_id
-        if last is not None and same and base < last.downstream_end and place not in self._lost:
-            raise CopiesGone(place, base)
-        self._lost.discard(place)
+        copy = done.part.copied.id
+        base = overwritten(done, self._runs[copy].last)
+        if base is not None and copy not in self._lost:
+            raise CopiesGone(copy, base)
+        if done.segments:
+            self._lost.discard(copy)
 
     def _caught_up(self) -> bool:
         return self._spec.until_caught_up and all(

@@ -42,6 +42,7 @@ def pack_want(partitions: Sequence[Copied]) -> bytes:
             each.target_topic_id,
             each.start,
             each.transforms,
+            each.also,
         ]
         for each in partitions
     ]
@@ -72,14 +73,25 @@ def read_line(line: bytes) -> Mapping[str, Any]:
 
 
 def unpack_spec(said: Mapping[str, Any]) -> PipelineSpec:
-    transforms = tuple(Transform(*each) for each in said["transforms"])
+    transforms = tuple(
+        Transform(name, function, parameters, tuple(to))
+        for name, function, parameters, to in said["transforms"]
+    )
     return PipelineSpec(**{**said, "take_over_from": tuple(said["take_over_from"]), "transforms": transforms})
 
 
 def unpack_want(said: Sequence[Sequence[Any]]) -> list[Copied]:
     return [
-        Copied(TopicPartition(topic, partition), source_id, target, target_id, start, tuple(transforms))
-        for topic, partition, source_id, target, target_id, start, transforms in said
+        Copied(
+            TopicPartition(topic, partition),
+            source_id,
+            target,
+            target_id,
+            start,
+            tuple(transforms),
+            tuple((other, other_id) for other, other_id in also),
+        )
+        for topic, partition, source_id, target, target_id, start, transforms, also in said
     ]
 
 

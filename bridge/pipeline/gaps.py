@@ -52,17 +52,11 @@ def resume(
     if last is None:
         if copied.start is None:
             begin = source.end if from_latest else source.start
-            return Resume(begin, _not_empty(copied, begin, target, from_latest, now_ms))
+            return Resume(begin, not_empty(copied, begin, target, from_latest, now_ms))
         offset, taken = _taken_over(copied, copied.start, source, now_ms)
-        again = _not_empty(copied, offset, target, False, now_ms) if copied.copied_before else ()
+        again = not_empty(copied, offset, target, False, now_ms) if copied.copied_before else ()
         return Resume(offset, (*taken, *again))
-    gaps: list[Gap] = []
-    if _other(last.target_topic_id, copied.target_topic_id):
-        detail = f"{copied.target_topic} was deleted and made again: no copy of what came before is left"
-        gaps.append(_gap(copied, GapKind.TARGET_RECREATED, -1, last.position, now_ms, detail))
-    elif target.end < last.downstream_end:
-        detail = f"{copied.target_topic} ends at {target.end}, copies had come to {last.downstream_end}"
-        gaps.append(_gap(copied, GapKind.TARGET_RECREATED, -1, last.position, now_ms, detail))
+    gaps = copies_lost(copied, last, target, now_ms)
     if _other(last.source_topic_id, copied.source_topic_id):
         detail = "the topic was deleted and made again; whatever came after the last copy is gone"
         gaps.append(
@@ -90,7 +84,19 @@ def resume(
     return Resume(offset, (*gaps, *more))
 
 
-def _not_empty(copied: Copied, begin: int, target: Bounds, from_latest: bool, now_ms: int) -> tuple[Gap, ...]:
+def copies_lost(copied: Copied, last: OffsetRun, target: Bounds, now_ms: int) -> list[Gap]:
+    """Whether the target still holds what stands before the end of `last`."""
+    if _other(last.target_topic_id, copied.target_topic_id):
+        detail = f"{copied.target_topic} was deleted and made again: no copy of what came before is left"
+    elif target.end < last.downstream_end:
+        detail = f"{copied.target_topic} ends at {target.end}, copies had come to {last.downstream_end}"
+    else:
+        return []
+    return [_gap(copied, GapKind.TARGET_RECREATED, -1, last.position, now_ms, detail)]
+
+
+def not_empty(copied: Copied, begin: int, target: Bounds, from_latest: bool, now_ms: int) -> tuple[Gap, ...]:
+    """What the target holds may be copies, and no run tells which; copying begins at `begin`."""
     if target.start >= target.end:
         return ()
     since, until, what = (

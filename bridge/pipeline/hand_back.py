@@ -15,7 +15,7 @@ from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
-from bridge.pipeline.claims import withdrawn
+from bridge.pipeline.claims import owned, withdrawn
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.positions import positions, stopped, topic_ids
 from bridge.translation.copying import PipelineSpec
@@ -53,7 +53,8 @@ async def hand_back(
             await asyncio.to_thread(write, written)
             marks = [change for row in written for change in runs[row.source].hand_back()]
             await leader.write(spec.runs_topic, marks)
-        handed = {(place.topic, str(remote(place.topic))) for place in runs}
+        topics = {place.topic for place in runs}
+        handed = {(topic, str(remote(topic))) for topic in topics} | owned(layouts, topics, spec.name)
         await leader.write(spec.layout_topic, withdrawn(handed, spec.name))
         return rows
 

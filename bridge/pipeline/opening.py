@@ -15,11 +15,11 @@ from bridge.kafka.link import Link
 from bridge.kafka.raw_batches import CorruptBatch
 from bridge.kafka.scans import scan
 from bridge.kafka.topic_admin import KafkaTopicAdmin
-from bridge.pipeline.gaps import Resume, agreement, contradicted, resume
+from bridge.pipeline.gaps import Resume, agreement, contradicted, copies_lost, not_empty, resume
 from bridge.pipeline.verifying import Logs, pass_over_untrue
 from bridge.translation.copying import Copied
 from bridge.translation.lookups import Scan, Scanned
-from bridge.translation.model import Bounds, Side, TopicPartition
+from bridge.translation.model import Bounds, CopyId, Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.runs import OffsetRun
 
@@ -52,11 +52,12 @@ class AnotherWay(Exception):
 class CopiesGone(Exception):
     """The target has put a batch at `base`, where copies stood: its log was cut back, or is that of another topic."""
 
-    def __init__(self, source: TopicPartition, base: int) -> None:
+    def __init__(self, copy: CopyId, base: int) -> None:
+        (topic, partition), target = copy
         super().__init__(
-            f"the copy of {source.topic}-{source.partition} has lost what stood from offset {base} on"
+            f"the copy of {topic}-{partition} in {target} has lost what stood from offset {base} on"
         )
-        self.source, self.base = source, base
+        self.copy, self.base = copy, base
 
 
 def meaning(place: TopicPartition, trouble: FetchTrouble, runs: Sequence[OffsetRun]) -> Exception:
@@ -89,11 +90,11 @@ class PolicySaysFail(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a slice has found out about logs while it copied, and no run tells yet. By source partition: up to where a
-    log that took another way is still what was copied, and where a remote log had come to an end."""
+    """What a slice has found out about logs while it copied, and no run tells yet. By source partition, up to where a
+    log that took another way is still what was copied; by copy, where a remote log had come to an end."""
 
     agreed: dict[TopicPartition, int] = field(default_factory=dict)
-    target_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    target_ends: dict[CopyId, int] = field(default_factory=dict)
 
     def clear(self) -> None:
         self.agreed.clear()
@@ -112,7 +113,7 @@ async def open_partitions(
     source: Link,
     target: Link,
     partitions: Sequence[Copied],
-    runs: Mapping[TopicPartition, PartitionRuns],
+    runs: Mapping[CopyId, PartitionRuns],
     seen: Seen,
     *,
     from_latest: bool,
@@ -121,40 +122,57 @@ async def open_partitions(
     """Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved where a topic has
     another id than its Copied says."""
     await _same_topics(source, {each.source.topic: each.source_topic_id for each in partitions}, partitions)
-    await _same_topics(target, {each.target_topic: each.target_topic_id for each in partitions}, partitions)
-    remote = {each.source: each.remote for each in partitions}
-    here = await all_bounds(source, list(remote), committed_only=committed_only)
+    copies = [copy for each in partitions for copy in each.copies]
+    await _same_topics(target, {each.target_topic: each.target_topic_id for each in copies}, partitions)
+    here = await all_bounds(source, [each.source for each in partitions], committed_only=committed_only)
     # The target's log with what is not committed: our own aborted copies are part of it too.
-    there = await all_bounds(target, list(remote.values()), committed_only=False)
-    unknown = [
-        remote[each.source]
+    there = await all_bounds(target, list({each.remote: None for each in copies}), committed_only=False)
+    unknown = {
+        copy.remote: there[copy.remote]
         for each in partitions
-        if (each.source not in runs or runs[each.source].last is None)
-        and (each.start is None or each.copied_before)
-    ]
-    empty = await _without_data(target, {place: there[place] for place in unknown})
+        if runs[each.id].last is None and (each.start is None or each.copied_before)
+        for copy in (each.copies if each.copied_before else [each])
+    }
+    there |= await _without_data(target, unknown)
     passed_over = await pass_over_untrue(
-        Logs(source, here, committed_only), Logs(target, there, committed_only=True), partitions, runs
+        Logs(source, here, committed_only),
+        Logs(target, there, committed_only=True),
+        partitions,
+        {each.source: runs[each.id] for each in partitions},
     )
     agreed = await _agreed(source, partitions, runs) | seen.agreed
     now_ms = int(time.time() * 1000)
     starts = {}
     for each in partitions:
         place = each.source
-        copies = empty.get(remote[place], there[remote[place]])
+        ends = {copy.id: _ending(there[copy.remote], seen.target_ends.get(copy.id)) for copy in each.copies}
         start = resume(
             each,
-            runs[place].runs if place in runs else (),
+            runs[each.id].runs,
             _ending(here[place], agreed.get(place)),
-            _ending(copies, seen.target_ends.get(place)),
+            ends[each.id],
             from_latest=from_latest,
             now_ms=now_ms,
         )
+        gaps = list(start.gaps)
+        for copy in each.copies[1:]:
+            if (last := runs[copy.id].last) is not None:
+                gaps += copies_lost(copy, last, ends[copy.id], now_ms)
+            elif each.copied_before and runs[each.id].last is None:
+                gaps += not_empty(
+                    copy, start.offset, ends[copy.id], from_latest and each.start is None, now_ms
+                )
         if place in passed_over:
-            gap = contradicted(each, *passed_over[place], start.offset, now_ms)
-            start = Resume(start.offset, (gap, *start.gaps))
-        starts[place] = start
+            gaps.insert(0, contradicted(each, *passed_over[place], start.offset, now_ms))
+        starts[place] = Resume(start.offset, tuple(gaps))
     return Opened(starts, {place: each.end for place, each in here.items()})
+
+
+def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchFrom:
+    """With the leader epoch of the last batch before the offset, -1 for unknown: it tells a log that took another
+    way. `last`: the newest run."""
+    epoch = last.leader_epoch if last is not None and last.position == offset else -1
+    return FetchFrom(copied.source_topic_id, offset, epoch)
 
 
 async def largest_batches(target: Link, topics: Sequence[str]) -> dict[str, int]:
@@ -167,21 +185,20 @@ async def largest_batches(target: Link, topics: Sequence[str]) -> dict[str, int]
 
 
 async def _agreed(
-    source: Link, partitions: Sequence[Copied], runs: Mapping[TopicPartition, PartitionRuns]
+    source: Link, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
 ) -> dict[TopicPartition, int]:
     """Up to where logs are still those that were copied, of those that are not. Their ends do not tell: a log that was
     cut back may be longer by now than it was. For a link that was just told the leaders."""
     positions = {
         each.source: FetchFrom(each.source_topic_id, last.position, last.leader_epoch)
         for each in partitions
-        if each.source in runs
-        and (last := runs[each.source].last) is not None
-        and last.source_topic_id == each.source_topic_id
+        if (last := runs[each.id].last) is not None and last.source_topic_id == each.source_topic_id
     }
     troubles = await logs_trouble(source, positions)
     return {
-        place: agreement(runs[place].runs, trouble.epoch, trouble.end_offset)
-        for place, trouble in troubles.items()
+        each.source: agreement(runs[each.id].runs, trouble.epoch, trouble.end_offset)
+        for each in partitions
+        if (trouble := troubles.get(each.source)) is not None
     }
 
 
@@ -225,6 +242,10 @@ async def _same_topics(link: Link, ids: Mapping[str, str], partitions: Sequence[
         if failed is not None and failed.fault is not KafkaFault.UNKNOWN_TOPIC:
             raise failed
         if failed is not None or (expected and meta.topic_id != expected):
-            moved |= {each.source for each in partitions if topic in (each.source.topic, each.target_topic)}
+            moved |= {
+                each.source
+                for each in partitions
+                if topic in (each.source.topic, *(copy.target_topic for copy in each.copies))
+            }
     if moved:
         raise Moved(moved)

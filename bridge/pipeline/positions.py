@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault, NothingCopied, OperationRefused
 from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
 from bridge.kafka.state_topics import read_committed
-from bridge.pipeline.claims import ownership
+from bridge.pipeline.claims import owned, ownership
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.state import layout_topic, verify_state_topics
 from bridge.translation.copying import PipelineSpec
 from bridge.translation.fields import SchemaError
-from bridge.translation.model import TopicPartition
+from bridge.translation.model import CopyId, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.run_table import read_runs
 
@@ -71,6 +71,22 @@ async def positions(
     if not found:
         raise NothingCopied(f"{spec.runs_topic} holds no position of a topic that {spec.name} replicates")
     return found
+
+
+async def sent_elsewhere(
+    target: Link, spec: PipelineSpec, main: Mapping[TopicPartition, PartitionRuns], layouts: LayoutTopic
+) -> dict[CopyId, PartitionRuns]:
+    """The runs of the other copies of the same partitions, which the connector's transforms send records to."""
+    pairs = owned(layouts, {place.topic for place in main}, spec.name)
+    runs = read_runs(await read_committed(target, spec.runs_topic))
+    return {
+        copy: each
+        for copy, each in runs.items()
+        if copy.topics in pairs
+        and copy.source in main
+        and (last := main[copy.source].last) is not None
+        and copy.target_topic != last.target_topic
+    }
 
 
 async def topic_ids(source: Link, topics: Sequence[str]) -> dict[str, str | None]:

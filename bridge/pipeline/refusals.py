@@ -26,13 +26,21 @@ REFUSALS = {
 
 class Refused(Exception):
     """A batch that the target has rejected: the offsets of its records, [first, end). `whole`: none of them can be
-    copied; else it may be one among them that is at fault."""
+    copied; else it may be one among them that is at fault. `target`: the topic that they were for, "" for that of the
+    partition."""
 
     def __init__(
-        self, source: TopicPartition, first: int, end: int, cause: KafkaFailure, *, whole: bool = False
+        self,
+        source: TopicPartition,
+        first: int,
+        end: int,
+        cause: KafkaFailure,
+        *,
+        whole: bool = False,
+        target: str = "",
     ) -> None:
         super().__init__(str(cause))
-        self.source, self.first, self.end, self.cause = source, first, end, cause
+        self.source, self.first, self.end, self.cause, self.target = source, first, end, cause, target
         self.whole = whole or end - first == 1
 
     def said(self, copied: Copied) -> str:
@@ -77,9 +85,9 @@ class Refusals:
         return self.without(source, lambda at: chunks(batches, limits, at), position)
 
     def without(
-        self, source: TopicPartition, made: Callable[[int], Iterator[Chunk]], position: int
+        self, source: TopicPartition, made: Callable[[int], Iterator[Chunk]], position: int, target: str = ""
     ) -> Iterator[Chunk | Gap]:
-        """The same of chunks that are `made` anew from an offset on."""
+        """The same of chunks that are `made` anew from an offset on; `target` as in Refused."""
         careful, left_out = self._careful.get(source, 0), self._left_out.get(source, {})
         if position >= careful:
             careful = 0
@@ -95,7 +103,7 @@ class Refusals:
                 return
             except RecordTooLarge as large:
                 cause = KafkaFailure(KafkaFault.RECORD_TOO_LARGE, str(large), retriable=False)
-                refused_ = Refused(source, large.offset, large.offset + 1, cause)
+                refused_ = Refused(source, large.offset, large.offset + 1, cause, target=target)
             except UnreadableBatch as unreadable:
                 cause = KafkaFailure(KafkaFault.OTHER, str(unreadable), retriable=False)
                 first = max(at, unreadable.offset)

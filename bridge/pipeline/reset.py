@@ -17,9 +17,9 @@ from bridge.kafka.link import Link
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.gaps import ledger_entry
 from bridge.pipeline.layout_records import LayoutTopic
-from bridge.pipeline.positions import positions, stopped, topic_ids
+from bridge.pipeline.positions import positions, sent_elsewhere, stopped, topic_ids
 from bridge.translation.copying import Gap, GapKind, PipelineSpec
-from bridge.translation.model import Side, TopicPartition
+from bridge.translation.model import CopyId, Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
 from bridge.translation.resetting import Destination, Outcome, OutOfRange, Row, Where, plan
 
@@ -57,14 +57,29 @@ async def reset(
         await shut_out(spec, target, leader)
         rows, runs = await _planned(spec, remote, choose, source, target, layouts)
         changing = [row for row in rows if row.changes]
-        await target.metadata(sorted({row.target_topic for row in changing}))
+        elsewhere = await sent_elsewhere(
+            target, spec, {row.source: runs[row.source] for row in changing}, layouts
+        )
+        topics = {row.target_topic for row in changing} | {copy.target_topic for copy in elsewhere}
+        gone = {topic for topic, meta in (await target.metadata(sorted(topics))).items() if meta.error}
+        changed = {CopyId(row.source, row.target_topic): (row.to, runs[row.source]) for row in changing}
+        to = {row.source: row.to for row in changing}
+        changed |= {
+            copy: (to[copy.source], each) for copy, each in elsewhere.items() if copy.target_topic not in gone
+        }
         # With what is not committed: our own aborted copies are part of the log too.
-        logs = await all_bounds(target, [row.remote for row in changing], committed_only=False)
-        changes, ledger = [], []
-        for row in changing:
-            changes += runs[row.source].reset(row.to, logs[row.remote].end)
-            if row.outcome is Outcome.SKIPPED:
-                ledger.append(ledger_entry(_skipped(row, runs[row.source]), spec.name))
+        places = {copy: TopicPartition(copy.target_topic, copy.source.partition) for copy in changed}
+        logs = await all_bounds(target, list(dict.fromkeys(places.values())), committed_only=False)
+        changes = [
+            change
+            for copy, (offset, each) in changed.items()
+            for change in each.reset(offset, logs[places[copy]].end)
+        ]
+        ledger = [
+            ledger_entry(_skipped(row, runs[row.source]), spec.name)
+            for row in changing
+            if row.outcome is Outcome.SKIPPED
+        ]
         await leader.begin()
         try:
             await leader.send_records(spec.runs_topic, changes)

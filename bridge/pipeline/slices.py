@@ -138,7 +138,7 @@ class _Attempts:
                     self._seen.agreed[cut.source] = cut.agrees_to
                 report = self._saying(error=str(cut))
             except CopiesGone as gone:
-                self._seen.target_ends[gone.source] = gone.base
+                self._seen.target_ends[gone.copy] = gone.base
                 report = self._saying(error=str(gone))
             except Refused as refused:
                 if self._goes_on(refused):
@@ -181,7 +181,13 @@ class _Attempts:
         return True
 
     def _copied(self, refused: Refused) -> Copied:
-        return next(each for each in self._work.partitions if each.source == refused.source)
+        return next(
+            copy
+            for each in self._work.partitions
+            if each.source == refused.source
+            for copy in each.copies
+            if refused.target in ("", copy.target_topic)
+        )
 
     async def _life(self, *, again: bool) -> None:
         work, spec = self._work, self._work.spec

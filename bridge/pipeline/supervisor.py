@@ -220,9 +220,11 @@ class Supervisor:
         if dropped := forget_unversioned(spec, topic):
             await self._leading.write(spec.layout_topic, dropped)
         self._unfenced = max(1, len(shares))
-        runs = by_copy(await read_committed(target, spec.runs_topic), [each.id for each in copied])
+        copies = [copy.id for each in copied for copy in each.copies]
+        runs = by_copy(await read_committed(target, spec.runs_topic), copies)
         lost = lost_runs(topic, runs.wanted, spec.name)
-        gone = await dropper.drop(self._leading, topic, runs.others, {each.id.topics for each in wanted})
+        pairs = {copy.id.topics for each in wanted for copy in each.copies}
+        gone = await dropper.drop(self._leading, topic, runs.others, pairs)
         watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
         deadline = time.time() + LEASE
         return [
@@ -232,7 +234,7 @@ class Supervisor:
                 slot,
                 deadline,
                 [replace(each, copied_before=each.id.topics in lost) for each in share],
-                [record for each in share for record in runs.wanted[each.id]],
+                [record for each in share for copy in each.copies for record in runs.wanted[copy.id]],
             )
             for slot, share in enumerate(shares)
         ]

@@ -13,7 +13,7 @@ from bridge.pipeline.refusals import REFUSALS, Refused
 from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.mm2_records import OffsetSync
 from bridge.translation.model import TopicPartition
-from bridge.translation.runs import Segment
+from bridge.translation.runs import OffsetRun, Segment
 from bridge.translation.sync_writer import OffsetSyncWriter
 
 
@@ -32,11 +32,10 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Part:
-    """One partition of the transaction. `position`: where copying has come to. `covered`: what lies between it and the
-    next record that is sent was seen, and had nothing to copy."""
+    """One copy of a partition in the transaction. `covered`: what lies between it and the next record that is sent was
+    seen, and had nothing to copy."""
 
     copied: Copied
-    position: int
     covered: int
     sent: list[Sent] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
@@ -96,7 +95,8 @@ async def _written(part: Part) -> Written:
             if failure.fault not in REFUSALS:
                 raise
             last, count = sent.segments[-1]
-            raise Refused(part.copied.source, sent.segments[0][0], last + count, failure) from None
+            copied, first = part.copied, sent.segments[0][0]
+            raise Refused(copied.source, first, last + count, failure, target=copied.target_topic) from None
         epoch, timestamp, size = sent.leader_epoch, sent.last_timestamp, sent.size
         for upstream, count in sent.segments:
             _add(segments, Segment(covered, upstream, downstream, count, epoch, timestamp, size))
@@ -112,6 +112,16 @@ def _add(segments: list[Segment], new: Segment) -> None:
             segments[-1] = last.joined(new)
             return
     segments.append(new)
+
+
+def overwritten(done: Written, last: OffsetRun | None) -> int | None:
+    """The offset at which the target has put copies although older ones stood there, None for none: they stand one
+    behind the other. Batches are produced by topic name: nothing else would tell, before it is committed, that the
+    remote topic is another one now."""
+    if not done.segments or last is None or last.target_topic_id != done.part.copied.target_topic_id:
+        return None
+    base = done.segments[0].downstream_start
+    return base if base < last.downstream_end else None
 
 
 def queue_syncs(done: Written, writer: OffsetSyncWriter) -> list[OffsetSync]:

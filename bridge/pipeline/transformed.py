@@ -5,7 +5,7 @@ What does that work takes pyarrow, and is imported only where transforms are con
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from bridge.kafka.data_batches import Joining
@@ -15,11 +15,11 @@ from bridge.translation.copying import Copied, Gap
 
 
 class Step(NamedTuple):
-    """Of the records up to `end`. `made`: the batches of those that go on, from an offset on. Or the `gap` that a
-    record leaves which transforms fail with; `failure` then says so to whoever has to mend it."""
+    """Of the records up to `end`. `made`: by target topic, the batches of those that go on, from an offset on. Or the
+    `gap` that a record leaves which transforms fail with; `failure` then says so to whoever has to mend it."""
 
     end: int
-    made: Callable[[int], Iterator[Chunk]]
+    made: Mapping[str, Callable[[int], Iterator[Chunk]]]
     gap: Gap | None = None
     failure: str = ""
 
@@ -29,6 +29,12 @@ class Transforms(Protocol):
     """Which batches of a fetch are taken for one."""
 
     def steps(
-        self, copied: Copied, batches: Sequence[RawBatch], limits: Limits, position: int
+        self,
+        copied: Copied,
+        batches: Sequence[RawBatch],
+        limits: Limits,
+        largest: Mapping[str, int],
+        position: int,
     ) -> AsyncIterator[Step]:
-        """Of the records from `position` on. Raises PolicySaysFail when the transforms can't be called at all."""
+        """Of the records from `position` on. `limits` of the copy's own topic; `largest`: max.message.bytes by target
+        topic. Raises PolicySaysFail where transforms can not be called at all."""

@@ -90,13 +90,23 @@ class Watcher:
         """What is wanted, with the ids that its topics have now; without the topics that are gone: whoever wants them
         looks for topics itself, and says so when they are back. Raises KafkaFailure."""
         here = await self._source.metadata(sorted({each.source.topic for each in wanted}))
-        there = await self._target.metadata(sorted({each.target_topic for each in wanted}))
+        there = await self._target.metadata(
+            sorted({copy.target_topic for each in wanted for copy in each.copies})
+        )
         return [
-            replace(each, source_topic_id=one.topic_id, target_topic_id=other.topic_id)
+            replace(
+                each,
+                source_topic_id=one.topic_id,
+                target_topic_id=there[each.target_topic].topic_id,
+                also=tuple((topic, there[topic].topic_id) for topic, _ in each.also),
+            )
             for each in wanted
             if not (one := here[each.source.topic]).error
-            and not (other := there[each.target_topic]).error
-            and each.source.partition in one.partitions.keys() & other.partitions.keys()
+            and each.source.partition in one.partitions
+            and all(
+                not (other := there[copy.target_topic]).error and each.source.partition in other.partitions
+                for copy in each.copies
+            )
         ]
 
     async def run(self) -> None:

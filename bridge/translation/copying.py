@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,12 +14,13 @@ TAKE_OVER_FROM = "bridge.take.over.from"
 
 
 class Transform(NamedTuple):
-    """A function that records go through: its name in the configuration, the function as `module.function`, and what
-    it is called with beside the records."""
+    """A function that records go through: its name in the configuration, the function as `module.function`, what it is
+    called with beside the records, and other target topics that it may send them to."""
 
     name: str
     function: str
     parameters: Mapping[str, str]
+    to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Copied:
 
     `start`: the offset to begin at when the partition has no run yet, taken over from a stock mirror; None for where
     `consumer.auto.offset.reset` says. Topic ids are the brokers' UUIDs as text, "" where brokers have none.
-    `transforms`: those of the pipeline that its records go through, by their numbers. `copied_before`: its connector
+    `transforms`: those of the pipeline that its records go through, by their numbers. `also`: other target topics that
+    they may send records to, with their ids; they have a partition of that number too. `copied_before`: its connector
     has copied its topic already, so that a partition without a run has lost it, or is a new one.
     """
 
@@ -38,6 +40,7 @@ class Copied:
     target_topic_id: str
     start: int | None = None
     transforms: tuple[int, ...] = ()
+    also: tuple[tuple[str, str], ...] = ()
     copied_before: bool = False
 
     @property
@@ -47,6 +50,15 @@ class Copied:
     @property
     def remote(self) -> TopicPartition:
         return TopicPartition(self.target_topic, self.source.partition)
+
+    @property
+    def copies(self) -> tuple[Copied, ...]:
+        """This one, and then one for each other target topic."""
+        others = (
+            replace(self, target_topic=topic, target_topic_id=topic_id, start=None, also=())
+            for topic, topic_id in self.also
+        )
+        return self, *others
 
 
 class GapKind(StrEnum):

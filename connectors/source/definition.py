@@ -194,9 +194,9 @@ _OURS = (
         _MEDIUM,
         "What records go through on their way, in this order: Python functions as python:module.function, or names. Of "
         "a name, bridge.transforms.<name>.type is the function, bridge.transforms.<name>.topics the topics whose "
-        "records go through it (names and Java regexes, all by default), and every other "
-        "bridge.transforms.<name>.<parameter> is handed to it. Ready ones are python:bridge.transforms.mask_fields and "
-        "python:bridge.transforms.drop_where.",
+        "records go through it (names and Java regexes, all by default), bridge.transforms.<name>.to other target "
+        "topics that it may send records to, and every other bridge.transforms.<name>.<parameter> is handed to it. "
+        "Ready ones are python:bridge.transforms.mask_fields and python:bridge.transforms.drop_where.",
         _PIPELINE,
         width=Width.LONG,
         validator=ListOf(),

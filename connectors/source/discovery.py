@@ -49,16 +49,19 @@ class Discovery:
         described, unsure = await self._sides.topics(Side.SOURCE, chosen)
         sources = {topic: info for topic, info in described.items() if info is not None}
         names = {topic: self._options.remote(topic) for topic in sources}
-        remotes, unknown = await self._sides.topics(Side.TARGET, list(names.values()))
-        plan = plan_topics(sources, remotes, names)
+        also = {topic: others for topic in sources if (others := self._options.also(topic))}
+        upstream = {other: topic for topic, others in also.items() for other in others}
+        upstream |= {remote: topic for topic, remote in names.items()}
+        remotes, unknown = await self._sides.topics(Side.TARGET, list(upstream))
+        plan = plan_topics(sources, remotes, names, also)
         failures = [*unsure.values(), *unknown.values()]
-        failures += await self._create(plan.create, {remote: topic for topic, remote in names.items()})
+        failures += await self._create(plan.create, upstream)
         failures += await self._grow(plan.grow)
         if plan.wanted:
             remotes, late = await self._awaited(plan.wanted, remotes, failing=bool(failures))
             failures += late
-        kept = [each for each in self._last if each.source.topic in unsure or each.target_topic in unknown]
-        self._last = [*copied(sources, remotes, names, self._options.transforms_of), *kept]
+        kept = [each for each in self._last if each.source.topic in unsure or _targets(each) & unknown.keys()]
+        self._last = [*copied(sources, remotes, names, self._options.transforms_of, also), *kept]
         there = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
         return Found(self._last, there, failures, _overwriting(remotes))
 
@@ -124,6 +127,10 @@ class Discovery:
             if not late or loop.time() + LOOK_AGAIN_SECONDS > end:
                 return now, [] if failing else [_late(name) for name in late]
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+
+def _targets(copied: Copied) -> set[str]:
+    return {each.target_topic for each in copied.copies}
 
 
 def _late(remote: str) -> KafkaFailure:

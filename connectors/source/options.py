@@ -127,6 +127,11 @@ class SourceOptions:
             return ()
         return tuple(number for number, each in enumerate(self.transforms) if each.topics.matches(topic))
 
+    def also(self, topic: str) -> tuple[str, ...]:
+        """Other topics of the target that transforms may send the topic's records to."""
+        named = (to for number in self.transforms_of(topic) for to in self.transforms[number].transform.to)
+        return tuple(to for to in dict.fromkeys(named) if to != self.remote(topic))
+
     def spec(self, name: str, props: Mapping[str, str]) -> PipelineSpec:
         """The pipeline of the connector `name`, whose whole configuration is `props`."""
         policy, alias = self.policy, self.source_alias

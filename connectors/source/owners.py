@@ -26,7 +26,7 @@ def taken(props: Mapping[str, str | None], others: Iterable[CopiedTopics]) -> li
         for other in others
         if other.name not in (name, *options.take_over_from) and _same_flow(props, other.config)
         for topic, target in other.topics
-        if options.remote_of(topic) == target
+        if (remote := options.remote_of(topic)) is not None and target in (remote, *options.also(topic))
     }
     return [ConfigError("topics", said) for said in refusals(found, name or "this connector")]
 

@@ -6,7 +6,8 @@ reason why its copy is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from bridge.translation.copying import Copied
@@ -26,20 +27,25 @@ class TopicPlan(NamedTuple):
 
 
 def plan_topics(
-    sources: Mapping[str, TopicInfo], remotes: Mapping[str, TopicInfo | None], names: Mapping[str, str]
+    sources: Mapping[str, TopicInfo],
+    remotes: Mapping[str, TopicInfo | None],
+    names: Mapping[str, str],
+    also: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> TopicPlan:
     """`sources` by name on the source, `remotes` by name on the target (None: no such topic; absent: not known now),
-    `names`: from the one to the other."""
-    create, grow = {}, {}
+    `names`: from the one to the other. `also`: other topics of the target that records of a topic may go to; of several
+    topics whose records may, the one with the most partitions counts."""
+    create: dict[str, int] = {}
+    grow: dict[str, int] = {}
     for topic, info in sources.items():
-        remote = names[topic]
-        if remote not in remotes:
-            continue
-        there = remotes[remote]
-        if there is None:
-            create[remote] = info.partitions
-        elif there.partitions < info.partitions:
-            grow[remote] = info.partitions
+        for remote in (names[topic], *also.get(topic, ())):
+            if remote not in remotes:
+                continue
+            there = remotes[remote]
+            if there is None:
+                create[remote] = max(create.get(remote, 0), info.partitions)
+            elif there.partitions < info.partitions:
+                grow[remote] = max(grow.get(remote, 0), info.partitions)
     return TopicPlan(create, grow)
 
 
@@ -54,12 +60,15 @@ def copied(
     remotes: Mapping[str, TopicInfo | None],
     names: Mapping[str, str],
     transforms_of: Callable[[str], tuple[int, ...]] = lambda _: (),
+    also: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[Copied]:
     """Partitions that are there on both sides. Those that only the target has mean nothing."""
     found: list[Copied] = []
     for topic, info in sorted(sources.items()):
         there = remotes.get(names[topic])
-        if there is not None:
+        others = [remotes.get(name) for name in also.get(topic, ())]
+        infos = [each for each in (there, *others) if each is not None]
+        if there is not None and len(infos) == 1 + len(others):
             transforms = transforms_of(topic)
             found += [
                 Copied(
@@ -68,7 +77,8 @@ def copied(
                     there.name,
                     there.topic_id,
                     transforms=transforms,
+                    also=tuple((each.name, each.topic_id) for each in infos[1:]),
                 )
-                for number in range(min(info.partitions, there.partitions))
+                for number in range(min(info.partitions, *(each.partitions for each in infos)))
             ]
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.errors import ConfigError
@@ -12,10 +13,12 @@ from bridge.translation.filters import JAVA_WHITESPACE, PatternList, pattern_lis
 from connectors.configdef import ValidatedConfig
 from connectors.plugins import load_function
 from connectors.source.definition import TRANSFORMS
-from connectors.validators import invalid
+from connectors.validators import invalid, list_problem
 
 _PYTHON = "python:"
-_OWN = ("type", "topics")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_INTERNAL = re.compile(r"__|mm2.*internal$")
+_OWN = ("type", "topics", "to")
 """Keys of a transform that are no parameters of its function."""
 
 
@@ -60,8 +63,8 @@ def _named(
     prefix = f"{TRANSFORMS}.{name}."
     own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
     parameters = {key: value for key, value in own.items() if key not in _OWN}
-    topics = split_list(own.get("topics", ".*"))
-    errors = []
+    topics, to = split_list(own.get("topics", ".*")), split_list(own.get("to", ""))
+    errors = [ConfigError(f"{prefix}to", said) for said in _of_targets(f"{prefix}to", to)]
     if (
         problem := pattern_list_problem(topics)
         if topics
@@ -69,15 +72,24 @@ def _named(
     ):
         errors.append(ConfigError(f"{prefix}topics", invalid(f"{prefix}topics", own.get("topics"), problem)))
     if "type" in own:
-        errors += _errors(f"{prefix}type", own["type"], parameters, prefix, there)
+        errors += _errors(f"{prefix}type", own["type"], parameters, prefix, there, to)
     else:
         missing = f'Missing required configuration "{prefix}type" which has no default value.'
         errors.append(ConfigError(f"{prefix}type", missing))
     if errors:
         return errors
-    return ChosenTransform(
-        Transform(name, own["type"].removeprefix(_PYTHON), parameters), PatternList(topics)
-    )
+    transform = Transform(name, own["type"].removeprefix(_PYTHON), parameters, to)
+    return ChosenTransform(transform, PatternList(topics))
+
+
+def _of_targets(key: str, topics: Sequence[str]) -> Iterator[str]:
+    if problem := list_problem(key, topics):
+        yield problem
+    for topic in topics:
+        if topic and (_TOPIC.fullmatch(topic) is None or topic in (".", "..")):
+            yield invalid(key, topic, "a topic's name has up to 249 letters, digits, '.', '_' and '-'")
+        elif _INTERNAL.match(topic):
+            yield invalid(key, topic, "it is the name of an internal topic")
 
 
 def _of_no_transform(names: tuple[str, ...], given: Mapping[str, str]) -> Iterator[ConfigError]:
@@ -90,14 +102,19 @@ def _of_no_transform(names: tuple[str, ...], given: Mapping[str, str]) -> Iterat
 
 
 def _errors(
-    key: str, name: str, parameters: Mapping[str, str], prefix: str, there: Mapping[str, str]
+    key: str,
+    name: str,
+    parameters: Mapping[str, str],
+    prefix: str,
+    there: Mapping[str, str],
+    to: Sequence[str] = (),
 ) -> list[ConfigError]:
     """Of a function and its parameters."""
     wrong: list[ConfigError] = []
 
     def try_out(function: Callable[..., object]) -> str | None:
         wrong.extend(_of_parameters(function, parameters, prefix))
-        return None if wrong else _tried_out(function, parameters)
+        return None if wrong else _tried_out(function, parameters, to)
 
     found = load_function(key, name, there, try_out)
     return [found] if isinstance(found, ConfigError) else wrong
@@ -128,13 +145,15 @@ def _of_parameters(
             yield ConfigError(key, f'Missing required configuration "{key}" which has no default value.')
 
 
-def _tried_out(function: Callable[..., object], parameters: Mapping[str, str]) -> str | None:
+def _tried_out(
+    function: Callable[..., object], parameters: Mapping[str, str], to: Sequence[str]
+) -> str | None:
     """What is wrong with what it returns for a batch without records. What it raises for its parameters is known then
     before there are any."""
     from bridge.transforms.contract import ContractBroken, call, nothing
 
     try:
-        call(function, dict(parameters), nothing())
+        call(function, dict(parameters), nothing(), to)
     except ContractBroken as broken:
         return f"called with a batch without records, {broken}"
     return None

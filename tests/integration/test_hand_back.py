@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bridge.errors import KafkaFailure, OperationRefused
 from bridge.local import Cluster
 from bridge.pipeline.hand_back import hand_back
-from bridge.translation.copying import Copied, PipelineState
+from bridge.pipeline.layout_records import read_layouts
+from bridge.translation.copying import Copied, PipelineState, Transform
 from bridge.translation.handing_back import Outcome, Row
 from bridge.translation.model import TopicPartition
 from tests.support import (
@@ -23,6 +25,7 @@ from tests.support import (
     produce,
     read,
     set_topic_config,
+    unique,
 )
 from tests.support.pipeline import WAIT, CopyFlow
 
@@ -91,6 +94,21 @@ def test_over_from_stock_and_back_and_over_again(flow: Handing) -> None:
     produce(flow.source.bootstrap, topic, numbered(10, start=150))
     flow.copy()
     flow.assert_copied()
+
+
+def test_what_transforms_sent_elsewhere_belongs_to_nobody_either(
+    flow: Handing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+    topic, other = flow.topic(), create_topic(flow.target.bootstrap, unique("other"))
+    flow.also = [other]
+    flow.transforms = [Transform("routes", "tests.support.own_transforms.routes", {"to": other}, (other,))]
+    produce(flow.source.bootstrap, topic, numbered(10))
+    flow.copy()
+    there = read_layouts(flow.state(flow.spec.layout_topic), flow.spec)
+    assert there.owner((topic, other)) == flow.spec.name
+    flow.hand_back()
+    assert read_layouts(flow.state(flow.spec.layout_topic), flow.spec).claims == {}
 
 
 def test_while_slices_copy_nothing_is_handed_back_but_by_force_which_ends_them(flow: Handing) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bridge.local import Cluster, eventually
 from tests.integration.test_copying import varied
-from tests.support import Record, create_topic, produce, unique
+from tests.support import Record, create_topic, produce, read, unique
 from tests.support.pipeline import CopyFlow
 
 WAIT = 240.0
@@ -134,15 +134,22 @@ def test_records_go_through_the_transforms_that_are_configured(
     produce(
         source.bootstrap, masked, [Record(value), Record(b"drop me"), Record(value), Record(None, b"key")]
     )
-    produce(source.bootstrap, plain, [Record(value)])
+    produce(source.bootstrap, plain, [Record(value), Record(b"audit"), Record(value)])
     (tmp_path / "own_transforms.py").write_text(
         "import pyarrow.compute as pc\n\n"
         "def drop(batch):\n"
         "    dropped = pc.equal(batch.column('value'), b'drop me')\n"
-        "    return batch.filter(pc.fill_null(pc.invert(dropped), True))\n"
+        "    return batch.filter(pc.fill_null(pc.invert(dropped), True))\n\n"
+        "def split(batch, audit):\n"
+        "    there = pc.fill_null(pc.equal(batch.column('value'), b'audit'), False)\n"
+        "    return batch.set_column(0, 'topic', pc.if_else(there, audit, batch.column('topic')))\n"
     )
     transforms = {
-        "bridge.transforms": "python:own_transforms.drop,mask",
+        "bridge.transforms": "python:own_transforms.drop,mask,split",
+        "bridge.transforms.split.type": "python:own_transforms.split",
+        "bridge.transforms.split.topics": ".*-plain",
+        "bridge.transforms.split.to": f"{mark}-audit",
+        "bridge.transforms.split.audit": f"{mark}-audit",
         "bridge.transforms.mask.type": "python:bridge.transforms.mask_fields",
         "bridge.transforms.mask.topics": ".*-masked",
         "bridge.transforms.mask.fields": "email",
@@ -162,7 +169,9 @@ def test_records_go_through_the_transforms_that_are_configured(
     done = replicate()
     assert done.returncode == 0, done.stderr
     assert [each.value for each in flow.copies(masked)] == [b'{"email":"","n":1.10}'] * 2 + [None]
-    assert [each.value for each in flow.copies(plain)] == [value]
+    assert [each.value for each in flow.copies(plain)] == [value, value]
+    # The topic was made as remote topics are.
+    assert [each.value for each in read(target.bootstrap, f"{mark}-audit", committed_only=True)] == [b"audit"]
     produce(source.bootstrap, masked, [Record(b"no JSON")])
     failed = replicate()
     assert failed.returncode == 1

@@ -14,13 +14,15 @@ from bridge.cli import app
 from bridge.errors import OperationRefused
 from bridge.local import Cluster
 from bridge.pipeline.reset import reset as carry_out
-from bridge.translation.copying import PipelineState
-from bridge.translation.model import TopicPartition
+from bridge.translation.copying import PipelineState, Transform
+from bridge.translation.model import CopyId, TopicPartition
 from bridge.translation.resetting import Destination, Row, destination
+from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.run_table import read_runs
 from tests.integration.test_copying import varied
 from tests.integration.test_replicate import config
-from tests.support import Record, numbered, produce
-from tests.support.pipeline import CopyFlow, gaps_of
+from tests.support import Record, bounds, create_topic, numbered, produce, read, unique
+from tests.support.pipeline import Answers, CopyFlow, gaps_of
 
 
 @pytest.fixture
@@ -86,6 +88,32 @@ def test_from_an_offset_on_it_is_copied_again_and_what_lies_before_stays(flow: C
     flow.copy()
     assert values(flow.copies(topic)) == values(numbered(300)) + values(numbered(150, start=150))
     assert answers(flow, topic) == {offset: b"value-%d" % offset for offset in range(300)}
+
+
+def test_what_transforms_sent_elsewhere_is_sent_there_again_and_counts_no_longer_where_it_was(
+    flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+    topic, other = flow.topic(), create_topic(flow.target.bootstrap, unique("other"))
+    routes = "tests.support.own_transforms.routes"
+    flow.also, flow.transforms = [other], [Transform("routes", routes, {"to": other}, (other,))]
+    records = [Record(b"%s %d" % ((b"ours", b"other")[number % 2], number)) for number in range(60)]
+    for half in (records[:30], records[30:]):
+        produce(flow.source.bootstrap, topic, half)
+        flow.copy()
+    sent = values(records[1::2])
+    assert values(read(flow.target.bootstrap, other, committed_only=True)) == sent
+    copy, end = CopyId(place(topic), other), bounds(flow.target.bootstrap, other)[0][1]
+    assert [row.to for row in reset(flow, "20")] == [20]
+    answered = Answers(KnownRuns(read_runs(flow.state(flow.spec.runs_topic))[copy].runs))
+    assert all(answered.answer(offset, end) >= end for offset in range(20, 60)), "never to the older copies"
+    flow.copy()
+    copies = read(flow.target.bootstrap, other, committed_only=True)
+    assert values(copies) == sent + sent[10:]
+    answered = Answers(KnownRuns(read_runs(flow.state(flow.spec.runs_topic))[copy].runs))
+    newer = [each.offset for each in [*copies[:10], *copies[30:]]]
+    expected = [newer[offset // 2] for offset in range(60)]
+    assert [answered.answer(offset, newer[-1] + 1) for offset in range(60)] == expected
 
 
 def test_by_time_each_partition_goes_on_at_its_first_record_of_then(flow: CopyFlow) -> None:

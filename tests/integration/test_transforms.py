@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from bridge.kafka.clusters import KafkaClusters
 from bridge.local import Cluster, eventually
+from bridge.pipeline.clock import TransactionClock
 from bridge.translation.copying import PipelineState, Transform
 from bridge.translation.model import Evidence, Judgement, Side, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns
+from bridge.translation.run_table import read_runs
 from bridge.translation.stretch import LogBounds
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.groups.round import Rounds
@@ -27,13 +29,16 @@ from tests.support import (
     commit,
     committed,
     compact,
+    create_topic,
+    delete_topic,
     numbered,
     produce,
     produce_transaction,
+    read,
     unique,
 )
 from tests.support.failover import AnyClient
-from tests.support.pipeline import CopyFlow, gaps_of
+from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
 
 NOW = int(time.time() * 1000)
 
@@ -165,16 +170,144 @@ def test_a_compacted_source_goes_through_transforms(flow: CopyFlow) -> None:
     assert_exact(flow, topic, kept)
 
 
+# -- other topics ------------------------------------------------------------------------------------------------------
+
+
+def routed(flow: CopyFlow, partitions: int = 1, remote: Mapping[str, str] | None = None) -> str:
+    """Another topic of the target, to which the flow sends what begins with `other`."""
+    other = create_topic(flow.target.bootstrap, unique("routed"), partitions, remote or {})
+    flow.also = [other]
+    flow.transforms = [own("routes", to=other)._replace(to=(other,))]
+    return other
+
+
+def assert_routed(flow: CopyFlow, topic: str, other: str, kept: Sequence[Record], partition: int = 0) -> None:
+    """Both topics hold their records, in order and once, and the runs of each copy know where, and up to where."""
+    end = bounds(flow.source.bootstrap, topic)[partition][1]
+    theirs = [each for each in kept if (each.value or b"").startswith(b"other")]
+    ours = [each for each in kept if each not in theirs]
+    ids = {each.source: each for each in flow.wanted()}
+    for wanted, copied in zip((ours, theirs), ids[TopicPartition(topic, partition)].copies, strict=True):
+        there = read(flow.target.bootstrap, copied.target_topic, partition, committed_only=True)
+        assert contents(there) == contents(wanted), copied.target_topic
+        runs = KnownRuns(read_runs(flow.state(flow.spec.runs_topic))[copied.id].runs)
+        target = LogBounds(*bounds(flow.target.bootstrap, copied.target_topic)[partition])
+        for offset in range(end + 1):
+            later = (to.offset for at, to in zip(wanted, there, strict=True) if at.offset >= offset)
+            expected = next(later, there[-1].offset + 1)
+            verdict = runs.translate(offset, copied.target_topic_id, target)
+            assert verdict is not None, (copied.target_topic, offset)
+            assert (verdict.offset, verdict.bound) == (expected, 0), (copied.target_topic, offset, verdict)
+
+
+def mixed(count: int, start: int = 0, partition: int = 0) -> list[Record]:
+    return [
+        Record(
+            b"%s %d" % (b"other" if number % 3 == 1 else b"ours", number), timestamp=NOW, partition=partition
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def test_records_may_go_to_another_topic_and_each_copy_has_runs_of_its_own(flow: CopyFlow) -> None:
+    topic, other = flow.topic(2), routed(flow, 3)
+    for start in (0, 40):
+        for partition in (0, 1):
+            produce(flow.source.bootstrap, topic, mixed(40, start, partition), linger_ms=50)
+        caught_up(flow)
+    produce(flow.source.bootstrap, topic, [Record(b"ours", timestamp=NOW)] * 5)
+    caught_up(flow)
+    produce(flow.source.bootstrap, topic, mixed(10, 80), linger_ms=50)
+    caught_up(flow)
+    produce(flow.source.bootstrap, topic, [Record(b"ours, and it ends", timestamp=NOW)] * 5)
+    caught_up(flow)
+    for partition in (0, 1):
+        assert_routed(flow, topic, other, flow.original(topic, partition), partition)
+    assert read(flow.target.bootstrap, other, 2) == []
+
+
+def test_what_the_other_topic_refuses_is_left_out_of_it(flow: CopyFlow) -> None:
+    flow.settings = {"fail_on_refused_record": False}
+    topic, other = flow.topic(), routed(flow, remote={"max.message.bytes": "20000"})
+    records = mixed(30)
+    records[10] = Record(b"other" + b"x" * 30_000, timestamp=NOW)
+    records[12] = Record(b"ours" + b"x" * 30_000, timestamp=NOW)
+    produce(flow.source.bootstrap, topic, records, linger_ms=50)
+    status = flow.copy()
+    assert status.state is PipelineState.CAUGHT_UP
+    assert gaps_of(status) == [("record_refused", 10, 11)]
+    assert [each.target_topic for each in status.gaps] == [other]
+    assert_routed(flow, topic, other, [each for each in flow.original(topic) if each.offset != 10])
+    flow.settings = {}
+    produce(flow.source.bootstrap, topic, [records[10]])
+    status = flow.copy()
+    assert status.state is PipelineState.FAILED
+    assert f"the target refuses the record of {topic}-0 at offset 30 for {other}" in (status.failure or "")
+
+
+def test_another_topic_that_is_made_anew_is_told_of_and_goes_on(flow: CopyFlow) -> None:
+    topic, other = flow.topic(), routed(flow)
+    produce(flow.source.bootstrap, topic, mixed(30), linger_ms=50)
+    caught_up(flow)
+    delete_topic(flow.target.bootstrap, other)
+    create_topic(flow.target.bootstrap, other)
+    produce(flow.source.bootstrap, topic, mixed(30, 30), linger_ms=50)
+    status = flow.copy()
+    assert status.state is PipelineState.CAUGHT_UP
+    assert gaps_of(status) == [("target_recreated", -1, 30)]
+    assert [each.target_topic for each in status.gaps] == [other]
+    later = [each for each in flow.original(topic) if each.offset >= 30 and each.offset % 3 == 1]
+    assert contents(read(flow.target.bootstrap, other, committed_only=True)) == contents(later)
+
+
+def test_what_goes_to_several_topics_at_once_is_committed_together(
+    flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow the target is: no position lies between the batches of the one topic and those of the other."""
+    monkeypatch.setattr(TransactionClock, "overdue", lambda clock: clock.began)
+    flow.settings = {"batch_size": 256}
+    topic, other = flow.topic(), routed(flow)
+    produce(flow.source.bootstrap, topic, mixed(600), linger_ms=100)
+    status = flow.copy()
+    assert (status.state, status.restarts) == (PipelineState.CAUGHT_UP, 0)
+    assert set(status.unreadable.values()) == {0}
+    assert_routed(flow, topic, other, flow.original(topic))
+
+
+def test_runs_that_were_lost_are_told_of_for_another_topic_too(flow: CopyFlow) -> None:
+    topic, other = flow.topic(), routed(flow)
+    produce(flow.source.bootstrap, topic, [Record(b"other", timestamp=NOW)] * 10)
+    caught_up(flow)
+    delete_topic(flow.target.bootstrap, flow.spec.runs_topic)
+    create_topic(flow.target.bootstrap, flow.spec.runs_topic, 1, COMPACTED)
+    status = flow.copy()
+    assert gaps_of(status) == [("target_not_empty", 0, -1)]
+    assert [each.target_topic for each in status.gaps] == [other]
+    assert len(read(flow.target.bootstrap, other, committed_only=True)) == 20
+
+
+def test_a_topic_that_is_not_named_is_an_error(flow: CopyFlow) -> None:
+    topic = flow.topic()
+    flow.transforms = [own("routes", to="nowhere")]
+    produce(flow.source.bootstrap, topic, mixed(3))
+    status = flow.copy()
+    assert status.state is PipelineState.FAILED
+    assert "it sent records to nowhere, which bridge.transforms.<name>.to does not name" in (
+        status.failure or ""
+    )
+
+
 # -- groups ------------------------------------------------------------------------------------------------------------
 
 
-def translated(flow: CopyFlow, groups: Sequence[str]) -> dict[str, Verdict]:
+def translated(flow: CopyFlow, groups: Sequence[str], **given: str) -> dict[str, Verdict]:
     """One round of the group-offset connector."""
     props = {
         "source.cluster.alias": flow.alias,
         "target.cluster.alias": "B",
         "source.cluster.bootstrap.servers": flow.source.bootstrap,
         "target.cluster.bootstrap.servers": flow.target.bootstrap,
+        **{key.replace("_", "."): value for key, value in given.items()},
     }
     options = GroupOffsetOptions.from_props(props, AnyClient())
 
@@ -225,6 +358,37 @@ def test_groups_resume_at_the_exact_record_whatever_was_masked_and_dropped(flow:
             Evidence.RUN,
         ), (groups[group], verdict)
         assert committed(flow.target.bootstrap, group) == {(flow.remote(topic), 0): expected}
+
+
+def test_groups_resume_in_the_topic_that_their_connectors_policy_names(flow: CopyFlow) -> None:
+    """One connector for each: in its own topic a group passes over what went to the other one."""
+    topic = flow.topic()
+    other = create_topic(flow.target.bootstrap, f"{flow.alias}_audit_{topic}")
+    flow.also, flow.transforms = [other], [own("routes", to=other)._replace(to=(other,))]
+    produce(flow.source.bootstrap, topic, mixed(30), linger_ms=50)
+    caught_up(flow)
+    produce(flow.source.bootstrap, topic, [Record(b"ours, and it ends", timestamp=NOW)] * 5)
+    caught_up(flow)
+    groups = {unique("g"): offset for offset in range(36)}
+    for group, offset in groups.items():
+        commit(flow.source.bootstrap, group, {(topic, 0): offset})
+    here = flow.original(topic)
+    theirs = [each for each in here if (each.value or b"").startswith(b"other")]
+    policy = {
+        "replication_policy_separator": "_audit_",
+        "replication_policy_internal_topic_separator_enabled": "false",
+    }
+    for remote, kept, given in (
+        (flow.remote(topic), [each for each in here if each not in theirs], {}),
+        (other, theirs, policy),
+    ):
+        copies = read(flow.target.bootstrap, remote, committed_only=True)
+        for group, verdict in translated(flow, list(groups), **given).items():
+            later = (to.offset for at, to in zip(kept, copies, strict=True) if at.offset >= groups[group])
+            expected = next(later, copies[-1].offset + 1)
+            found = verdict.judgement, verdict.offset, verdict.evidence
+            assert found == (Judgement.EXACT, expected, Evidence.RUN), (remote, groups[group], verdict)
+            assert committed(flow.target.bootstrap, group)[remote, 0] == expected
 
 
 # -- transforms that fail ----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from tests.pipeline.values import copied, spec
 def test_a_spec() -> None:
     transforms = (
         Transform("mask", "bridge.transforms.mask_fields", {"fields": "ö"}),
-        Transform("a.b", "a.b", {}),
+        Transform("a.b", "a.b", {}, ("other", "third")),
     )
     props = {"source.cluster.bootstrap.servers": "a:1", "topics": "ö.*\n"}
     said = spec(
@@ -39,7 +39,7 @@ def test_a_spec() -> None:
 
 def test_what_is_wanted() -> None:
     wanted = [copied(0), copied(1, start=17), copied(2, "ö", ids=("", ""))]
-    wanted.append(replace(copied(3), transforms=(1, 0)))
+    wanted.append(replace(copied(3), transforms=(1, 0), also=(("other", "other-id"), ("third", ""))))
     assert unpack_want(read_line(pack_want(wanted))["want"]) == wanted
 
 

@@ -25,7 +25,7 @@ def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[Written]:
     async def waiting() -> list[Written]:
         parts = []
         for number, answers in enumerate(partitions):
-            part = Part(copied(number), 0, 0)
+            part = Part(copied(number), 0)
             for at, answer in enumerate(answers):
                 base: asyncio.Future[int] = asyncio.get_running_loop().create_future()
                 if isinstance(answer, int):
@@ -66,7 +66,7 @@ def test_a_batch_that_was_refused_counts_before_what_it_has_brought() -> None:
 
 def test_a_batch_covers_what_was_seen_before_it_since_the_last_one() -> None:
     async def sent() -> list[tuple[int, int]]:
-        part = Part(copied(), 10, 7)
+        part = Part(copied(), 7)
         for segments in (((12, 2), (15, 1)), ((20, 3),)):
             base: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             part.add(Chunk(b"", 3, segments, -1, 0), base)
@@ -76,7 +76,7 @@ def test_a_batch_covers_what_was_seen_before_it_since_the_last_one() -> None:
 
 
 def left_out(*gaps: Gap) -> list[tuple[int, int]]:
-    part = Part(copied(), 0, 0)
+    part = Part(copied(), 0)
     for gap in gaps:
         part.leave_out(gap)
     return [(gap.upstream_from, gap.upstream_to) for gap in part.gaps]

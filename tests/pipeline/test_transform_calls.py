@@ -61,11 +61,9 @@ def left(found: Sequence[Outcome]) -> dict[int, bytes | None]:
     return {
         int(offset): plain.value
         for each in found
-        if each.records is not None and each.records.count
+        for some in each.records.values()
         for offset, plain in zip(
-            each.records.columns[0],
-            plain_records(bytes(each.records.chunk(Compression(NONE), 0).data)),
-            strict=True,
+            some.columns[0], plain_records(bytes(some.chunk(Compression(NONE), 0).data)), strict=True
         )
     }
 

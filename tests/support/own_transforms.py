@@ -96,3 +96,14 @@ def returns_none(batch: pa.RecordBatch) -> None:
 
 def repeats(batch: pa.RecordBatch, password: str) -> pa.RecordBatch:
     raise ValueError(f"wrong password {password}")
+
+
+def routes(batch: pa.RecordBatch, to: str, mark: str = "other") -> pa.RecordBatch:
+    """Sends those whose value begins with the mark elsewhere."""
+    topics = [
+        to if value is not None and value.startswith(mark.encode()) else topic
+        for topic, value in zip(
+            batch.column("topic").to_pylist(), batch.column("value").to_pylist(), strict=True
+        )
+    ]
+    return batch.set_column(0, "topic", pa.array(topics, pa.string()))

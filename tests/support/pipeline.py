@@ -54,6 +54,8 @@ class CopyFlow:
     """What records of all topics go through."""
     start: int | None = None
     """Where a stock mirror had come to in all partitions."""
+    also: Sequence[str] = ()
+    """Other topics of the target that they may go to."""
 
     def __post_init__(self) -> None:
         for topic in self.state_topics:
@@ -120,6 +122,7 @@ class CopyFlow:
                 topic_id(self.target.bootstrap, self.remote(topic)),
                 self.start,
                 transforms=tuple(range(len(self.transforms))),
+                also=tuple((other, topic_id(self.target.bootstrap, other)) for other in self.also),
             )
             for topic in self.topics
             for partition in bounds(self.source.bootstrap, topic)

@@ -31,6 +31,19 @@ def test_the_same_copy_is_an_error_of_topics_that_names_the_owner() -> None:
     )
 
 
+def test_where_transforms_may_send_records_to_counts_too() -> None:
+    split = {
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "bridge.transforms": "split",
+        "bridge.transforms.split.type": "python:tests.support.own_transforms.even",
+        "bridge.transforms.split.topics": "orders",
+        "bridge.transforms.split.to": "source1.orders,source1.bills",
+    }
+    ((key, message),) = said(split, ONE)
+    assert key == "topics"
+    assert message.startswith("connector one copies orders to source1.orders already, and two would write")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -49,6 +49,21 @@ def test_remote_topics_are_made_and_grown_and_never_deleted() -> None:
     assert plan.wanted == {"A.new": 2, "A.grown": 3}
 
 
+def test_other_topics_that_records_may_go_to_are_made_and_grown_too() -> None:
+    also = {"new": ("audit", "errors"), "same": ("errors",), "grown": ("errors", "unsure")}
+    remotes = {**REMOTES, "audit": None, "errors": info("errors", 2)}
+    plan = plan_topics(SOURCES, remotes, NAMES, also)
+    assert plan == TopicPlan({"A.new": 2, "audit": 2}, {"A.grown": 3, "errors": 3})
+    for there, wanted in ((None, []), (info("errors", 1), [0]), (info("errors", 5), [0, 1])):
+        found = copied(SOURCES, {**REMOTES, "errors": there}, NAMES, also={"same": ("errors",)})
+        same = [each for each in found if each.source.topic == "same"]
+        assert [each.source.partition for each in same] == wanted
+        assert all(each.also == (("errors", "id-errors"),) for each in same)
+        assert [copy.target_topic for each in same[:1] for copy in each.copies] == ["A.same", "errors"][
+            : 2 * bool(same)
+        ]
+
+
 def test_b26_only_what_is_there_on_both_sides_is_copied() -> None:
     found = copied(SOURCES, REMOTES, NAMES)
     assert [(each.source, each.target_topic) for each in found] == [

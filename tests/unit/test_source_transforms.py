@@ -56,6 +56,23 @@ def test_names_have_a_type_topics_and_parameters_as_in_connect() -> None:
     assert found.transforms_of("order") == (1,)
 
 
+def test_other_target_topics_are_those_of_the_transforms_that_a_topic_goes_through() -> None:
+    found = options(
+        MASK
+        | {
+            "bridge.transforms": "mask,split",
+            "bridge.transforms.mask.topics": "orders",
+            "bridge.transforms.mask.to": "audit, errors",
+            "bridge.transforms.split.type": f"{OWN}even",
+            "bridge.transforms.split.to": "errors,source1.payments",
+        }
+    )
+    assert found.transforms[0].transform.to == ("audit", "errors")
+    assert found.also("orders") == ("audit", "errors", "source1.payments")
+    assert found.also("payments") == ("errors",)
+    assert found.also("heartbeats") == ()
+
+
 def test_heartbeats_go_through_none() -> None:
     assert options(MASK).transforms_of("heartbeats") == ()
     assert options(MASK).transforms_of("C.heartbeats") == ()
@@ -112,6 +129,22 @@ def test_heartbeats_go_through_none() -> None:
             "is not a regular expression",
         ),
         ({"bridge.transforms.mask.topics": ""}, "bridge.transforms.mask.topics", "it is empty"),
+        (
+            {"bridge.transforms.mask.to": "a b"},
+            "bridge.transforms.mask.to",
+            "a topic's name has up to 249 letters",
+        ),
+        ({"bridge.transforms.mask.to": "a,a"}, "bridge.transforms.mask.to", "must not be duplicated"),
+        (
+            {"bridge.transforms.mask.to": "__offsets"},
+            "bridge.transforms.mask.to",
+            "name of an internal topic",
+        ),
+        (
+            {"bridge.transforms.mask.to": "mm2-offset-runs.A.internal"},
+            "bridge.transforms.mask.to",
+            "name of an internal topic",
+        ),
         (
             {
                 "bridge.transforms": "",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bridge.kafka import fields
 from bridge.kafka.compiled import Bytes
@@ -50,8 +51,16 @@ def as_batch(records: Records, topic: str, partition: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
+def by_topic(batch: pa.RecordBatch) -> dict[str, Records]:
+    """The records of a batch as IPC reads it, by the topic that they go to."""
+    topics = pc.unique(batch.column("topic")).to_pylist()
+    if len(topics) == 1:
+        return {topics[0]: as_records(batch)}
+    return {topic: as_records(batch.filter(pc.equal(batch.column("topic"), topic))) for topic in topics}
+
+
 def as_records(batch: pa.RecordBatch) -> Records:
-    """Of a batch as IPC reads it: no array begins inside of its buffers."""
+    """Of a batch none of whose arrays begins inside of its buffers, as IPC and filters make them."""
     timestamps = batch.column("timestamp")
     lists = batch.column("headers")
     header = lists.values

@@ -13,14 +13,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from bridge.kafka.fields import BrokenRecord
 from bridge.kafka.records import Records
-from bridge.pipeline.transforming.arrow import as_batch, as_records
+from bridge.pipeline.transforming.arrow import as_batch, by_topic
 from bridge.pipeline.transforming.child import HEAD, pack
 from bridge.transforms.contract import SCHEMA
 from bridge.translation.copying import Copied, PipelineSpec, Transform
@@ -45,11 +45,12 @@ class TransformFailed(Exception):
 
 
 class Outcome(NamedTuple):
-    """What has become of the records at offsets [first, end): those that go on, or why none does."""
+    """What has become of the records at offsets [first, end): those that go on, by the topic that they go to, or why
+    none does."""
 
     first: int
     end: int
-    records: Records | None
+    records: Mapping[str, Records]
     failed: str = ""
 
 
@@ -89,9 +90,9 @@ class Calls:
                     waiting += reversed(part.halves())
                     self._most = max(1, part.count // 2) if failed.limit else self._most
                 else:
-                    yield Outcome(first, end, None, str(failed))
+                    yield Outcome(first, end, {}, str(failed))
 
-    async def _call(self, copied: Copied, records: Records) -> Records:
+    async def _call(self, copied: Copied, records: Records) -> Mapping[str, Records]:
         await self.start()
         assert self._process is not None
         try:
@@ -109,7 +110,7 @@ class Calls:
                 elif "failed" in header:
                     raise self._failed(at, header)
                 else:
-                    return as_records(pa.ipc.read_record_batch(pa.py_buffer(body), SCHEMA))
+                    return by_topic(pa.ipc.read_record_batch(pa.py_buffer(body), SCHEMA))
         except TimeoutError:
             await self.close()
             said = f"it took longer than {TIMEOUT} ({self._timeout * 1000:.0f}) allows"
@@ -153,8 +154,9 @@ class _Process:
             ) from None
         if "unusable" in header:
             await process.end()
-            name, function, _ = transforms[header["transform"]]
-            raise TransformUnusable(f"bridge.transforms: {name} (python:{function}): {header['unusable']}")
+            unusable = transforms[header["transform"]]
+            said = f"{unusable.name} (python:{unusable.function}): {header['unusable']}"
+            raise TransformUnusable(f"bridge.transforms: {said}")
         return process
 
     async def send(self, header: dict[str, object], body: Any = b"") -> None:

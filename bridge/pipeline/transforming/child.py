@@ -3,7 +3,7 @@
 Apart from the slice, so that what is slow, takes too much memory or dies there harms nothing else, and can be ended.
 Frames go both ways over a socket (`FD`): a header as JSON, and a batch as Arrow's IPC has it, or nothing.
 
-    to the process     {"transforms": [[name, function, parameters], …], "memory": bytes}    once, first
+    to the process     {"transforms": [[name, function, parameters, to], …], "memory": bytes}    once, first
                        {"chain": [number, …]} and a batch
     back               {"ready": true}, or {"unusable": why, "transform": number}
                        {"begin": number} for each transform; then a batch under {}, or {"failed": why, "memory": bool}
@@ -49,15 +49,15 @@ def main() -> None:
     threading.Thread(target=_end_with, args=(channel,), daemon=True).start()
     pa.set_cpu_count(1)
     setup, _ = _receive(channel)
-    transforms: list[tuple[Transform, dict[str, str]]] = []
-    for number, (_, function, parameters) in enumerate(setup["transforms"]):
+    transforms: list[tuple[Transform, dict[str, str], list[str]]] = []
+    for number, (_, function, parameters, to) in enumerate(setup["transforms"]):
         try:
-            transforms.append((_load(function), parameters))
+            transforms.append((_load(function), parameters, to))
         except Exception as error:
             _send(channel, {"unusable": _said(error, None), "transform": number})
             return
         try:
-            call(*transforms[-1], nothing())
+            call(transforms[-1][0], parameters, nothing(), to)
         except Exception as error:
             said = f"called with a batch without records, {_said(error, transforms[-1][0])}"
             _send(channel, {"unusable": said, "transform": number})
@@ -71,8 +71,8 @@ def main() -> None:
             batch = pa.ipc.read_record_batch(pa.py_buffer(body), SCHEMA)
             for number in header["chain"]:
                 _send(channel, {"begin": number})
-                transform, parameters = transforms[number]
-                batch = call(transform, parameters, batch)
+                transform, parameters, to = transforms[number]
+                batch = call(transform, parameters, batch, to)
                 if not batch.num_rows:
                     break
             answer = batch.serialize()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 
 from bridge.kafka.data_batches import Joining, Small
-from bridge.kafka.raw_batches import CODEC, Chunk, RawBatch
+from bridge.kafka.raw_batches import CODEC, RawBatch
 from bridge.kafka.rebuilding import Limits, UnreadableBatch, decoded_each, put_together
 from bridge.pipeline.opening import PolicySaysFail
 from bridge.pipeline.transformed import Step
@@ -34,7 +34,12 @@ class TransformSteps:
             raise PolicySaysFail(str(unusable)) from None
 
     async def steps(
-        self, copied: Copied, batches: Sequence[RawBatch], limits: Limits, position: int
+        self,
+        copied: Copied,
+        batches: Sequence[RawBatch],
+        limits: Limits,
+        largest: Mapping[str, int],
+        position: int,
     ) -> AsyncIterator[Step]:
         await self.start()
         at = position
@@ -49,11 +54,21 @@ class TransformSteps:
                 continue
             async for outcome in self._calls.through(copied, wanted):
                 at = outcome.end
-                if outcome.records is None:
+                if outcome.failed:
                     place = outcome.first, outcome.end
                     yield _left_out(copied, GapKind.TRANSFORM_FAILED, *place, outcome.failed)
                 else:
-                    yield Step(outcome.end, partial(put_together, outcome.records, codec, epoch, limits))
+                    made = {
+                        topic: partial(
+                            put_together,
+                            each,
+                            codec,
+                            epoch,
+                            limits._replace(max_message_bytes=largest[topic]),
+                        )
+                        for topic, each in outcome.records.items()
+                    }
+                    yield Step(outcome.end, made)
 
 
 def _left_out(copied: Copied, kind: GapKind, first: int, end: int, why: str) -> Step:
@@ -75,8 +90,4 @@ def _left_out(copied: Copied, kind: GapKind, first: int, end: int, why: str) -> 
         f"the {offsets} can't be copied to {copied.target_topic}: {why}; mend the transform, or set "
         "source.record.policy to report to go on without them"
     )
-    return Step(end, _nothing, gap, failure)
-
-
-def _nothing(_: int) -> Iterator[Chunk]:
-    return iter(())
+    return Step(end, {}, gap, failure)

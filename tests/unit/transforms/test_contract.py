@@ -79,7 +79,10 @@ def test_fewer_or_changed_records_in_order_are_taken(returned: pa.RecordBatch) -
             "it returned nulls in the column headers",
         ),
         (put("partition", pa.array([3, 3, 4, 3], pa.int32())), "it changed the partition 3"),
-        (put("topic", pa.array(["A.orders"] * 3 + ["other"])), "it changed the topic A.orders"),
+        (
+            put("topic", pa.array(["A.orders"] * 3 + ["other"])),
+            "it sent records to other, which bridge.transforms",
+        ),
         (
             put(
                 "headers",
@@ -109,3 +112,12 @@ def test_nothing_may_be_given(transform: Callable[[pa.RecordBatch], pa.RecordBat
     assert call(transform, {}, nothing()).num_rows == 0
     with pytest.raises(ContractBroken, match="4 records for 0"):
         call(lambda _: GIVEN, {}, nothing())
+
+
+def test_records_may_be_sent_to_topics_that_are_named() -> None:
+    renamed = put("topic", pa.array(["A.orders", "other", "other", "A.orders"]))
+    assert checked(GIVEN, renamed, ["other"]) == renamed
+    # What another transform has sent elsewhere before may stay there, or come back.
+    assert checked(renamed, renamed.slice(1)) == renamed.slice(1)
+    with pytest.raises(ContractBroken, match="sent records to third"):
+        checked(renamed, put("topic", pa.array(["third"] * 4)), ["other"])
