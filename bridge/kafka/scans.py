@@ -56,12 +56,12 @@ async def _scan(
 def _scanned(got: Fetched, need: Scan, *, committed_only: bool) -> Scanned | None:
     data_filter = DataFilter(got.aborted)
     without: list[tuple[int, int]] = []
-    end = need.offset
+    end, epoch = need.offset, -1
     for batch in parse(got.records):
-        end = max(end, batch.last_offset + 1)
+        end, epoch = max(end, batch.last_offset + 1), max(epoch, batch.leader_epoch)
         if not data_filter.is_data(batch):
             without.append((batch.base_offset, batch.last_offset + 1))
     if not got.records:
         # Nothing is there up to the end of what may be read: compaction took it.
         end = max(end, got.last_stable if committed_only else got.high_watermark)
-    return Scanned(need.offset, end, without, len(got.records)) if end > need.offset else None
+    return Scanned(need.offset, end, without, len(got.records), epoch) if end > need.offset else None

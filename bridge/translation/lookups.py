@@ -64,6 +64,8 @@ class Scanned:
     end: int
     without_data: Sequence[tuple[int, int]]
     size: int
+    epoch: int = -1
+    """The largest leader epoch of a batch, -1 where there is none."""
 
 
 Found = Window | Scanned | int | None

@@ -1,4 +1,5 @@
-"""Places of merged runs, found out by the target's batch headers within what a round may read (design 5.1).
+"""Places of merged runs, found out by batch headers within what a round may read (design 5.1): those of the target, and
+of the source, while it answers, where a run does not tell what was skipped.
 
 A run is read from its start to its end, for all groups that are in it; then the answers are kept, for as long as groups
 stand where they stood. What a round has no room for comes before anything new in the next one, and the largest run
@@ -59,33 +60,59 @@ class Scanning:
             self._queued += self._waiting[run]
         self._granted, self._costs, self._taken, self._waiting = {}, {}, 0, {}
 
-    def due(self, run: OffsetRun | None, offset: int, target: LogBounds, most: int) -> bool:
+    def due(
+        self,
+        run: OffsetRun | None,
+        offset: int,
+        target: LogBounds,
+        most: int,
+        source: LogBounds | None = None,
+    ) -> bool:
         """Whether reading (on) can make an answer exact, and there is room for it in a round of `most` bytes: what
-        stands before it is known upstream, and not downstream. `run`: the one that the offset lies in."""
-        if run is None or not run.extra:
+        stands before it is not known on the target, or, where there is a `source` to ask, not there. `run`: the one
+        that the offset lies in."""
+        if run is None or not (run.extra or run.skipped):
             return False
         places = self._places.get(run) or RunPlaces(run)
-        end = min(run.downstream_end, target.end)
-        return places.unsettled(offset) and places.read_to < end and self._grant(run, places.unread, most)
+        by_source = _by_source(places, offset, source)
+        by_target = places.unsettled(offset) and places.read_to < min(run.downstream_end, target.end)
+        unread = places.unread * (places.hidden > 0) + places.source_unread * by_source
+        return (by_source or by_target) and self._grant(run, unread, most)
 
-    def steps(self, run: OffsetRun, target: LogBounds) -> Steps[None]:
-        """Reads until all is found, or the run or what it may take ends."""
+    def steps(
+        self, run: OffsetRun, offset: int, target: LogBounds, source: LogBounds | None = None
+    ) -> Steps[None]:
+        """Reads until all is found, or the run or what it may take ends: the source first, for without it the target's
+        headers prove nothing."""
         places = self._places.pop(run, None) or RunPlaces(run)
         self._places[run] = places
         if len(self._places) > MOST_RUNS:
             del self._places[next(iter(self._places))]
+        while _by_source(places, offset, source):
+            size = min(READ_BYTES, places.source_unread)
+            answer = yield from self._read(run, Scan(Side.SOURCE, places.source_read_to, size))
+            if answer is None:
+                return
+            if answer.end > places.source_read_to:  # several groups in one run read it side by side
+                self._granted[run] -= answer.size
+            places.learn_source(answer)
         end = min(run.downstream_end, target.end)
-        while places.hidden > 0 and places.read_to < end:
-            if self._granted[run] <= 0:
-                self._waiting[run] = self._costs[run]
-                return
+        while places.unsettled(offset) and places.read_to < end:
             size = min(READ_BYTES, places.unread + 1)
-            answer = yield Scan(Side.TARGET, max(places.read_to, target.start), size)
-            if not isinstance(answer, Scanned):
+            answer = yield from self._read(run, Scan(Side.TARGET, max(places.read_to, target.start), size))
+            if answer is None:
                 return
-            if answer.end > places.read_to:  # several groups in one run read it side by side
+            if answer.end > places.read_to:
                 self._granted[run] -= answer.size
             places.learn(answer)
+
+    def _read(self, run: OffsetRun, scan: Scan) -> Steps[Scanned | None]:
+        """None where the run may take no more, or nothing can be read."""
+        if self._granted[run] <= 0:
+            self._waiting[run] = self._costs[run]
+            return None
+        answer = yield scan
+        return answer if isinstance(answer, Scanned) else None
 
     def _grant(self, run: OffsetRun, unread: int, most: int) -> bool:
         if run in self._granted:
@@ -100,3 +127,10 @@ class Scanning:
         self._granted[run] = self._costs[run] = cost
         self._taken += 0 if run in self._queue else cost
         return True
+
+
+def _by_source(places: RunPlaces, offset: int, source: LogBounds | None) -> bool:
+    """Whether the source can tell how many copies stand before an offset: what transforms have dropped it does not."""
+    run = places.run
+    whole = source is not None and source.start <= run.upstream_start and not run.transformed
+    return whole and places.uncounted_before(offset)

@@ -169,7 +169,7 @@ class ByRuns:
             other = self._otherwise.at_once(asked, None) or (yield from self._otherwise.steps(asked, memory))
         best = found if other is None else stronger(found, other)
         if self._scan_due(asked, best):
-            yield from self._scan(asked.copy, asked.offset, asked.target)
+            yield from self._scan(asked.copy, asked.offset, asked.target, asked.source)
             now, _ = self._ask(asked)
             if now is None:
                 return other or disagrees(found, last)
@@ -219,13 +219,15 @@ class ByRuns:
     def _scan_due(self, asked: Question, best: Verdict) -> bool:
         held = self._runs.of(asked.copy).held(asked.offset)
         return best.judgement is Judgement.BOUNDED and self._scanning.due(
-            held, asked.offset, asked.target, scanning.ROUND_BYTES
+            held, asked.offset, asked.target, scanning.ROUND_BYTES, asked.source
         )
 
-    def _scan(self, copy: CopyId, offset: int, target: LogBounds) -> Steps[None]:
+    def _scan(
+        self, copy: CopyId, offset: int, target: LogBounds, source: LogBounds | None = None
+    ) -> Steps[None]:
         run = self._runs.of(copy).held(offset)
         if run is not None:
-            yield from self._scanning.steps(run, target)
+            yield from self._scanning.steps(run, offset, target, source)
 
     def _ask(self, asked: Question) -> tuple[Verdict | None, OffsetRun | None]:
         known, identity = self._runs.of(asked.copy), asked.identity

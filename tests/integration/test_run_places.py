@@ -1,4 +1,4 @@
-"""Merged runs settled by batch headers, of a real broker's log: markers, aborted records, and records of others."""
+"""Merged runs settled by batch headers, of real brokers' logs: markers, aborted records, and records of others."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
 from bridge.local import Cluster
 from bridge.translation.lookups import Read, Scan, Scanned
-from bridge.translation.model import Bounds, CopyId, Judgement, Side, TopicPartition, Verdict
+from bridge.translation.memory import PartitionMemory
+from bridge.translation.model import Bounds, CopyId, Judgement, Reason, Side, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds
 from connectors.groups import scanning
 from connectors.groups.translate import Job, translate_all
-from connectors.groups.ways import ByRecords, ByRuns
+from connectors.groups.verdicts import Identity
+from connectors.groups.ways import ByRecords, ByRuns, ByTimestamp, Question
 from tests.support import create_topic, numbered, produce, produce_transaction, read, unique
 
 SOURCE = TopicPartition("orders", 0)
@@ -104,3 +106,89 @@ def test_headers_tell_every_copys_place(
     if others:
         # One place is not found: every answer may be one record too low, and the bound counts what lies between.
         assert sum(verdict.bound == 1 for verdict in verdicts) == 99 - 4
+
+
+def written(bootstrap: str, topic: str, each: int, first: int) -> list[int]:
+    """100 records in transactions of so many, one that is aborted between, and after `first` records of others; where
+    they stand."""
+    produce(bootstrap, topic, numbered(first, start=1000))
+    for at in range(0, 100, each):
+        if at == 40:
+            produce_transaction(bootstrap, topic, numbered(6, start=900), commit=False)
+        produce_transaction(bootstrap, topic, numbered(each, start=at), compression="lz4")
+    return [found.offset for found in read(bootstrap, topic, 0, committed_only=True)[first:]]
+
+
+def test_runs_written_before_lists_are_exact_and_stay_so_without_the_source(
+    source: Cluster, target: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both logs have holes, of which the run has nothing but the numbers, and the target overwrites timestamps. Five
+    rounds read a part each; none without the source reads anything."""
+    monkeypatch.setattr(scanning, "READ_BYTES", 400)
+    monkeypatch.setattr(scanning, "ROUND_BYTES", 3000)
+    topics = [create_topic(each.bootstrap, unique("before"), 1) for each in (source, target)]
+    here = written(source.bootstrap, topics[0], 20, 0)
+    there = written(target.bootstrap, topics[1], 10, 3)
+    place, remote = (TopicPartition(topic, 0) for topic in topics)
+
+    async def go() -> tuple[int, list[Verdict], list[Verdict], int]:
+        clusters = [
+            KafkaCluster(
+                client_settings(side, {f"{side.value}.cluster.bootstrap.servers": cluster.bootstrap})
+            )
+            for side, cluster in ((Side.SOURCE, source), (Side.TARGET, target))
+        ]
+        try:
+            ids, ends = [], []
+            for cluster, each in zip(clusters, (place, remote), strict=True):
+                ids.append((await cluster.topics([each.topic]))[each.topic].topic_id)  # type: ignore[union-attr]
+                bounds = (await cluster.bounds([each], committed_only=True))[each]
+                assert isinstance(bounds, Bounds)
+                ends.append(LogBounds(bounds.start, bounds.end))
+            count, places = here[-1] + 1 - here[0], there[-1] + 1 - there[0]
+            run = OffsetRun(
+                place,
+                ids[0],
+                remote.topic,
+                ids[1],
+                *(here[0], here[0], there[0], count, count - 100, places - 100, 0, here[-1] + 1, -1, 5000),
+            )
+            way = ByRuns(Runs(run), ByTimestamp())
+            identity = Identity(ids[0], 0, ids[1], 0)
+            rounds, found = 0, {0: Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)}
+            while rounds < 20 and any(each.judgement is not Judgement.EXACT for each in found.values()):
+                way.end_round()
+                asked = [
+                    Question(place, remote.topic, offset, *ends, late=True, identity=identity)
+                    for offset in here
+                ]
+                at_once = {each.offset: way.at_once(each, None) for each in asked}
+                jobs = {
+                    each.offset: Job(place, remote, each.offset, way.steps(each, PartitionMemory()))
+                    for each in asked
+                    if at_once[each.offset] is None
+                }
+                steps = await translate_all(jobs, *clusters, source_committed_only=True)
+                found = {offset: verdict for offset, verdict in at_once.items() if verdict} | steps
+                rounds += 1
+            way.end_round()
+            before = clusters[1].fetches
+            copy = CopyId(place, remote.topic)
+            alone = {
+                offset: Job(place, remote, offset, way.without_source(copy, offset, ids[1], ends[1]))  # type: ignore[arg-type]
+                for offset in here
+            }
+            gone = await translate_all(alone, *clusters, source_committed_only=True)
+            read_more = clusters[1].fetches - before
+            return rounds, [found[at] for at in here], [gone[at] for at in here], read_more
+        finally:
+            for cluster in clusters:
+                await cluster.close()
+
+    rounds, found, gone, read_more = asyncio.run(go())
+    assert 1 < rounds < 20
+    assert read_more == 0
+    for verdicts in (found, gone):
+        assert [(each.judgement, each.offset) for each in verdicts] == [
+            (Judgement.EXACT, offset) for offset in there
+        ]

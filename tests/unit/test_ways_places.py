@@ -6,7 +6,7 @@ import pytest
 
 from bridge.translation.lookups import Found, Need, Scan, Scanned
 from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import CopyId, Evidence, Judgement, Reason, TopicPartition, Verdict
+from bridge.translation.model import CopyId, Evidence, Judgement, Reason, Side, TopicPartition, Verdict
 from bridge.translation.run_evidence import KnownRuns
 from bridge.translation.runs import OffsetRun
 from bridge.translation.stretch import LogBounds, Steps
@@ -23,6 +23,7 @@ MARKERS = range(START + 10, END, 11)
 WHOLE = OffsetRun(PLACE, "s", "A.orders", "t", 0, 0, START, 100, 0, 9, 0, 100, -1, 5000)
 NEWEST = OffsetRun(PLACE, "s", "A.orders", "t", 100, 100, END, 10, 0, 0, 0, 110, -1, 500)
 TARGET = LogBounds(0, END + 11)
+SOURCE = LogBounds(0, 110)
 
 
 def place(offset: int) -> int:
@@ -54,15 +55,20 @@ class Otherwise:
 
 
 class Headers:
-    """The target, read for its markers, `each` places of 10 bytes at a time."""
+    """The target, and the source, read for their markers, `each` places of 10 bytes at a time."""
 
-    def __init__(self, way: ByRuns, *, each: int = 20, markers: object = MARKERS) -> None:
-        self.way, self.each, self.markers = way, each, markers
+    def __init__(
+        self, way: ByRuns, *, each: int = 20, markers: object = MARKERS, source_markers: object = ()
+    ) -> None:
+        self.way, self.each, self.markers, self.source_markers = way, each, markers, source_markers
         self.asked: list[int] = []
-        self.readable = True
+        self.asked_source: list[int] = []
+        self.readable, self.epoch = True, 3
 
-    def judge(self, offset: int, *, late: bool = True, target: LogBounds = TARGET) -> Verdict:
-        question = Question(PLACE, "A.orders", offset, LogBounds(0, 110), target, late, HERE)
+    def judge(
+        self, offset: int, *, late: bool = True, target: LogBounds = TARGET, source: LogBounds = SOURCE
+    ) -> Verdict:
+        question = Question(PLACE, "A.orders", offset, source, target, late, HERE)
         at_once = self.way.at_once(question, None)
         if at_once is not None:
             return at_once
@@ -81,12 +87,14 @@ class Headers:
 
     def _answer(self, need: Need) -> Scanned | None:
         assert isinstance(need, Scan)
-        self.asked.append(need.offset)
+        on_source = need.side is Side.SOURCE
+        (self.asked_source if on_source else self.asked).append(need.offset)
         if not self.readable:
             return None
-        end = min(need.offset + self.each, TARGET.end)
-        empty = [(at, at + 1) for at in self.markers if need.offset <= at < end]  # type: ignore[attr-defined]
-        return Scanned(need.offset, end, empty, 10 * (end - need.offset))
+        end = min(need.offset + self.each, (SOURCE if on_source else TARGET).end)
+        markers = self.source_markers if on_source else self.markers
+        empty = [(at, at + 1) for at in markers if need.offset <= at < end]  # type: ignore[attr-defined]
+        return Scanned(need.offset, end, empty, 10 * (end - need.offset), self.epoch)
 
 
 @pytest.fixture(params=[False, True], ids=["steps", "at once"])
@@ -221,7 +229,112 @@ def test_a_run_from_before_they_were_short_is_read_over_many_rounds(monkeypatch:
     assert (rounds, headers.asked) == (5, [1000, 1020, 1040, 1060, 1080])
 
 
-def test_of_runs_written_before_with_something_skipped_the_bound_stays() -> None:
+HOLED = LONG._replace(skipped=9, upstream_count=109, size=2000, position=109, leader_epoch=3)
+"""Of before runs listed their holes: behind each 10 records of the source stands a marker, as behind each 10 copies."""
+SOURCE_MARKERS = range(10, 109, 11)
+
+
+def copy_of(offset: int) -> int:
+    return place(offset - offset // 11)
+
+
+def holed(offset: int) -> tuple[object, ...]:
+    return EXACT, copy_of(offset), 0, Evidence.RUN
+
+
+def test_runs_written_before_that_skipped_are_settled_while_the_source_lives() -> None:
+    """The target overwrites timestamps, so that records tell nothing. Both logs are read once; what was exact stays so
+    when the source is gone, and only of offsets that come up then the bound stays."""
+    way = ByRuns(Runs(HOLED), Otherwise(at_once=True))
+    headers = Headers(way, source_markers=SOURCE_MARKERS)
+    offsets = [*range(0, 109, 3), 21]
+    assert [answer(headers.judge(offset)) for offset in offsets] == [holed(offset) for offset in offsets]
+    assert headers.asked_source == [0, 20, 40, 60, 80]
+    assert headers.asked == [1000, 1020, 1040, 1060, 1080]
+    for _ in range(2):
+        way.end_round()
+        assert [answer(headers.alone(offset)) for offset in offsets] == [holed(offset) for offset in offsets]
+    assert len(headers.asked) + len(headers.asked_source) == 10
+    assert not any(len(each._empty) + len(each._skipped) for each in way._scanning.places.values())
+    found = headers.alone(56)
+    assert found is not None
+    assert (found.judgement, found.bound) == (BOUNDED, 18)
+    assert len(headers.asked) + len(headers.asked_source) == 10
+
+
+def test_both_logs_are_read_over_as_many_rounds_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "ROUND_BYTES", 800)  # of which one run has half: two answers of 200 bytes
+    way = ByRuns(Runs(HOLED), Otherwise(at_once=True))
+    headers = Headers(way, source_markers=SOURCE_MARKERS)
+    for rounds in range(1, 10):
+        if headers.judge(55).judgement is EXACT:
+            break
+        assert len(headers.asked) + len(headers.asked_source) <= 2 * rounds
+        way.end_round()
+    assert rounds == 5
+    assert answer(headers.judge(55)) == holed(55)
+
+
+def test_a_source_that_goes_away_half_read_leaves_a_bound_that_is_closer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scanning, "ROUND_BYTES", 800)
+    way = ByRuns(Runs(HOLED), Otherwise(at_once=True))
+    headers = Headers(way, source_markers=SOURCE_MARKERS)
+    headers.judge(77)
+    way.end_round()
+    found = headers.alone(77)
+    assert found is not None
+    assert found.offset is not None
+    assert found.bound is not None
+    assert found.offset <= copy_of(77) <= found.offset + found.bound
+    assert found.bound < 18
+
+
+@pytest.mark.parametrize(
+    ("run", "markers", "source"),
+    [
+        pytest.param(
+            HOLED, SOURCE_MARKERS[1:], LogBounds(0, 109), id="compaction took a marker of the source"
+        ),
+        pytest.param(HOLED, SOURCE_MARKERS, LogBounds(1, 109), id="retention took the beginning"),
+        pytest.param(
+            HOLED._replace(transformed=True), SOURCE_MARKERS, LogBounds(0, 109), id="transforms drop some"
+        ),
+    ],
+)
+def test_where_the_source_can_not_tell_the_bound_stays(
+    run: OffsetRun, markers: range, source: LogBounds
+) -> None:
+    """It is read once at most, and the target not at all."""
+    way = ByRuns(Runs(run), Otherwise(at_once=True))
+    headers = Headers(way, source_markers=markers)
+    for offset in (55, 56, 77):
+        assert headers.judge(offset, source=source).bound == 18
+        way.end_round(whole=False)
+    assert len(headers.asked_source) == (6 if markers != SOURCE_MARKERS else 0)
+    assert headers.asked == []
+
+
+def test_a_source_with_more_markers_than_were_skipped_is_not_the_runs() -> None:
+    headers = Headers(ByRuns(Runs(HOLED), Otherwise(at_once=True)), source_markers=range(5, 109, 5))
+    assert headers.judge(55).reason is Reason.TARGET_TIMESTAMP_TYPE
+    assert headers.alone(55) is None
+
+
+@pytest.mark.parametrize("epochs", [(3, 4), (-1, 3)])
+def test_a_source_that_was_cut_back_and_grew_again_tells_nothing(epochs: tuple[int, int]) -> None:
+    """Its markers are others, and may happen to be as many. A run of an unknown epoch can't be held against it."""
+    run = HOLED._replace(leader_epoch=epochs[0])
+    headers = Headers(ByRuns(Runs(run), Otherwise(at_once=True)), source_markers=SOURCE_MARKERS)
+    headers.epoch = epochs[1]
+    for _ in range(2):
+        assert headers.judge(55).bound == 18
+    assert headers.asked_source in ([0], [])
+    assert headers.asked == []
+
+
+def test_of_runs_written_before_that_skipped_the_bound_stays_without_the_source() -> None:
     run = LONG._replace(skipped=3, upstream_count=103)
     headers = Headers(ByRuns(Runs(run), Otherwise(at_once=True)))
     assert answer(headers.alone(55)) == (BOUNDED, 1052, 12, Evidence.RUN)

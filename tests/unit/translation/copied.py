@@ -32,6 +32,9 @@ class CopiedPartition:
         self.random, self._order = random.Random(seed), random.Random(seed)
         self._serials = count()
         self.source: list[int | None] = []
+        self.epochs: list[int] = []
+        """Of the leader that wrote each offset of the source."""
+        self.epoch = 0
         self.source_start = 0
         self.target: list[Origin | None] = [None] * self.random.randint(0, 3)
         self.target_start = 0
@@ -41,6 +44,8 @@ class CopiedPartition:
         """The target was cut back since the last copy."""
         self.was_cut = False
         """It was cut back at all."""
+        self.source_was_cut = False
+        """The source was, or it was made anew."""
         self.live: dict[bytes, bytes] = {}
         """The runs topic, compacted."""
         self.older: dict[bytes, bytes] = {}
@@ -77,6 +82,7 @@ class CopiedPartition:
     def produce(self) -> None:
         for _ in range(self.random.randint(0, 6)):
             self.source.append(None if self.random.random() < 0.15 else next(self._serials))
+            self.epochs.append(self.epoch)
 
     def copy(self) -> None:
         """One transaction."""
@@ -103,7 +109,7 @@ class CopiedPartition:
             while at < end and (serial := self.source[at]) is not None:
                 self.target.append(Origin(serial, at))
                 at += 1
-            segments.append(Segment(covered, first, place, at - first, 0, 1000 + at))
+            segments.append(Segment(covered, first, place, at - first, self.epochs[at - 1], 1000 + at))
             covered = at
         if segments:
             self.target.append(None)
@@ -123,7 +129,10 @@ class CopiedPartition:
         self.target += [None] * self.random.randint(1, 5)
 
     def cut_source(self) -> None:
+        self.source_was_cut = True
         self.source = self.source[: self.random.randint(self.source_start, len(self.source))]
+        self.epochs = self.epochs[: len(self.source)]
+        self.epoch += 1
         if self.position is not None and len(self.source) < self.position:
             self.older = {}
             if self.random.random() < 0.5:
@@ -141,7 +150,8 @@ class CopiedPartition:
             self.copied = Copied(
                 PLACE, self.copied.source_topic_id + "x", "A.orders", self.copied.target_topic_id
             )
-            self.source, self.source_start, self.position = [], 0, 0
+            self.source, self.epochs, self.source_start, self.position = [], [], 0, 0
+            self.source_was_cut = True
             self.produce()
         else:
             self.copied = Copied(
