@@ -33,6 +33,7 @@ def window(data: Piece, offset: int, log_end: int, aborted: Sequence[tuple[int, 
     id, first offset). None when `data` has bytes but no complete batch: ask for more.
     """
     records: list[RecordView] = []
+    without_data: list[tuple[int, int]] = []
     start, end, epoch = offset, offset, -1
     data_filter = DataFilter(aborted)
     for batch in parse(data):
@@ -41,6 +42,7 @@ def window(data: Piece, offset: int, log_end: int, aborted: Sequence[tuple[int, 
         epoch = batch.leader_epoch if end == offset or batch.leader_epoch == epoch else -1
         end = batch.last_offset + 1
         if not data_filter.is_data(batch):
+            without_data.append((batch.base_offset, batch.last_offset + 1))
             continue
         inner = _records(batch)
         if batch.magic < 2 and inner:
@@ -49,7 +51,7 @@ def window(data: Piece, offset: int, log_end: int, aborted: Sequence[tuple[int, 
     if end == offset:
         # Nothing at or after the offset: what could be read ends here (or is a compacted tail).
         return None if data else Window(offset, max(offset, log_end), (), epoch)
-    return Window(start, end, records, epoch)
+    return Window(start, end, records, epoch, without_data)
 
 
 class Stretch(NamedTuple):

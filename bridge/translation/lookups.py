@@ -52,6 +52,9 @@ class Window:
     records: Sequence[RecordView]
     epoch: int = -1
     """Leader epoch of every batch in the window, -1 when they differ or there is none."""
+    without_data: Sequence[tuple[int, int]] = ()
+    """Offsets that never held a data record, as [first, end), in order: those of control batches, and of aborted
+    transactions when the side is read committed. At any other offset without a record one may have stood."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,8 @@ class Log:
             raise TypeError(f"a Read is answered by a Window, not by {window!r}")
         start, end = max(window.start, self.bounds.start), min(window.end, self.bounds.end)
         if (start, end) != (window.start, window.end):
-            window = Window(start, end, [r for r in window.records if start <= r.offset < end], window.epoch)
+            records = [record for record in window.records if start <= record.offset < end]
+            window = Window(start, end, records, window.epoch, window.without_data)
         if len(window.records) != end - start:
             self._memory.gapless = False
         if self.learns:
@@ -130,6 +131,7 @@ class Stretch:
         self.start, self.end = window.start, window.end
         self._step = max(1, window.end - window.start)
         self.records: list[RecordView] = list(window.records)
+        self._without_data = list(window.without_data)
         self.epoch = window.epoch
 
     @property
@@ -150,6 +152,16 @@ class Stretch:
             return self.records[index]
         return None
 
+    def lost(self, start: int, end: int) -> int | None:
+        """The first offset in [start, end), which this stretch covers and where no record is, that may have held one:
+        it is not a control record's, nor that of aborted data."""
+        at, spans = start, self._without_data
+        number = max(0, bisect_left(spans, (start,)) - 1)
+        while at < end and number < len(spans) and spans[number][0] <= at:
+            at = max(at, spans[number][1])
+            number += 1
+        return at if at < end else None
+
     def covers(self, offset: int) -> bool:
         return self.start <= offset < self.end
 
@@ -159,6 +171,7 @@ class Stretch:
             return
         window = yield from self.log.read(self.end)
         self.records += [record for record in window.records if record.offset >= self.end]
+        self._without_data += [span for span in window.without_data if span[1] > self.end]
         self._meet(window)
         # A broker that answers with nothing below the bound has nothing there: control records or a compacted tail.
         self.end = max(window.end, self.end + 1)
@@ -175,11 +188,14 @@ class Stretch:
             at = max(self.bounds.start, self.start - step)
             window = yield from self.log.read(at)
             records, end = [r for r in window.records if r.offset < self.start], window.end
+            without_data = list(window.without_data)
             while end < self.start:
                 more = yield from self.log.read(end)
                 records += [r for r in more.records if end <= r.offset < self.start]
+                without_data += [span for span in more.without_data if span[1] > end]
                 end = max(more.end, end + 1)
             self.records[:0] = records
+            self._without_data[:0] = [span for span in without_data if span[0] < self.start]
             self._meet(window)
             self.start = max(self.bounds.start, min(window.start, at))
             if records:

@@ -134,6 +134,17 @@ def test_aborted_data_is_copied_where_uncommitted_data_is() -> None:
     assert len(DataBatches.committed(data, 10, None).batches) == 1
 
 
+def test_a_window_tells_which_offsets_never_held_data() -> None:
+    """Not those that compaction has emptied: a record may have stood there."""
+    data = batch(10, 2, producer=7) + marker(12, ABORT, 7) + batch(13, 3, without=(1,)) + batch(16, 1)
+    committed, all_data = window(data, 10, 17, [(7, 10)]), window(data, 10, 17, ())
+    assert committed is not None
+    assert all_data is not None
+    assert list(committed.without_data) == [(10, 12), (12, 13)]
+    assert list(all_data.without_data) == [(12, 13)]
+    assert [each.offset for each in committed.records] == [13, 15, 16]
+
+
 def test_a_batch_below_the_offset_is_not_copied() -> None:
     found = DataBatches.committed(batch(10, 3) + batch(13, 3), 13, ())
     assert [each.base_offset for each in found.batches] == [13]
