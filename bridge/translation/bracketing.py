@@ -7,7 +7,8 @@
 A mirror copies a partition in order, so nothing at or after `o` stands only below L, whatever was compacted, expired
 or stamped: **L is the answer** (R1). When the first data record at or after L is the copy of some v >= o, or there is
 none, a reader from L reads nothing twice: `exact`. Otherwise the answer is `bounded` by the data records up to the
-first copy of such a v (R2).
+first copy of such a v (R2). `alike` in the detail of a bounded answer names a record of the target that may be the copy
+of such a v, or of an identical record before `o`: nothing in the logs tells which.
 
 Plain logs are compared side by side (`aligned`); elsewhere copies are found as `copies` says, and identical records
 are told apart by `twins` and `rank`. docs/decisions/0002 has the assumptions.
@@ -17,14 +18,11 @@ Sans-I/O: `bracket` yields needs and is sent their answers; the verdict is its r
 
 from __future__ import annotations
 
-from bridge.translation import aligned, rank, twins
-from bridge.translation.copies import Copies, Found
-from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Evidence, Flag, Judgement, Reason, RecordView, Side, Verdict
-from bridge.translation.stretch import Budget, CapReached, Caps, Log, LogBounds, Steps, Stretch, same
-
-_FOLLOWING = 3
-"""Records after an unprocessed one that must match, where a twin of it may have expired."""
+from bridge.translation import aligned, originals, rank, twins
+from bridge.translation.copies import Copies
+from bridge.translation.memory import Anchor, PartitionMemory
+from bridge.translation.model import Evidence, Flag, Judgement, Reason, Side, Verdict
+from bridge.translation.stretch import Budget, CapReached, Caps, Log, LogBounds, Steps, Stretch
 
 _CHECKED = 256
 """Target records in which the first unprocessed one is looked for; past them the bound is what the target holds."""
@@ -48,8 +46,7 @@ def bracket(
 
 def _of_empty_target(offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory) -> Verdict:
     """Whatever the target will hold is still to come, at its end or after: nothing can be skipped from there."""
-    anchor = memory.below(offset)
-    to_come = offset - max(source.start, anchor.upstream + 1 if anchor else 0)
+    to_come = offset - max(source.start, memory.reached)
     return _verdict(target.end, max(0, to_come), _flags(offset, source, ahead=to_come > 0))
 
 
@@ -82,32 +79,37 @@ class _Bracket:
 
     def run(self) -> Steps[Verdict]:
         near: Stretch | None = None
+        plain: aligned.Place | None = None
         try:
-            if not self.memory.low_sought:
+            if not self.memory.low_sought or self.copies.low_gone:
                 self._source.learns = True
                 with self.budget.part():
                     yield from self.copies.seek_low()
                 self.memory.low_sought = True
             near = yield from self._near()
             plain = yield from aligned.place_of(self.offset, near, self.copies, self.memory)
-            if plain is not None:
-                return self._of_plain(*plain)
+            if plain is not None and not plain.again:
+                return self._of_plain(plain)
             self._source.learns = True
             self.memory.observe(near.records)
             found = yield from self.copies.of_last_before(self.offset, near)
         except CapReached:
-            found = self.copies.floor(self.offset)
+            found = self.memory.below(self.offset)
             if found is None:
+                if plain is not None:
+                    return self._of_plain(plain)
                 return Verdict.pending(Reason.COPY_NOT_FOUND, capped="search_bytes")
             if near is None:
                 self.budget.left = self.budget.read_bytes
                 near = yield from self._source.open(
                     max(self.source.start, min(self.offset, self.source.end) - 1)
                 )
-        if found is None and not self._nothing_before(near):
-            return Verdict.pending(Reason.COPY_NOT_FOUND)
-        answer = max(self.target.start, found.anchor.downstream + 1 if found else 0)
-        return (yield from self._judge(answer, found, near))
+        if found is None and not self.copies.unsure_first and not self._nothing_before(near):
+            return Verdict.pending(Reason.COPY_NOT_FOUND) if plain is None else self._of_plain(plain)
+        answer = max(self.target.start, found.downstream + 1 if found else 0)
+        verdict = yield from self._judge(answer, found, near)
+        assert verdict.bound is not None
+        return verdict if plain is None or verdict.bound <= plain.again else self._of_plain(plain)
 
     def _near(self) -> Steps[Stretch]:
         """The source around the offset: what is needed to compare, and the record before the offset if there is one
@@ -118,11 +120,15 @@ class _Bracket:
             yield from near.forward()
         return near
 
-    def _of_plain(self, place: int, here: Stretch) -> Verdict:
+    def _of_plain(self, plain: aligned.Place) -> Verdict:
+        place, here, again = plain
         detail: dict[str, str | int | None] = {"pred_offset": self.offset - 1, "pred_copy": place - 1}
-        if place < self.target.end:
+        if again:
+            detail["alike"] = min(place, self.target.end - 1)
+        elif place < self.target.end:
             detail |= {"next_offset": self.offset, "next_copy": place}
-        return _verdict(place, 0, (), here.epoch, detail)
+        flags = _flags(self.offset, self.source, ahead=again > 0 and place == self.target.end)
+        return _verdict(place, again, flags, here.epoch, detail)
 
     def _nothing_before(self, near: Stretch) -> bool:
         """Whether no record before the offset can stand on the target: the source has none, or the mirror began at
@@ -132,97 +138,52 @@ class _Bracket:
             return True
         return near.at_start and near.index(self.offset) == 0
 
-    def _judge(self, answer: int, found: Found | None, near: Stretch) -> Steps[Verdict]:
+    def _judge(self, answer: int, found: Anchor | None, near: Stretch) -> Steps[Verdict]:
         """The verdict on `answer`: exact when the first data record there is a copy of one at or after the offset."""
         flags = _flags(self.offset, self.source)
         detail: dict[str, str | int | None] = {}
         if found:
-            detail |= {"pred_offset": found.anchor.upstream, "pred_copy": found.anchor.downstream}
-        after = found.after if found else self.source.start
-        unknown = max(0, self.offset - after)
-        loose = self.target.end - answer + unknown
+            detail |= {"pred_offset": found.upstream, "pred_copy": found.downstream}
         epoch = -1
         try:
             here = yield from self.copies.open_target(answer)
             epoch = here.epoch
             first = yield from here.first_from(answer)
             if first is None:
-                last = yield from near.last_before(self.offset)
-                to_come = 0 if last is None or last.offset < after else unknown
-                return _verdict(
-                    answer, to_come, _flags(self.offset, self.source, ahead=to_come > 0), detail=detail
-                )
-            original = yield from self._unprocessed(first, found, near, here)
+                to_come = self._to_come(near)
+                flags = _flags(self.offset, self.source, ahead=to_come > 0)
+                return _verdict(answer, to_come, flags, detail=detail)
+            original = yield from originals.at_or_after(self.offset, first, near, here, self.copies)
             if original is not None:
                 detail |= {"next_offset": original.offset, "next_copy": first.offset}
                 return _verdict(answer, 0, flags, epoch, detail)
-            ranked = yield from rank.place_of(
-                self.offset, found.anchor if found else None, near, here, self.memory
-            )
+            ranked = yield from rank.place_of(self.offset, found, near, here, self.copies)
             if ranked is not None:
                 return _verdict(ranked, 0, flags, epoch, detail | {"by": "rank"})
-            upper = yield from self._first_unprocessed(answer, found, near, here)
+            if (yield from twins.first_at_or_after(near, self.offset, first, self.memory)) is not None:
+                detail["alike"] = first.offset
+            upper = yield from self._first_unprocessed(answer, near, here)
         except CapReached:
             upper = None
         if upper is None:
-            return _verdict(answer, loose, flags, epoch, detail)
+            return _verdict(answer, self.target.end - answer + self._to_come(near), flags, epoch, detail)
         bound = here.index(upper) - here.index(answer)
         return _verdict(answer, bound, flags, epoch, detail | {"next_copy": upper})
 
-    def _unprocessed(
-        self, copy: RecordView, found: Found | None, near: Stretch, here: Stretch
-    ) -> Steps[RecordView | None]:
-        """The record at or after the offset that `copy` is of; None where it could be of another: of one before the
-        offset, or (a second copy follows) of a twin that the source has compacted away."""
-        original = yield from twins.first_at_or_after(near, self.offset, copy, self.memory)
-        if original is None:
-            return None
-        earlier = yield from twins.earlier(near, self.offset, copy, self.memory)
-        if earlier is twins.Earlier.YES:
-            return None
-        if (yield from twins.first_at_or_after(here, copy.offset + 1, copy, self.memory)) is not None:
-            return None
-        first = yield from near.first_from(self.offset)
-        sure = original is first
-        if sure and earlier is twins.Earlier.EXPIRED:
-            # A twin of it may have expired; not so when the record before it stands before it on the target too.
-            before = yield from near.last_before(self.offset)
-            sure = (
-                found is not None
-                and before is not None
-                and before.offset == found.anchor.upstream
-                and here.index(found.anchor.downstream + 1) == here.index(copy.offset)
-            )
-        if not sure:
-            count = _FOLLOWING if earlier is twins.Earlier.EXPIRED else 1
-            sure = yield from self._followed(original, copy, count, near, here)
-        return original if sure else None
+    def _to_come(self, near: Stretch) -> int:
+        """Records before the offset that may still be copied."""
+        reached = self.memory.reached
+        unseen = max(0, min(near.start, self.offset) - max(reached, self.source.start))
+        return unseen + max(0, near.index(self.offset) - near.index(reached))
 
-    def _followed(
-        self, original: RecordView, copy: RecordView, count: int, near: Stretch, here: Stretch
-    ) -> Steps[bool]:
-        """Whether the records after `copy` are those after `original`: so it is its copy, and not that of a twin that
-        has expired or was compacted away before this one was copied."""
-        for _ in range(count):
-            after = yield from near.first_from(original.offset + 1)
-            after_copy = yield from here.first_from(copy.offset + 1)
-            if after is None or after_copy is None or not same(after, after_copy):
-                return False
-            original, copy = after, after_copy
-        return True
-
-    def _first_unprocessed(
-        self, answer: int, found: Found | None, near: Stretch, here: Stretch
-    ) -> Steps[int | None]:
+    def _first_unprocessed(self, answer: int, near: Stretch, here: Stretch) -> Steps[int | None]:
         """The first place at or after `answer` that is known to hold a copy of a record at or after the offset."""
-        checked = here.index(answer)
+        checked = answer
         for _ in range(_CHECKED):
-            while checked >= len(here.records):
-                if here.at_end:
-                    return None
-                yield from here.forward()
-            record = here.records[checked]
-            if (yield from self._unprocessed(record, found, near, here)) is not None:
+            record = yield from here.first_from(checked)
+            if record is None:
+                return None
+            if (yield from originals.at_or_after(self.offset, record, near, here, self.copies)) is not None:
                 return record.offset
-            checked += 1
+            checked = record.offset + 1
         return None

@@ -41,6 +41,10 @@ class PartitionMemory:
         self.low_sought = False
         self.gapless = True
         """No offset without a data record was ever seen on either side: so far this is a plain log."""
+        self.reached = 0
+        """The mirror has come as far as this source offset at least: it has copied all below it that was there."""
+        self.tail_seen: tuple[int, int] | None = None
+        """The ends of both logs when the end of the target was last read for how far the mirror has come."""
         self.disorder = 0
         self._anchors: list[Anchor] = []
         self._samples: list[tuple[int, int, int, int]] = []
@@ -55,10 +59,19 @@ class PartitionMemory:
             # Thin, keeping both ends: a guess needs a neighbour, not every neighbour.
             self._anchors = self._anchors[:1] + self._anchors[1:-1:2] + self._anchors[-1:]
 
+    def reach(self, offset: int) -> None:
+        self.reached = max(self.reached, offset)
+
     def below(self, offset: int) -> Anchor | None:
         """The nearest anchor whose record was processed by a group committed at `offset`."""
         at = bisect_left(self._anchors, (offset,))
         return self._anchors[at - 1] if at else None
+
+    def at_or_above(self, offset: int) -> int | None:
+        """The lowest place known of a record that a group committed at `offset` has not processed."""
+        at = bisect_left(self._anchors, (offset,))
+        known = [*self._anchors[at : at + 1], *([self.low] if self.low else [])]
+        return min((anchor.downstream for anchor in known if anchor.upstream >= offset), default=None)
 
     def deltas(self, offset: int) -> list[int]:
         """Guesses for downstream minus upstream near `offset`: of the nearest anchors on either side and of the log's

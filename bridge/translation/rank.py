@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from bridge.translation import twins
-from bridge.translation.memory import Anchor, PartitionMemory
+from bridge.translation import originals, twins
+from bridge.translation.copies import Copies
+from bridge.translation.memory import Anchor
 from bridge.translation.model import RecordView
 from bridge.translation.stretch import Steps, Stretch, same
 
 
 def place_of(
-    offset: int, found: Anchor | None, near: Stretch, here: Stretch, memory: PartitionMemory
+    offset: int, found: Anchor | None, near: Stretch, here: Stretch, copies: Copies
 ) -> Steps[int | None]:
     """The place of the first record at or after `offset`, None where rank proves nothing: it does only between two
     verified neighbours with the very same records between them on both sides, and no gap between those on the target.
@@ -20,37 +21,25 @@ def place_of(
     """
     if found is None or not near.start <= found.upstream + 1 <= near.end:
         return None
-    originals, copies = near.index(found.upstream + 1), here.index(found.downstream + 1)
     place: int | None = None
-    expected = found.downstream + 1
+    upstream, downstream = found.upstream + 1, found.downstream + 1
     while True:
-        if originals >= len(near.records) or copies >= len(here.records):
-            short = near if originals >= len(near.records) else here
-            if short.at_end:
-                return None
-            yield from short.forward()
-            continue
-        original, copy = near.records[originals], here.records[copies]
-        if not same(original, copy) or copy.offset != expected:
+        original = yield from near.first_from(upstream)
+        copy = yield from here.first_from(downstream)
+        if original is None or copy is None or not same(original, copy) or copy.offset != downstream:
             return None
-        expected += 1
         if original.offset >= offset:
             place = copy.offset if place is None else place
-            if (yield from _closes(original, copy, near, here, memory)):
+            if (yield from _closes(original, copy, near, here, copies)):
                 return place
-            originals = near.index(original.offset)  # a search backward has put records before it
-        originals += 1
-        copies += 1
+        upstream, downstream = original.offset + 1, copy.offset + 1
 
 
 def _closes(
-    original: RecordView, copy: RecordView, near: Stretch, here: Stretch, memory: PartitionMemory
+    original: RecordView, copy: RecordView, near: Stretch, here: Stretch, copies: Copies
 ) -> Steps[bool]:
-    """Whether this pair occurs once on either side, so that the stretch ends there for sure."""
-    before = yield from twins.earlier(near, original.offset, original, memory)
-    if before is twins.Earlier.YES:
-        return False
-    after = yield from twins.first_at_or_after(near, original.offset + 1, original, memory)
+    """Whether the one is the copy of the other for certain, so that the stretch ends there."""
+    after = yield from twins.first_at_or_after(near, original.offset + 1, original, copies.memory)
     if after is not None:
         return False
-    return (yield from twins.first_at_or_after(here, copy.offset + 1, copy, memory)) is None
+    return (yield from originals.at_or_after(original.offset, copy, near, here, copies)) is not None

@@ -8,7 +8,7 @@ a negative timestamp says nothing about where its like may be: the search goes t
 
 from __future__ import annotations
 
-from enum import Enum
+from typing import NamedTuple
 
 from bridge.translation.memory import PartitionMemory
 from bridge.translation.model import RecordView
@@ -17,23 +17,25 @@ from bridge.translation.stretch import Steps, Stretch, same
 BLOCK = 8
 """Records in a row that settle a question which one or two, stamped 2030 say, must not."""
 
+PATIENCE = 4 * BLOCK
+"""The same on the target, where others may have sent some of them at any time."""
+
 
 class _Passed:
-    """Counts different records in a row that lie beyond the time of the one searched for."""
+    """Counts different records in a row that lie beyond the time of the one searched for. Those alike count once: where
+    a mirror copied again, all between two records is there twice."""
 
     def __init__(self, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK) -> None:
         self._wanted, self._memory, self._settled = wanted, memory, settled
-        self._count = 0
-        self._last: RecordView | None = None
+        self._different: set[tuple[int, bytes | None, bytes | None]] = set()
 
     def settles(self, record: RecordView, gap: int) -> bool:
         """`gap`: ms by which the record lies beyond the wanted one in the direction of the search."""
         if gap <= 2 * self._memory.disorder:
-            self._count = 0
-        elif self._last is None or not same(record, self._last):
-            self._count += 1
-        self._last = record
-        return self._count >= self._settled and self._wanted.timestamp >= 0
+            self._different.clear()
+            return False
+        self._different.add((record.timestamp, record.key, record.value))
+        return len(self._different) >= self._settled and self._wanted.timestamp >= 0
 
 
 def first_at_or_after(
@@ -56,29 +58,35 @@ def first_at_or_after(
         yield from stretch.forward()
 
 
-class Earlier(Enum):
-    """Whether a record's content stands earlier in a log."""
+class Before(NamedTuple):
+    """What a log tells of records alike before an offset."""
 
-    NO = "no"
-    YES = "yes"
-    EXPIRED = "expired"
-    """Not in what is left, but the log's start came before timestamps had settled it."""
+    stands: bool
+    """There is one."""
+    lost: int | None
+    """The lowest offset where one may have stood that compaction or retention has taken; None when there is none."""
 
 
-def earlier(stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory) -> Steps[Earlier]:
-    """Whether the content of `wanted` stands before `offset`; NO when timestamps lie before it for good."""
+def before(
+    stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory, began: int = 0
+) -> Steps[Before]:
+    """Whether the content of `wanted` stands before `offset`, or may have stood there; looks no further than to one
+    that does, or to where timestamps lie before it for good. `began`: nothing that counts was ever below."""
     passed = _Passed(wanted, memory)
-    edge = offset
+    edge, lost = offset, None
     while True:
         index = stretch.index(edge) - 1
         while index >= 0:
             record = stretch.records[index]
+            gap = stretch.lost(record.offset + 1, edge)
+            lost = lost if gap is None else gap
             if same(record, wanted):
-                return Earlier.YES
+                return Before(True, lost)
             if passed.settles(record, wanted.timestamp - record.timestamp):
-                return Earlier.NO
+                return Before(False, lost)
             edge = record.offset
             index -= 1
         if stretch.at_start:
-            return Earlier.EXPIRED if stretch.bounds.start else Earlier.NO
+            gap = stretch.lost(began, edge)
+            return Before(False, lost if gap is None else gap)
         yield from stretch.backward()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from tests.unit.translation.logs import Partition, Row
+from tests.unit.translation.logs import Log, Partition, Row
 
 
 @dataclass(frozen=True)
 class Kind:
     """What may happen in a history."""
 
+    rounds: int = 2
+    """In which offsets are translated, with three steps between them."""
     transactions: bool = False
     aborts: bool = False
     mirror_committed: bool = False
@@ -32,6 +34,26 @@ class Kind:
     negative: bool = False
     far_future: bool = False
     identical_burst: bool = False
+    resent: bool = False
+    """A producer sends what it has sent once more, with the same timestamps: a batch whose answer was lost, or a
+    transaction that was aborted. Bursts of identical records may be long."""
+    far_twins: bool = False
+    """Single records are sent once more much later, with their timestamps."""
+    replayed: bool = False
+    """Whole runs of records are sent once more much later, with their timestamps."""
+    alike: bool = False
+    """All records are out of a few, and logs are short: what can be told apart is an exception."""
+    last_again: bool = False
+    """The mirror goes back a little and copies on at once: what it wrote last stands there twice."""
+    lost_again: bool = False
+    """The mirror copies again just as many as it has lost by retention on the source."""
+    rolled: bool = False
+    """Cleaners come near the end of the log, because its active segment is young; and take markers."""
+
+    @property
+    def copies_again(self) -> bool:
+        """Second copies may stand on the target, also where the first ones are gone."""
+        return self.duplicates or self.last_again or self.lost_again
 
 
 class History(Partition):
@@ -50,13 +72,20 @@ class History(Partition):
         self.copied_again: dict[int, int] = {}
         self.whole_from: int | None = None
         """While the mirror copies again: the place from where on the target holds what it copied there before."""
+        self.lost = 0
+        self.left_out: set[int] = set()
+        """Source offsets of what nobody who reads the source finds any more, by the cleaner: what was aborted, and what
+        it took between the copying and the copying again, for a later record has its key."""
         self.clock = 1_000
         self.serial = 0
+        if kind.rolled:
+            self.source.active, self.target.active = (self.random.choice([1, 3, 12]) for _ in range(2))
         if kind.latest and self.random.random() < 0.8:
             for _ in range(self.random.randint(1, 6)):
                 self.produce()
             self.began = self.position = self.reached = self.source.end
-        for _ in range(self.random.randint(4, 22)):
+        short = kind.alike or kind.rounds > 2
+        for _ in range(self.random.randint(1, 6) if short else self.random.randint(4, 22)):
             self.step()
         if not kind.lag:
             self.mirror(1 << 30)
@@ -70,6 +99,11 @@ class History(Partition):
             self.mirror(self.random.randint(1, 12))
         if kind.duplicates and self.random.random() < 0.2:
             self.restart(self.position - self.random.randint(1, 10))
+        if kind.lost_again and self.lost and self.random.random() < 0.5:
+            self.restart(self.position - self.lost)
+        if kind.last_again and self.random.random() < 0.4:
+            self.restart(self.position - self.random.randint(1, self.random.choice([5, 5, 5, 40])))
+            self.mirror(self.random.randint(1, 6))
         if kind.foreign and self.random.random() < 0.25:
             self.serial += 1
             self.target.append([Row(0, self.clock, b"f", b"foreign-%d" % self.serial)])
@@ -78,12 +112,16 @@ class History(Partition):
         if kind.target_retention and self.random.random() < 0.12:
             self.target.retain_from(self.cleanable(self.target.start + self.random.randint(1, 15)))
         if kind.source_compaction and self.random.random() < 0.2:
-            # Of identical twins with one key the cleaner keeps the last. Where it runs ahead of the mirror, what the
-            # mirror copied before is not to be told from what is left: the one case that nothing in the logs shows.
-            ahead = self.position if kind.twins or kind.identical_burst else self.source.end
-            self.source.compact(self.random.randint(self.source.start, max(self.source.start, ahead)))
+            # Of identical twins with one key the cleaner keeps the last, and may run ahead of the mirror: what that has
+            # copied, and what it has not, then look alike.
+            self.compact(self.source, self.random.randint(self.source.start, self.source.end))
         if kind.target_compaction and self.random.random() < 0.2:
-            self.target.compact(self.cleanable(self.random.randint(self.target.start, self.target.end)))
+            self.compact(self.target, self.cleanable(self.random.randint(self.target.start, self.target.end)))
+
+    def compact(self, log: Log, clean_end: int) -> None:
+        aborted = {row.offset for row in self.source.rows if row.aborted}
+        log.compact(clean_end, markers=self.kind.rolled and self.random.random() < 0.5)
+        self.left_out |= aborted - {row.offset for row in self.source.rows}
 
     def restart(self, position: int) -> None:
         """The mirror goes back to a position it has committed: by seconds, while cleaner and retention stay away from
@@ -114,18 +152,39 @@ class History(Partition):
             rows.insert(
                 self.random.randint(0, min(2, len(rows))), self.random.choice(recent)._replace(offset=0)
             )
+        if kind.far_twins and self.random.random() < 0.4:
+            some = self.source.data(False)[-40:] + rows
+            rows.insert(self.random.randint(0, len(rows)), self.random.choice(some)._replace(offset=0))
+        if kind.replayed and self.random.random() < 0.1:
+            some = self.source.data(False)[-60:]
+            first = self.random.randrange(len(some) + 1)
+            rows += [row._replace(offset=0) for row in some[first : first + self.random.randint(4, 15)]]
         if kind.identical_burst and self.random.random() < 0.3:
-            rows += [rows[-1]] * self.random.randint(1, 5)
+            long = kind.resent and self.random.random() < 0.1
+            rows += [rows[-1]] * self.random.randint(1, 25 if long else 5)
         aborted = kind.aborts and self.random.random() < 0.3
-        if kind.transactions or aborted:
-            self.source.append([row._replace(aborted=aborted) for row in rows])
+        if aborted and kind.source_compaction:
+            # What was committed nobody sends once more in a transaction that aborts: the cleaner would take that one,
+            # which the mirror has copied, and keep the first.
+            sent = {row[1:4] for row in self.source.data(True)[-4:]}
+            rows = [row for row in rows if row[1:4] not in sent]
+        self.send(rows, aborted=aborted)
+        if kind.resent and self.random.random() < (0.7 if aborted else 0.3):
+            self.send(rows[-self.random.randint(1, 6) :], aborted=aborted and self.random.random() < 0.2)
+
+    def send(self, rows: list[Row], *, aborted: bool) -> None:
+        if not rows:
+            return
+        self.source.append([row._replace(aborted=aborted) for row in rows])
+        if self.kind.transactions or aborted:
             self.source.append([Row(0, self.clock, None, None, control=True)])
-        else:
-            self.source.append([row._replace(aborted=False) for row in rows])
 
     def record(self) -> Row:
         kind = self.kind
         self.clock += self.random.choice([0, 0, 0, 1, 1, 5, 40])
+        if kind.alike and self.random.random() < 0.8:
+            letter = b"%d" % self.random.randint(0, 3)
+            return Row(0, self.clock - self.clock % 100, b"k" + letter, b"v" + letter)
         stamp = self.clock
         if kind.out_of_order:
             stamp -= self.random.randint(0, 30)
@@ -142,8 +201,10 @@ class History(Partition):
 
     def mirror(self, count: int) -> None:
         if self.position < self.source.start:
+            self.lost += self.source.start - self.position
             self.position = self.source.start
         copied: list[Row] = []
+        began = self.position
         for row in self.source.rows:
             if row.offset < self.position:
                 continue
@@ -155,6 +216,8 @@ class History(Partition):
             copied.append(row._replace(origin=row.offset, aborted=False))
         else:
             self.position = max(self.position, self.source.end)
+        left = {row.offset for row in self.source.rows}
+        self.left_out |= {at for at in range(began, min(self.reached, self.position)) if at not in left}
         self.reached = max(self.reached, self.position)
         while copied:
             size = self.random.randint(1, 6)
@@ -192,8 +255,10 @@ class History(Partition):
         return next(places, None)
 
     def skipped(self, offset: int, answer: int) -> list[int]:
-        """Source offsets at or after `offset` that the target holds only below `answer`."""
+        """Source offsets at or after `offset` that the target holds only below `answer`; without those that are left
+        out for who reads the source, too."""
         held = {row.origin for row in self.visible() if row.origin is not None and row.origin >= offset}
+        held -= self.left_out
         ahead = {row.origin for row in self.visible() if row.offset >= answer}
         return sorted(held - ahead)
 

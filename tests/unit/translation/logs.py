@@ -19,7 +19,7 @@ RECORD_BYTES = 100
 EPOCH = 7
 """Leader epoch of every batch."""
 ACTIVE = 12
-"""Records at the end of a log that its cleaner leaves alone: the active segment."""
+"""Records at the end of a log that its cleaner leaves alone: the active segment, where a history says nothing else."""
 
 
 class Row(NamedTuple):
@@ -42,6 +42,7 @@ class Log:
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.start = self.end = self.batches = 0
+        self.active = ACTIVE
         self.cleaned = 0
         """The cleaner and retention have been at work below."""
         self.open_from: int | None = None
@@ -62,16 +63,21 @@ class Log:
         self.rows = [row for row in self.rows if row.offset >= self.start]
         self.changed()
 
-    def compact(self, clean_end: int) -> None:
-        """Drops every keyed record below `clean_end` that has a later one with its key below it."""
-        clean_end = min(clean_end, self.end - ACTIVE)
+    def compact(self, clean_end: int, *, markers: bool = False) -> None:
+        """Drops every keyed record below `clean_end` that has a later one with its key below it, what was aborted, and,
+        where deletion's delay has passed, `markers`."""
+        clean_end = min(clean_end, self.end - self.active)
         self.cleaned = max(self.cleaned, clean_end)
-        newest = {row.key: row.offset for row in self.rows if row.offset < clean_end and not row.control}
-        self.rows = [
-            row
-            for row in self.rows
-            if row.offset >= clean_end or row.control or row.key is None or newest[row.key] == row.offset
-        ]
+        below = [row for row in self.rows if row.offset < clean_end]
+        newest = {row.key: row.offset for row in below if not row.control and not row.aborted}
+
+        def stays(row: Row) -> bool:
+            if row.control:
+                return not markers
+            return not row.aborted and (row.key is None or newest[row.key] == row.offset)
+
+        kept = [row for row in below if stays(row)]
+        self.rows = kept + self.rows[len(below) :]
         self.changed()
 
     def changed(self) -> None:
@@ -136,8 +142,10 @@ class Partition:
             if batch[0].offset >= end or (rows and full):
                 break
             rows += batch
-        data = [row for row in rows if not row.control and not (committed_only and row.aborted)]
+        empty = [row.control or (committed_only and row.aborted) for row in rows]
+        data = [row for row, none in zip(rows, empty, strict=True) if not none]
+        without = [(row.offset, row.offset + 1) for row, none in zip(rows, empty, strict=True) if none]
         if not rows:
             return Window(need.offset, end, data)
         # What follows the last batch returned is known only up to its last offset, as with a broker.
-        return Window(min(need.offset, rows[0].offset), rows[-1].offset + 1, data, epoch=EPOCH)
+        return Window(min(need.offset, rows[0].offset), rows[-1].offset + 1, data, EPOCH, without)

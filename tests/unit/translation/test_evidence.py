@@ -16,10 +16,11 @@ from bridge.translation.stretch import LogBounds
 from bridge.translation.sync_store import OffsetSyncStore, SyncBounds
 from bridge.translation.sync_writer import OffsetSyncWriter
 from tests.unit.translation.history import History, Kind
+from tests.unit.translation.kinds import KINDS, count
 from tests.unit.translation.logs import Partition, Row
-from tests.unit.translation.test_bracketing import KINDS, caps_of, check
+from tests.unit.translation.test_bracketing import caps_of, check
 
-HISTORIES = int(os.environ.get("MIRROR_BRIDGE_HISTORIES", "800")) // 4
+HISTORIES = os.environ.get("MIRROR_BRIDGE_HISTORIES")
 PLACE = TopicPartition("t", 0)
 
 
@@ -52,10 +53,15 @@ class Synced(History):
         return self.store.bounds(PLACE, offset)
 
 
+def forgets_first_copies(kind: Kind) -> bool:
+    """The cleaner may take from the target a first copy that a sync tells of, and leave the second."""
+    return kind.copies_again and kind.target_compaction and kind.rolled
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_records_within_syncs_never_skip_and_never_read_more_than_the_bound(name: str) -> None:
     seen: Counter[str] = Counter()
-    for number in range(HISTORIES):
+    for number in range(count(name, HISTORIES, 200, 20, part=4)):
         seed = f"both-{name}-{number}"
         history = Synced(KINDS[name], seed)
         memory = PartitionMemory()
@@ -67,7 +73,9 @@ def test_records_within_syncs_never_skip_and_never_read_more_than_the_bound(name
                 verdict = history.translate(both(offset, *logs, memory, history.bounds(offset), caps))
                 note = f"seed {seed!r}, offset {offset}, {caps}, {history.bounds(offset)}, {verdict}"
                 check(history, offset, verdict, note)
-                assert verdict.reason is not Reason.EVIDENCE_DISAGREES, note
+                assert verdict.reason is not Reason.EVIDENCE_DISAGREES or forgets_first_copies(KINDS[name]), (
+                    note
+                )
                 seen[verdict.judgement] += 1
                 seen[verdict.evidence or "none"] += 1
             for _ in range(3):
