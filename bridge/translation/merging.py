@@ -24,13 +24,10 @@ those of a compacted topic, whose log never ends at its beginning, would grow wi
 MARKER_BYTES = 78
 """What a transaction's marker takes up; it stands behind each commit."""
 RATIO = 256
-PER_COMMIT = 16
-"""New runs that one commit makes at most, where one does not list all holes: a source of small transactions has one
-after each."""
 
 
 def new_runs(segments: Sequence[Segment], copied: Copied) -> list[OffsetRun]:
-    """As few as list all holes, and PER_COMMIT at most; more only where it is not known what lies between."""
+    """As few as list all holes; more only where it is not known what lies between."""
     if len(segments) == 1:
         return [new_run(segments, copied)]
     new: list[OffsetRun] = []
@@ -43,7 +40,8 @@ def new_runs(segments: Sequence[Segment], copied: Copied) -> list[OffsetRun]:
 
 
 def _portions(segments: Sequence[Segment]) -> list[Sequence[Segment]]:
-    """Neighbours whose holes fit into one list, and that stay below ANCHOR_BYTES; PER_COMMIT of them at most."""
+    """Neighbours whose holes fit into one list, and that stay below ANCHOR_BYTES. Merging leaves few of them: a limit
+    here would make answers close behind the newest copy lower than its distance allows."""
     begins, length, size = [0], 0, 0
     for number, stretch in enumerate(_stretches(segments)):
         length, size = length + room(stretch), size + segments[number].size
@@ -51,8 +49,6 @@ def _portions(segments: Sequence[Segment]) -> list[Sequence[Segment]]:
             length, size = room(stretch), segments[number].size
             if number:
                 begins.append(number)
-    if len(begins) > PER_COMMIT:
-        begins = list(range(0, len(segments), -(-len(segments) // PER_COMMIT)))
     return [segments[begin:end] for begin, end in pairwise([*begins, len(segments)])]
 
 

@@ -110,6 +110,16 @@ def test_any_lag_is_exact_for_64_mib_of_the_target_at_most(
     assert copy.bytes / 1.024 < a_gb
 
 
+@pytest.mark.parametrize("transaction", [2, 5])
+def test_a_large_commit_of_small_transactions_is_exact_too(transaction: int) -> None:
+    """A backlog is copied so. While a commit had 16 runs at most a group 10,000 behind read 3,750 records twice."""
+    copy = Copy(400_000, commit=200_000, transaction=transaction)
+    for lag in [*range(0, 170_000, 1777), 10, 100, 1000, 10_000]:
+        found, _ = copy.judged(lag)
+        assert (found.judgement, found.offset) == (Judgement.EXACT, copy.at(copy.records - lag)[1]), lag
+    assert copy.bytes < 1_500_000
+
+
 @pytest.mark.parametrize(
     ("transaction", "hole"),
     [pytest.param(2, 1, id="transactions of two"), pytest.param(1, 20_000, id="compacted nearly to nothing")],

@@ -13,7 +13,7 @@ import pytest
 from bridge.translation import holes, merging, partition_runs
 from bridge.translation.copying import Copied
 from bridge.translation.holes import MOST_BYTES, Stretch, stretches
-from bridge.translation.merging import ANCHOR_BYTES, MARKER_BYTES, PER_COMMIT, RATIO, joined, looseness
+from bridge.translation.merging import ANCHOR_BYTES, MARKER_BYTES, RATIO, joined, looseness
 from bridge.translation.model import CopyId, Judgement, LogRecord, TopicPartition
 from bridge.translation.partition_runs import KEPT, Change, PartitionRuns, consistent
 from bridge.translation.run_evidence import KnownRuns
@@ -258,8 +258,8 @@ def test_more_holes_than_lists_have_room_for() -> None:
     topic, segments = Topic(), many(40_000)
     topic.commit(segments, segments[-1].upstream_end)
     runs = topic.read()
-    assert len(runs) == PER_COMMIT + 1
-    assert max(map(looseness, runs)) <= 2500
+    assert len(runs) < 100
+    assert not any(map(looseness, runs))
     assert sum(run.copies for run in runs) == 40_000
 
 

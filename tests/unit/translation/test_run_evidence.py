@@ -151,7 +151,6 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(holes, "MOST_BYTES", LISTS[part])
     monkeypatch.setattr(merging, "RATIO", 4)
     monkeypatch.setattr(partition_runs, "KEPT", 3)
-    monkeypatch.setattr(merging, "PER_COMMIT", 2)
     monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
     judged = {EXACT: 0, BOUNDED: 0}
     merged = listed = 0
@@ -192,7 +191,6 @@ def test_places_that_are_known_make_answers_closer_and_never_wrong(
     monkeypatch.setattr(holes, "MOST_BYTES", LISTS[part])
     monkeypatch.setattr(merging, "RATIO", 1)
     monkeypatch.setattr(partition_runs, "KEPT", 2)
-    monkeypatch.setattr(merging, "PER_COMMIT", 2)
     monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 1)
     settled = closer = merged = counted = 0
     for number in range(100):

@@ -109,11 +109,12 @@ def test_the_runs_of_a_partition_stay_small_whatever_commits_are_like(seed: int)
             topic.restart()
 
 
-def test_what_is_listed_and_bounded_has_a_limit() -> None:
-    """Half a million records of a byte each, nearly all with a hole behind them: nothing of it is for the GB."""
+@pytest.mark.parametrize(("commits", "records"), [(2600, 200), (10, 30_000)])
+def test_what_is_listed_and_bounded_has_a_limit(commits: int, records: int) -> None:
+    """Hundreds of thousands of records of a byte each, nearly all with a hole behind them: nothing is for the GB."""
     topic = Topic(random.Random(1))
-    for _ in range(2600):
-        topic.commit(Flow(1, 200, holes=5.0))
+    for _ in range(commits):
+        topic.commit(Flow(1, records, holes=5.0))
     assert topic.gb < 0.001
     assert topic.bytes <= FIXED / 2, len(topic.live)
 
