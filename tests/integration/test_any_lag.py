@@ -1,4 +1,4 @@
-"""Groups however far behind, whose source is killed before their records are copied: by the runs of hundreds of commits
+"""Groups however far behind, whose source is killed before their records are copied: by the runs of many commits
 and the target alone each goes on at the exact record."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from bridge.kafka.fetching import Fetcher
 from bridge.local import BridgeService, LocalStack
 from bridge.pipeline import copier
-from bridge.translation import holes
+from bridge.translation import holes, partition_runs
 from bridge.translation.model import TopicPartition
 from bridge.translation.runs import OffsetRun
 from tests.perf.ground import DirectTasks
@@ -58,7 +58,7 @@ def copy(flow: CopyFlow) -> None:
 def merged(flow: CopyFlow, topic: str) -> list[OffsetRun]:
     """Runs of many commits."""
     runs = flow.runs()[TopicPartition(topic, 0)].runs
-    assert sum(run.extra for run in runs) >= 40, "too few commits"
+    assert sum(run.extra for run in runs) >= 20, [(run.upstream_count, run.extra) for run in runs]
     return [run for run in runs if run.extra > 4]
 
 
@@ -126,6 +126,9 @@ def test_forty_lags_are_exact_though_the_source_never_comes_back(
     rounds = Rounds(service, flow, f"{mark}-.*")
     rounds.wait("all groups are seen", lambda found: found.keys() == groups.keys())
 
+    # How many commits there are depends on how busy the machine is: few of them are left unmerged.
+    monkeypatch.setattr(partition_runs, "KEPT", 4)
+    monkeypatch.setattr(partition_runs, "MERGED_AT_ONCE", 2)
     monkeypatch.setattr(copier, "Fetcher", partial(Fetcher, partition_bytes=1))
     flow.topics = [listed]
     copy(flow)
