@@ -135,30 +135,3 @@ def produce(transactional_id: str | None, batches: Mapping[TopicPartition, Piece
                 writer.blob(batches[TopicPartition(topic, partition)])
 
     return Call(0, range(8, 9), 9, write)
-
-
-class Produced(NamedTuple):
-    """`refused`: index within the batch and the broker's words, of records that spoilt it. `log_start`: where the
-    partition's log begins, -1 when not told."""
-
-    error: int
-    offset: int
-    refused: tuple[tuple[int, str], ...]
-    said: str
-    log_start: int = -1
-
-
-def read_produced(answer: Reader) -> tuple[dict[TopicPartition, Produced], float]:
-    """By partition; and for how many seconds the broker asks to send nothing more, because of a quota (KIP-219)."""
-    produced = {}
-    for _ in answer.array():
-        topic = answer.string()
-        for _ in answer.array():
-            partition, error, offset = answer.int32(), answer.int16(), answer.int64()
-            answer.skip(8)
-            log_start = answer.int64()
-            refused = tuple((answer.int32(), answer.string()) for _ in answer.array())
-            produced[TopicPartition(topic, partition)] = Produced(
-                error, offset, refused, answer.string(), log_start
-            )
-    return produced, answer.int32() / 1000

@@ -97,9 +97,19 @@ class TransactionalProducer:
         """Where a partition's log begins, as far as its answers have told."""
         return max(0, self._sender.log_starts.get(place, 0))
 
-    async def start(self) -> None:
-        """Fences older holders of the id and aborts what they have open."""
-        await self._take_over(_START_SECONDS)
+    async def start(
+        self, places: Sequence[TopicPartition] = (), always: TopicPartition | None = None
+    ) -> None:
+        """Fences older holders of the id and aborts what they have open. Connects to the leaders of `places` meanwhile,
+        which takes as long over a distance. `always`: a partition that every transaction writes to, at its end."""
+        self._sender.always = always
+        connecting = asyncio.get_running_loop().create_task(self._connect(places))
+        try:
+            await self._take_over(_START_SECONDS)
+            self._sender.expect(await connecting)
+        finally:
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)
 
     async def begin(self) -> None:
         assert not self._open, "a transaction is open"
@@ -167,11 +177,24 @@ class TransactionalProducer:
         self._sender.round_trip = quickest(self._sender.round_trip, self._link.round_trip)
         self._sender.restart(self._identity)
 
-    async def _enter(self, places: Sequence[TopicPartition]) -> None:
-        # Connections first: while they are opened there is no transaction, and what batches take is the link's alone.
+    async def _connect(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """To the leaders of these partitions, which it answers. None when it fails: it is tried again with the first
+        batch, which tells why."""
+        try:
+            await self._link.metadata(sorted({place.topic for place in places}))
+            return await self._connected(places)
+        except KafkaFailure:
+            return {}
+
+    async def _connected(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
         nodes, _ = self._link.by_leader(places)
         for node in nodes:
             await self._link.connect_bulk(node, "write")
+        return nodes
+
+    async def _enter(self, places: Sequence[TopicPartition]) -> None:
+        # Connections first: while they are opened there is no transaction, and what batches take is the link's alone.
+        await self._connected(places)
         await self._coordinator.add(self._identity, places, self._sender.within)
 
 

@@ -11,15 +11,16 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import produce_requests
 from bridge.kafka.distance import UNKNOWN, quickest, stretched
-from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_code
+from bridge.kafka.errors import failure
 from bridge.kafka.link import Link
-from bridge.kafka.produce_requests import Identity, Produced
+from bridge.kafka.produce_answers import NOT_ANSWERED, read_produced, refusal
+from bridge.kafka.produce_requests import Identity
 from bridge.kafka.raw_batches import stamp
 from bridge.kafka.window import Window
 from bridge.kafka.wire import Writable
@@ -32,7 +33,6 @@ REQUEST_BYTES, _MOST_REQUEST_BYTES = 1024 * 1024, 8 * 1024 * 1024
 take at once is copied once more. Far below socket.request.max.bytes (100 MiB), beyond which a broker closes the
 connection."""
 _SEQUENCES = 1 << 31
-_NOT_ANSWERED = Produced(-1, -1, (), "The broker answered for other partitions only")
 
 
 @dataclass(eq=False, slots=True)
@@ -65,6 +65,8 @@ class BatchSender:
         self.within, self.deadline = within, math.inf
         """Seconds that a request may take, and when it has to be answered in any case, in monotonic time."""
         self._enter = enter
+        self.always: TopicPartition | None = None
+        """Entered together with the first partition of others, because it will be sent to as well."""
         self.window = window or Window()
         self._identity = Identity()
         self.sequences: dict[TopicPartition, int] = {}
@@ -110,9 +112,11 @@ class BatchSender:
         queue.append(batch)
         if place in self._entered:
             self._ready.setdefault(self._leaders[place], {})[place] = None
-        elif place not in self._entering:
-            self._entering.add(place)
-            self._new.append(place)
+        else:
+            for each in (place, self.always):
+                if each is not None and each not in self._entering and each not in self._entered:
+                    self._entering.add(each)
+                    self._new.append(each)
         self._wake()
         return answered
 
@@ -127,6 +131,10 @@ class BatchSender:
             self.fail(self._no_answer("write"))
         if self.failed is not None:
             raise self.failed
+
+    def expect(self, leaders: Mapping[int, Collection[TopicPartition]]) -> None:
+        """Partitions by the node that leads them: they need not be looked for."""
+        self._leaders.update((place, node) for node, led in leaders.items() for place in led)
 
     def reenter(self) -> None:
         """The next batch of a partition needs `enter` again."""
@@ -189,15 +197,16 @@ class BatchSender:
             nodes, leaderless = self._link.by_leader(unknown)
             for each in leaderless.values():
                 raise each
-            self._leaders.update((place, node) for node, led in nodes.items() for place in led)
+            self.expect(nodes)
         if self._enter is not None:
             await self._enter(places)
         self._entering.difference_update(places)
         self._entered.update(places)
         for place in places:
-            self._ready.setdefault(self._leaders[place], {})[place] = None
-            for batch in self._queues.get(place, ()):
-                batch.handed_over = time.monotonic()  # what went before says nothing of the link
+            if queue := self._queues.get(place):
+                self._ready.setdefault(self._leaders[place], {})[place] = None
+                for batch in queue:
+                    batch.handed_over = time.monotonic()  # what went before says nothing of the link
 
     def _take(self, places: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
         """One batch for each partition, as many as fit; partitions that have more come last the next time."""
@@ -220,11 +229,11 @@ class BatchSender:
         call = produce_requests.produce(self._transactional_id, data, int(self.within * 1000))
         error, began = self._no_answer(doing), time.monotonic()
         try:
-            produced, throttle = await self._link.send_bulk(node, call, produce_requests.read_produced, doing)
+            produced, throttle = await self._link.send_bulk(node, call, read_produced, doing)
             self._learn(began, throttle, batches.values())
             for place, batch in batches.items():
-                got = produced.get(place, _NOT_ANSWERED)
-                failed = _refusal(got, place)
+                got = produced.get(place, NOT_ANSWERED)
+                failed = refusal(got, place)
                 if failed is not None:
                     self.fail(failed)
                 self.log_starts[place] = got.log_start
@@ -286,15 +295,3 @@ def _aborted(cause: KafkaFailure) -> KafkaFailure:
     aborted = KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
     aborted.__cause__ = cause
     return aborted
-
-
-def _refusal(got: Produced, place: TopicPartition) -> KafkaFailure | None:
-    doing = f"write to {place.topic}-{place.partition}"
-    failed = of_code(got.error, doing)
-    if got.error == TOPIC_DENIED:
-        return not_allowed_to_write([place.topic], doing)
-    if failed is None:
-        # A duplicate is answered without its offset when the broker has forgotten it.
-        return None if got.offset >= 0 else failure(KafkaFault.OTHER, doing, "The broker told no offset")
-    said = "; ".join(f"record {index} of the batch: {words}" for index, words in got.refused) or got.said
-    return KafkaFailure(failed.fault, f"{failed}: {said}", retriable=failed.retriable) if said else failed

@@ -48,11 +48,11 @@ async def read_committed(link: Link, topic: str, within: float = 30.0) -> list[L
     seconds.
     """
     place = TopicPartition(topic, 0)
-    await link.metadata([topic])
+    tail = TopicTail(link, topic, committed_only=True)
+    await tail.begin()  # tells the link who leads it
     end = (await bounds(link, [place], committed_only=False))[place]
     if isinstance(end, KafkaFailure):
         raise end
-    tail = TopicTail(link, topic, committed_only=True)
     records: list[LogRecord] = []
     deadline = time.monotonic() + within
     while True:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import TypeVar
+
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
 from bridge.kafka.batches import stretch
@@ -10,6 +13,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.requests import Fetched, FetchPart
 from bridge.translation.model import TailPart, TopicPartition
 
+T = TypeVar("T")
 _BYTES = 1024 * 1024
 """Asked for at a time. The broker sends a larger batch whole, when it is the first."""
 _TRIES = 3
@@ -71,22 +75,33 @@ class TopicTail:
         """The next offset to read; -1 before the first read, and when the log has to be read anew."""
         return self._next
 
+    async def begin(self) -> None:
+        """Finds where to read from, as the first read does otherwise."""
+        await self._or_anew(self._begin())
+
     async def read(self) -> TailPart:
+        return await self._or_anew(self._read())
+
+    async def _or_anew(self, work: Awaitable[T]) -> T:
         try:
-            return await self._read()
+            return await work
         except KafkaFailure as error:
             self._leader = None
             if error.fault is KafkaFault.UNKNOWN_TOPIC:
                 self._begin_anew()
             raise
 
+    async def _begin(self) -> int:
+        """Answers the leader."""
+        leader = await self._find_leader() if self._leader is None else self._leader
+        if self._next < 0:
+            self._began = self._next = await self._beginning(leader)
+            self._begin_at = requests.EARLIEST
+        return leader
+
     async def _read(self) -> TailPart:
         for _ in range(_TRIES):
-            leader = await self._find_leader() if self._leader is None else self._leader
-            if self._next < 0:
-                self._began = self._next = await self._beginning(leader)
-                self._begin_at = requests.EARLIEST
-            got = await self._fetch(leader)
+            got = await self._fetch(await self._begin())
             if self._next < 0:
                 continue
             if got.error in (_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID):

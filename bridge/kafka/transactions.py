@@ -102,7 +102,7 @@ class Coordinator:
             async with asyncio.timeout(within):
                 while True:
                     try:
-                        answer = await self._link.send(await self._find(), call(), doing, apart=True)
+                        answer = await self._link.send(await self._find(), call(), doing)
                     except KafkaFailure as error:
                         if error.fault not in _MAY_HEAL:
                             raise

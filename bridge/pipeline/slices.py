@@ -196,8 +196,8 @@ class _Attempts:
                 producer_settings(Side.TARGET, spec.props), work.transactional_id, window=self._window
             )
             stack.push_async_callback(producer.close)
-            await producer.start()
-            await self._target.metadata([spec.layout_topic, spec.runs_topic])
+            runs_log = TopicPartition(spec.runs_topic, 0)
+            await producer.start([runs_log, *(each.remote for each in work.partitions)], always=runs_log)
             if (await layout_topic(self._target, spec)).newest.layout != work.layout:
                 self._lease.ended = "newer layout"
                 return

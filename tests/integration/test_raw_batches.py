@@ -13,12 +13,13 @@ from typing import TypeVar
 
 import pytest
 
-from bridge.kafka import produce_requests, requests
+from bridge.kafka import produce_answers, produce_requests, requests
 from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.data_batches import DataBatches, Small
 from bridge.kafka.link import Link
-from bridge.kafka.produce_requests import Identity, Produced
+from bridge.kafka.produce_answers import Produced
+from bridge.kafka.produce_requests import Identity
 from bridge.kafka.raw_batches import Chunk, RawBatch, parse, passed, stamp
 from bridge.kafka.rebuilding import Limits, RecordTooLarge, chunks, refused
 from bridge.kafka.requests import FetchPart
@@ -104,7 +105,7 @@ class Wire:
             answer = await self._link.send(
                 node, produce_requests.produce(None, {place: data}, 10_000), "send"
             )
-            return produce_requests.read_produced(answer)[0][place]
+            return produce_answers.read_produced(answer)[0][place]
 
         return self.run(go())
 

@@ -25,8 +25,8 @@ from tests.support.quotas import quota
 QUOTA, LINK = 500_000, 1_000_000
 """Bytes per second."""
 ONE_WAY_MS = 1500.0
-PARTITIONS, RECORDS, SIZE = 4, 12_000, 4000
-"""48 MB: more than either takes while one transaction lasts."""
+PARTITIONS, RECORDS, SIZE = 4, 6_000, 4000
+"""24 MB: more than either takes while one transaction lasts."""
 PROGRESS = {"quota": 2500, "link": 1200}
 """Records that have to be committed in time: 10 MB, twice what a quota lets through at once; and 5 MB, which the link
 alone takes a good deal of a transaction's time for."""
@@ -109,12 +109,12 @@ def slow(
             ("link", distant, FarJobs(2, far)),
             ("quota", limited, ThreadJobs(2)),
         ):
-            topic = flow.topic(PARTITIONS)
-            produce(source.bootstrap, topic, numbered(1))
+            produce(source.bootstrap, flow.topic(PARTITIONS), numbered(1))
             flow.copy()  # begins where nothing is slow: the first positions are committed
-            produce(source.bootstrap, topic, backlog(), batch_size=65536)
             running = stack.enter_context(flow.pipeline(jobs=jobs))
             found[name] = Slow(flow, PROGRESS[name], running, near, time.monotonic())
+        for each in found.values():
+            produce(source.bootstrap, each.flow.topics[0], backlog(), batch_size=65536)
         yield found
 
 

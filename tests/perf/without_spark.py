@@ -25,7 +25,7 @@ def _run(work: Slice) -> str:
 class ProcessJobs:
     """As SparkJobs, with `local[N]` for N processes."""
 
-    def __init__(self, _name: str, props: Mapping[str, str]) -> None:
+    def __init__(self, _name: str, props: Mapping[str, str], _functions: Sequence[str] = ()) -> None:
         self.slots = int(props["spark.master"].removeprefix("local[").removesuffix("]"))
         self._pool = ProcessPoolExecutor(self.slots, multiprocessing.get_context("spawn"))
         list(self._pool.map(abs, range(self.slots)))

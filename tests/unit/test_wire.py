@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import epoch_requests, group_requests, produce_requests, requests
+from bridge.kafka import epoch_requests, group_requests, produce_answers, produce_requests, requests
 from bridge.kafka.produce_requests import Identity
 from bridge.kafka.requests import FetchPart, ListedOffset, PartitionMeta
 from bridge.kafka.wire import Call, Reader, Writer
@@ -134,7 +134,7 @@ def test_produce() -> None:
     batches = {ORDERS[0]: bytearray(b"\1\2\3"), ORDERS[2]: bytearray(b"\4")}
     assert encoded(produce_requests.produce("tx-ö", batches, 15_000), 8) == MESSAGES["produce", 8]
     reader = answer("produce-answer", 8, flexible=False)
-    produced, throttle = produce_requests.read_produced(reader)
+    produced, throttle = produce_answers.read_produced(reader)
     assert produced == {
         ORDERS[0]: (0, 42, (), "", 3),
         ORDERS[2]: (87, -1, ((5, "no key"),), "spoilt", -1),

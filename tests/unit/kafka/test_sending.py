@@ -291,6 +291,29 @@ def test_a_missing_right_is_named_with_what_to_grant() -> None:
     run(work)
 
 
+def test_a_partition_that_every_transaction_needs_is_entered_with_the_first() -> None:
+    entered: list[list[TopicPartition]] = []
+
+    async def enter(places: Sequence[TopicPartition]) -> None:
+        entered.append(list(places))
+
+    async def work(link: MemoryLink, sender: BatchSender) -> None:
+        sender.always = C
+        for _ in range(2):
+            sender.send(A, batch(), 1)
+            await sender.flush()
+            sender.send(B, batch(), 1)
+            sender.send(C, batch(), 1)
+            await sender.flush()
+            sender.reenter()
+        sender.send(C, batch(), 1)
+        await sender.flush()
+        assert entered == [[A, C], [B], [A, C], [B], [C]]
+        assert [set(request) for request in link.requests][:3] == [{A}, {C}, {B}]
+
+    run(work, enter=enter)
+
+
 def test_the_window_learns_from_answers_and_from_none() -> None:
     async def work(link: MemoryLink, sender: BatchSender) -> None:
         sender.window.size = 1000
