@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from bridge.errors import KafkaFailure
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
 from bridge.kafka.distance import UNKNOWN, quickest, stretched
 from bridge.kafka.errors import of_code
@@ -15,6 +15,7 @@ from bridge.kafka.fetch_session import FetchSession
 from bridge.kafka.fetched import FetchFrom
 from bridge.kafka.link import Link
 from bridge.kafka.requests import Asking, Fetched, FetchPart
+from bridge.kafka.window import Window
 from bridge.translation.model import TopicPartition
 
 _HURRY = 0.01
@@ -64,6 +65,9 @@ class FetchNode:
         self._large: dict[TopicPartition, int] = {}
         """Bytes to ask for where a batch was larger than what was asked for, with room for larger ones: such a batch
         comes alone in an answer, and those of all other partitions not at all."""
+        self._window = Window()
+        """How much an answer may hold: what the broker has sent in time. One that is too large for the way here would
+        be given up and asked for again, for ever."""
         self._round_trip = UNKNOWN
         """Seconds that the quickest answer took."""
         self._changed = asyncio.Event()
@@ -107,13 +111,13 @@ class FetchNode:
     async def _fetch(self) -> None:
         limits, doing = self._limits, "fetch"
         plan = self._session.plan()
-        rack = self._owner.rack(self._number)
+        rack, most = self._owner.rack(self._number), min(self._owner.room, self._window.size)
         wait_ms = int(_HURRY * 1000) if self._in_hand else limits.max_wait_ms
         call = requests.fetch(
             plan.parts,
             committed_only=limits.committed_only,
             by_id=bool(self._owner.names),
-            asking=Asking(wait_ms, self._owner.room, plan.session, plan.epoch, plan.forgotten, rack),
+            asking=Asking(wait_ms, most, plan.session, plan.epoch, plan.forgotten, rack),
         )
         began = time.monotonic()
         try:
@@ -123,7 +127,8 @@ class FetchNode:
                 lambda reader: requests.read_fetch_answer(reader, call.API_VERSION, self._owner.names),
                 doing,
             )
-            self._round_trip = quickest(self._round_trip, time.monotonic() - began)
+            took = time.monotonic() - began
+            self._round_trip = quickest(self._round_trip, took)
             self.by_name = call.API_VERSION < _IDS_FROM
             if not self._session.answered(answer.error, answer.session):
                 return
@@ -131,9 +136,13 @@ class FetchNode:
             if failed is not None:
                 raise failed
         except KafkaFailure as error:
+            if error.fault is KafkaFault.TIMEOUT:
+                self._window.timed_out()
             self._session.reset()
             self._owner.node_failed(self, error)
             return
+        size = sum(len(got.records) for got in answer.parts.values())
+        self._window.answered(size, size, took, self._round_trip)
         for place, got in answer.parts.items():
             told = self._session.told(place)
             # What is set, dropped or in hand since the request was sent, the answer is not about.

@@ -27,7 +27,7 @@ _MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED
 _SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
 """Seconds: the first pause before a try and the longest."""
 _ROUND_TRIPS = 16
-"""For which a transaction gets more time: it takes some six beside those in which records are sent."""
+"""For which a transaction gets more time: it takes some four beside those in which records are sent."""
 _MOST_TIMEOUT_MS = 240_000
 """Well below the transaction.max.timeout.ms of brokers, 15 minutes by default."""
 

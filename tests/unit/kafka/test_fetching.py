@@ -53,6 +53,8 @@ class MemoryLink:
         """Bytes that were asked for, of the partitions of which something new was told."""
         self.gate, self.asked = asyncio.Event(), asyncio.Event()
         self.gate.set()
+        self.most: list[int] = []
+        """Bytes that an answer might hold."""
         self._known: dict[int, dict[TopicPartition, int]] = {}
         self._asked: Any = None
         fetch = requests.fetch
@@ -82,6 +84,7 @@ class MemoryLink:
     async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
         call.prepare({1: (4, 17)})
         parts, asking = self._asked
+        self.most.append(asking.max_bytes)
         self.sizes.append({place: part.max_bytes for place, part in parts.items()})
         self.asked.set()
         await asyncio.sleep(0)
@@ -261,6 +264,30 @@ def test_more_is_asked_for_over_a_distance(link: MemoryLink) -> None:
     first, second = [each[A] for each in link.sizes if A in each][:2]
     assert first == 512 * 1024
     assert second == 10 * first
+
+
+def test_no_more_is_asked_for_than_comes_in_time(link: MemoryLink) -> None:
+    link.far = 0.01
+    link.broken = {1: failure(KafkaFault.TIMEOUT, "fetch", "No answer in time")}
+    link.serve = lambda node, place, at: Answer(records=bytes(200_000))
+
+    async def work(fetcher: Fetcher) -> None:
+        while len(link.most) < 4:
+            await fetcher.next(0.01)
+        link.broken = {}
+        while len(link.most) < 12:
+            for part in await fetcher.next(0.5):
+                fetcher.done(part.place, part.offset + 1, 0)
+        link.far = 4.0
+        asked = len(link.most)
+        while len(link.most) < asked + 3:
+            for part in await fetcher.next(0.5):
+                fetcher.done(part.place, part.offset + 1, 0)
+
+    fetch(link, work)
+    assert link.most[:4] == [1 << 20, 1 << 19, 1 << 18, 1 << 17]
+    assert max(link.most[4:12]) > 1 << 18
+    assert link.most[-1] <= 110_000  # of 400 KB in four seconds a good quarter
 
 
 def test_a_log_that_took_another_way(link: MemoryLink) -> None:
