@@ -45,6 +45,12 @@ class Summary:
     """Emitted: handed over to be written through Connect."""
     unreadable_records: Mapping[str, int] = field(default_factory=dict)
     """By internal topic, left out since the instance was made."""
+    as_of_ms: int | None = None
+    """When the last round began that both clusters have answered."""
+    interval_ms: int = 0
+    """Between the rounds of groups."""
+    away_since_ms: Mapping[str, int] = field(default_factory=dict)
+    """Of `source` and `target` those that did not answer the last round as a whole, and since when."""
     clusters_seen: frozenset[str] = frozenset()
     """`source` and `target`, each once it has answered; or from the beginning, where the connector needs none of it."""
     errors: Sequence[str] = ()

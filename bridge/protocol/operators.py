@@ -86,10 +86,20 @@ class CheckpointLatency(Message):
     count: int
 
 
+class ReadinessReason(Message):
+    """Why a group is not simply ready: a code, a sentence with what to do, and since when (null for not known)."""
+
+    reason: str
+    detail: str
+    since_ms: int | None = None
+
+
 class GroupReport(Message):
-    """GET /v1/groups/{group}. `ready`: every partition is exact or bounded and stands on the target. `synced_at_ms`:
-    since when the report reads like this; that it still holds is the connector's `last_success_ms`.
-    `checkpoint_latency_ms`: null where no checkpoint was written."""
+    """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and stands on the target, and
+    what that rests on holds now), `ready_as_of` (it did when the source answered last), `not_ready`, or `cannot_tell`;
+    `reasons` say why. `as_of_ms`: when both clusters were asked last. `ready`: `readiness` is `ready`.
+    `synced_at_ms`: since when the report reads like this. `checkpoint_latency_ms`: null where no checkpoint was
+    written."""
 
     group: str
     connector: str
@@ -104,6 +114,9 @@ class GroupReport(Message):
     reason: str | None = None
     partitions: list[PartitionReport]
     checkpoint_latency_ms: CheckpointLatency | None = None
+    readiness: str = "cannot_tell"
+    as_of_ms: int | None = None
+    reasons: list[ReadinessReason] = []
 
 
 class GroupSummary(Message):
@@ -114,6 +127,34 @@ class GroupSummary(Message):
     bound: int | None
     reason: str | None
     partitions: int
+    readiness: str = "cannot_tell"
+    as_of_ms: int | None = None
+    reasons: list[ReadinessReason] = []
+
+
+class FlowReadiness(Message):
+    """How the groups of one connector stand, by number. `as_of_ms`: when both clusters were asked last."""
+
+    connector: str
+    source: str
+    target: str
+    readiness: str
+    as_of_ms: int | None
+    groups: int
+    ready: int
+    ready_as_of: int
+    not_ready: int
+    cannot_tell: int
+    reasons: list[ReadinessReason] = []
+
+
+class ReadinessReport(Message):
+    """GET /v1/readiness: can everything fail over now? `readiness` is the weakest of the flows, and `cannot_tell` where
+    there is none; `as_of_ms` the oldest of theirs."""
+
+    readiness: str
+    as_of_ms: int | None
+    flows: list[FlowReadiness]
 
 
 class Groups(Message):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.service.reasons import REASONS
 
 _EVIDENCE = {
     "run": "an offset run: this stretch was copied without interruption, and both sides were counted",
@@ -15,33 +16,13 @@ _EVIDENCE = {
     "timestamp": "the record's timestamp alone (translation.verify=false), not verified",
 }
 
-_REASONS = {
-    "offset_beyond_end": "the source's log ends before the offset: it was truncated or made anew",
-    "copy_not_found": "no record before the offset has its copy on the target",
-    "not_mirrored_yet": "the record at the offset has not arrived on the target",
-    "record_gone": "the record at the offset is gone from the source",
-    "evidence_disagrees": "records, offset runs and syncs, or a sync and the target's end, contradict each other",
-    "no_offset_syncs": "there are no offset syncs of the partition, and translation.evidence=syncs allows nothing else",
-    "older_than_syncs": "the offset is older than the oldest offset sync that is left (translation.evidence=syncs)",
-    "moved_by_mirror": "the offset is not past where the opposite flow has put it, so no consumer has moved it",
-    "target_ahead": "the target has a higher offset of the group, which is not moved back unasked",
-    "group_active_on_target": "the group has members on the target",
-    "group_state_unknown": "the group's state on the target can't be asked",
-    "group_type_unsupported": "it is a share or streams group",
-    "target_topic_missing": "the target has no such topic",
-    "target_partition_missing": "the target's topic has fewer partitions",
-    "source_topic_missing": "the source has no such topic or partition any more",
-    "source_unreachable": "the source cluster does not answer",
-    "target_unreachable": "the target cluster does not answer",
-    "source_not_authorized": "an ACL is missing on the source cluster",
-    "target_not_authorized": "an ACL is missing on the target cluster",
-    "target_timestamp_type": "the target's topic overwrites timestamps, so copies can't be told by them",
-    "timestamp_unusable": "the record at the offset has no timestamp to look for",
-    "commit_failed": "the target refused the commit",
-    "dry_run": "dry.run=true: planned, and not written",
-    "not_looked_at_yet": "it is looked at in the next round",
+
+_READINESS = {
+    "ready": "ready to fail over",
+    "ready_as_of": "was ready to fail over when the source answered last,",
+    "not_ready": "not ready to fail over",
+    "cannot_tell": "can't tell whether it can fail over;",
 }
-"""Reason's words in bridge.translation.model, each in a clause."""
 
 
 def explain(reports: Sequence[GroupReport]) -> list[str]:
@@ -49,19 +30,19 @@ def explain(reports: Sequence[GroupReport]) -> list[str]:
 
 
 def _group(report: GroupReport) -> Iterator[str]:
-    ready = "can fail over" if report.ready else "is not ready to fail over"
+    asked = "" if report.as_of_ms is None else f" as of {_time(report.as_of_ms)}"
     yield (
-        f"Group {report.group} {ready} from {report.source} to {report.target} "
-        f"(connector {report.connector}, task {report.task}): {report.verdict}."
+        f"Group {report.group}, from {report.source} to {report.target}: {_READINESS[report.readiness]}{asked} "
+        f"(connector {report.connector}, task {report.task})."
     )
+    for reason in report.reasons:
+        since = "" if reason.since_ms is None else f" since {_time(reason.since_ms)}"
+        yield f"  {reason.reason}{since}: {reason.detail}."
     state = f"On {report.target} the group is {report.target_state}"
     if report.synced_at_ms is None:
         yield f"{state}; it was not synced yet."
     else:
-        when = datetime.fromtimestamp(report.synced_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-        yield f"{state}; it reads like this since {when}."
-    if report.reason is not None:
-        yield f"The whole group waits: {_why(report.reason)}."
+        yield f"{state}; the report reads like this since {_time(report.synced_at_ms)}."
     for partition in report.partitions:
         yield from _partition(partition)
 
@@ -87,10 +68,14 @@ def _partition(part: PartitionReport) -> Iterator[str]:
         yield "  Seen: " + ", ".join(f"{name} {value}" for name, value in part.detail.items()) + "."
 
 
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
 def _why(reason: str | None) -> str:
     if reason is None:
         return "not looked at"
-    return f"{reason} ({_REASONS[reason]})" if reason in _REASONS else reason
+    return f"{reason} ({REASONS[reason]})" if reason in REASONS else reason
 
 
 def _bound(part: PartitionReport) -> str:

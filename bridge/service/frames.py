@@ -187,11 +187,15 @@ def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
 # -- group reports ---------------------------------------------------------------------------------
 
 
+_ADDED = {"readiness", "as_of_ms", "reasons"}
+"""Fields of a report that the HTTP process fills in when somebody asks."""
+
+
 def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
     if report is None:
         return PackedGroup(group, 0, False, "", None, None, 0, None)
     squeeze = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
-    blob = squeeze.compress(report.model_dump_json().encode()) + squeeze.flush()
+    blob = squeeze.compress(report.model_dump_json(exclude=_ADDED).encode()) + squeeze.flush()
     return PackedGroup(
         group,
         report.task,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge.protocol.messages import Groups, GroupSummary
 from bridge.service.cursors import from_cursor, to_cursor
 from bridge.service.frames import PackedGroup
+from bridge.service.readiness import Answers, ConnectorView, GroupAnswer, Readiness
 from bridge.service.snapshots import Snapshots
 
 GIVE_WAY = 1_000
@@ -18,50 +20,63 @@ class Filter:
     connector: str | None = None
     group: str | None = None
     ready: bool | None = None
+    readiness: Readiness | None = None
     verdict: str | None = None
     reason: str | None = None
 
-    def takes(self, group: PackedGroup) -> bool:
+    def takes(self, group: PackedGroup, answer: GroupAnswer) -> bool:
         return (
             (self.group is None or group.group == self.group)
-            and (self.ready is None or group.ready is self.ready)
+            and (self.ready is None or answer.ready is self.ready)
+            and (self.readiness is None or answer.readiness is self.readiness)
             and (self.verdict is None or group.verdict == self.verdict)
             and (self.reason is None or group.reason == self.reason)
         )
 
 
-async def page(snapshots: Snapshots, wanted: Filter, limit: int, cursor: str | None) -> Groups:
+async def page(
+    snapshots: Snapshots,
+    views: Mapping[str, ConnectorView],
+    wanted: Filter,
+    limit: int,
+    cursor: str | None,
+) -> Groups:
     start = from_cursor(cursor, (str, str))
     found: list[GroupSummary] = []
     total = ready = seen = 0
     following: str | None = None
     for name in snapshots.names():
-        if wanted.connector is not None and name != wanted.connector:
+        if name not in views or (wanted.connector is not None and name != wanted.connector):
             continue
+        answers = Answers(views[name], snapshots.connector(name))
         for group in snapshots.after(name, ""):
             seen += 1
             if seen % GIVE_WAY == 0:
                 await asyncio.sleep(0)
-            if not wanted.takes(group):
+            answer = answers.of(group)
+            if not wanted.takes(group, answer):
                 continue
             total += 1
-            ready += group.ready
+            ready += answer.ready
             if (name, group.group) < start:
                 continue
             if len(found) < limit:
-                found.append(_summary(name, group))
+                found.append(_summary(name, group, answer))
             elif following is None:
                 following = to_cursor(name, group.group)
     return Groups(groups=found, total=total, ready=ready, next=following)
 
 
-def _summary(connector: str, group: PackedGroup) -> GroupSummary:
+def _summary(connector: str, group: PackedGroup, answer: GroupAnswer) -> GroupSummary:
     return GroupSummary(
         group=group.group,
         connector=connector,
-        ready=group.ready,
+        ready=answer.ready,
         verdict=group.verdict,
         bound=group.bound,
         reason=group.reason,
         partitions=group.partitions,
+        readiness=answer.readiness,
+        as_of_ms=answer.as_of_ms,
+        reasons=list(answer.reasons),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -21,6 +21,7 @@ from bridge.service.delivery import Deliveries
 from bridge.service.engine import EngineState
 from bridge.service.families import PREFIX, counter, family, gauge, totals
 from bridge.service.pool import BoundedPool
+from bridge.service.readiness import GROUP_KINDS, Answers, ConnectorView, Readiness
 from bridge.service.snapshots import Snapshots
 from bridge.service.tasks import TaskTable
 
@@ -78,12 +79,14 @@ class ServiceCollector:
         deliveries: Deliveries,
         pool: BoundedPool,
         engine: Callable[[], tuple[EngineState, int]],
+        views: Callable[[], Mapping[str, ConnectorView]],
     ) -> None:
         self._table = table
         self._snapshots = snapshots
         self._deliveries = deliveries
         self._pool = pool
         self._engine = engine
+        self._views = views
 
     def collect(self) -> Iterator[Metric]:
         yield from self._connectors()
@@ -106,6 +109,12 @@ class ServiceCollector:
             "group_partitions_pending", "Pending group-partitions by reason", "connector", "reason"
         )
         groups = family("groups", "Groups that a connector looks after", "connector")
+        readiness = family(
+            "groups_by_readiness", "Groups by whether they can fail over now", "connector", "readiness"
+        )
+        as_of = family(
+            "readiness_age_seconds", "Since both clusters were asked for what readiness rests on", "connector"
+        )
         tasks = family("tasks_active", "Tasks that hold a lease", "connector")
         failed = family("connector_failed", "1 while a permanent error stands", "connector")
         age = family("seconds_since_last_success", "Age of the last round without error", "connector")
@@ -120,7 +129,7 @@ class ServiceCollector:
             "topic",
         )
         checkpoints = totals("checkpoints", "Checkpoints emitted, to be written through Connect", "connector")
-        now = time.time() * 1000
+        now, views = time.time() * 1000, self._views()
         for known in self._table:
             name, said = known.name, self._snapshots.connector(known.name).summary
             for verdict in ("exact", "bounded", "pending"):
@@ -128,6 +137,12 @@ class ServiceCollector:
             for reason, count in said.reasons.items():
                 reasons.add_metric([name, reason], count)
             groups.add_metric([name], said.groups)
+            if known.kind in GROUP_KINDS:
+                counts = Answers(views[name], self._snapshots.connector(name)).all()
+                for each in Readiness:
+                    readiness.add_metric([name, each], counts[each])
+                if said.as_of_ms is not None:
+                    as_of.add_metric([name], max(0.0, (now - said.as_of_ms) / 1000))
             tasks.add_metric([name], len(known.active()))
             failed.add_metric([name], float(said.failure is not None))
             if said.last_success_ms is not None:
@@ -140,7 +155,7 @@ class ServiceCollector:
             for topic, count in said.unreadable_records.items():
                 unreadable.add_metric([name, topic], count)
             checkpoints.add_metric([name], said.checkpoints)
-        yield from (verdicts, reasons, groups, tasks, failed, age, seconds)
+        yield from (readiness, as_of, verdicts, reasons, groups, tasks, failed, age, seconds)
         yield from (rounds, lookups, writes, unreadable, checkpoints)
 
     def _records(self) -> Iterator[Metric]:

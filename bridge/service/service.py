@@ -33,6 +33,7 @@ from bridge.service.engine import Engine
 from bridge.service.holds import Holds
 from bridge.service.outbox import Batch
 from bridge.service.pool import BoundedPool
+from bridge.service.readiness import ConnectorView, connector_view, flow, is_copying
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import Connector, TaskTable, comparable
@@ -97,9 +98,7 @@ class Service:
     def expire(self) -> None:
         for lapsed in self.table.expire():
             if lapsed.task is None:
-                self.snapshots.forget(lapsed.name)
-                self.deliveries.forget(lapsed.name)
-                self.stored.forget(lapsed.name)
+                self._forget(lapsed.name)
                 log.info("connector was idle for a day and is forgotten", extra={"connector": lapsed.name})
             else:
                 log.info(
@@ -107,6 +106,12 @@ class Service:
                     extra={"connector": lapsed.name, "task": lapsed.task},
                 )
         self._tell()
+
+    def _forget(self, name: str) -> None:
+        """What is kept of a connector beside the table."""
+        self.snapshots.forget(name)
+        self.deliveries.forget(name)
+        self.stored.forget(name)
 
     def _tell(self) -> None:
         desired = self.table.desired()
@@ -135,6 +140,13 @@ class Service:
         if not stopped:
             log.info("connector stopped, session %s", session, extra={"connector": name})
         return _accepted(known, None)
+
+    def forget_connector(self, name: str) -> None:
+        """Of a connector that was deleted in Connect, which tells nobody. Raises NotFound and OperationRefused."""
+        self.table.forget(name)
+        self._forget(name)
+        log.info("connector is forgotten, as an operator asked for", extra={"connector": name})
+        self._tell()
 
     async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:
         check_protocol(body.protocol)
@@ -203,6 +215,26 @@ class Service:
         known = self._renew_lease(name, index, session)
         await self.deliveries.acked(name, index, session, acked)
         return _accepted(known, index)
+
+    # -- can groups fail over? ---------------------------------------------------------------------
+
+    def views(self) -> dict[str, ConnectorView]:
+        """By connector, what holds for all of its groups now."""
+        copying = [
+            (each, self.snapshots.connector(each.name).summary) for each in self.table if is_copying(each)
+        ]
+        now_ms = int(time.time() * 1000)
+        return {
+            known.name: connector_view(
+                known,
+                self.snapshots.connector(known.name),
+                [each for each in copying if flow(each[0]) == flow(known)],
+                self.engine.state,
+                now_ms,
+                self.table.age_ms,
+            )
+            for known in self.table
+        }
 
     # -- steps -------------------------------------------------------------------------------------
 

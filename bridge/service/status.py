@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from bridge.protocol.messages import ConnectorStatus, Ready, TaskStatus
 from bridge.service.delivery import Traffic
 from bridge.service.engine import SILENT_SECONDS, EngineState
+from bridge.service.readiness import lapsed, stopped
 from bridge.service.snapshots import ConnectorSnapshot
 from bridge.service.tasks import Connector, Task
 
@@ -42,6 +43,10 @@ def connector_status(
             f"instance broke {snapshot.note.restarts} time(s), is made anew in "
             f"{snapshot.note.retry_in:.0f} s: {snapshot.note.error}"
         )
+    if known.active():
+        errors += [lapsed(known, task, age_ms(task)) for task in known.tasks.values() if _lapsed(known, task)]
+    else:
+        errors.append(stopped(known))
     if known.active() and traffic.oldest_waiting_ms is not None and traffic.oldest_waiting_ms >= LONG_MS:
         errors.append(
             f"{traffic.waiting} record(s) wait to be written by Connect, the first for "
@@ -84,6 +89,10 @@ def connector_status(
     )
 
 
+def _lapsed(known: Connector, task: Task) -> bool:
+    return task.index < known.task_count and not task.active
+
+
 def waiting_for(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState) -> list[str]:
     """What a connector needs before it does its work; empty while it does it, and where a failure says more."""
     if snapshot.summary.failure is not None:
@@ -110,7 +119,7 @@ def _state(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState, w
     return "starting" if waits else "running"
 
 
-def readiness(engine: EngineState, *, draining: bool, overload: str | None) -> Ready:
+def can_take_work(engine: EngineState, *, draining: bool, overload: str | None) -> Ready:
     """`overload`: why another configuration would be refused now, None when it would be taken."""
     reasons = [_NOT_RUNNING[engine]] if engine in _NOT_RUNNING else []
     if draining:
@@ -121,12 +130,12 @@ def readiness(engine: EngineState, *, draining: bool, overload: str | None) -> R
 
 
 def overall(connectors: Iterable[ConnectorStatus], engine: EngineState) -> str:
-    """`down`: nothing is synced. `degraded`: something is not, and it lasts."""
-    states = [(status.state, bool(status.errors)) for status in connectors if status.state != "idle"]
+    """`down`: nothing is synced. `degraded`: something is not, on purpose or by a fault."""
+    states = [(status.state, bool(status.errors)) for status in connectors]
     if engine in (EngineState.RESTARTING, EngineState.STALLED, EngineState.STOPPED):
         return "down"
     if states and all(state == "failed" for state, _ in states):
         return "down"
-    if any(state in ("failed", "restarting") or errors for state, errors in states):
+    if any(state not in ("running", "starting") or errors for state, errors in states):
         return "degraded"
     return "ok"

@@ -4,8 +4,8 @@ no I/O.
 Laws (tests/unit/test_service_tasks.py holds them for any order of arrival):
   A. Of all sessions that spoke for one task (or one connector), the greatest rules; a smaller one is Fenced.
   B. Configuration, kind and task count are those of the greatest session that brought any.
-  C. A task is active from its start or poll until it has not polled for its lease, or was stopped; a stop
-     of the connector ends no task (Connect stops polling on pause, and the leases see that).
+  C. A task is active from its start or poll until it has not polled for its lease, or was stopped. A stop of
+     the connector ends no task, but makes the lease as short as PAUSED_MS: on a pause Connect stops polling.
   D. Repeating a call changes nothing. A stopped session stays stopped: a late PUT of it is Fenced.
   E. `generation` moves exactly when the instance has to be made anew.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, Overloaded
+from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, OperationRefused, Overloaded
 from bridge.protocol.operators import IgnoredSetting
 from bridge.service.desired import Config, Desired
 from connectors.base import Assignment
@@ -29,6 +29,9 @@ IDLE_CLOSE_MS = 600_000
 FORGET_MS = 86_400_000
 """A connector without an active task is forgotten after a day (Connect does not tell deletion from a
 pause)."""
+PAUSED_MS = 1_500
+"""A task that is not polled for so long after Connect has stopped its connector is paused: a poll is held for a second
+at most. Of a connector that moves to another worker the tasks go on polling."""
 MOST_CONNECTORS = 1_000
 
 PER_TASK_KEYS = frozenset({"task.class", "bridge.task.index", "bridge.task.count", "bridge.session"})
@@ -194,7 +197,8 @@ class TaskTable:
         lapsed: list[Lapsed] = []
         for known in list(self._connectors.values()):
             for task in known.tasks.values():
-                if task.active and now - task.last_poll >= known.lease_ms:
+                lease_ms = PAUSED_MS if known.stopped else known.lease_ms
+                if task.active and now - task.last_poll >= lease_ms:
                     task.active = False
                     self.version += 1
                     lapsed.append(Lapsed(known.name, task.index))
@@ -219,6 +223,16 @@ class TaskTable:
             for known in self._connectors.values()
             if known.idle_since is None or now - known.idle_since < IDLE_CLOSE_MS
         )
+
+    def forget(self, name: str) -> None:
+        """Forgets a connector without a running task. Raises NotFound, and OperationRefused for one that runs."""
+        known = self.connector(name)
+        if known.active():
+            raise OperationRefused(
+                f"connector {name} runs: delete it in Connect, and forget it here when its tasks have stopped"
+            )
+        del self._connectors[name]
+        self.version += 1
 
     def renew(self, name: str) -> None:
         """Has the instance made anew (an operator restarted a task after a permanent failure)."""

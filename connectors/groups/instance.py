@@ -16,15 +16,16 @@ from typing import Generic, TypeVar
 from bridge.errors import KafkaFailure
 from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
-from bridge.translation.model import GroupListing, Reason, Side
+from bridge.translation.model import Reason, Side
 from bridge.translation.plan import SYNCED_TYPES, GroupPlan
 from connectors.base import Assignment, Publisher, Summary
 from connectors.failures import Failures
 from connectors.groups.checks import GroupOptions
+from connectors.groups.listed import ListedGroups
 from connectors.groups.report import Tally, fingerprint, pack, report, unpack
 from connectors.groups.round import Outcome, Rounds
 from connectors.groups.runs import FollowedRuns
-from connectors.groups.trouble import ClusterAway, ask, reason_of
+from connectors.groups.trouble import ClusterAway, reason_of
 from connectors.groups.ways import Way
 from connectors.ports import Cluster, Clusters
 
@@ -60,13 +61,12 @@ class GroupsInstance(Generic[Options]):
         self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse)
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
-        self._groups: dict[str, GroupListing] = {}
-        self._refreshed: float | None = None
+        self._groups = ListedGroups(options, self._source)
         self._alone_at = 0.0
         """When a round without the source may be next (monotonic seconds)."""
         self._reported: dict[str, tuple[int | None, bytes]] = {}
         """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
-        self._summary = Summary()
+        self._summary = Summary(interval_ms=int(interval * 1000))
         self._failures = Failures()
 
     def assign(self, assignment: Assignment) -> None:
@@ -123,12 +123,13 @@ class GroupsInstance(Generic[Options]):
             return
 
     async def _round(self, began: float) -> None:
-        tally = Tally()
+        tally, began_ms = Tally(), int(time.time() * 1000)
         try:
             # The groups first: of a group that is not known nobody can say why it is not synced.
-            await self._refresh()
+            if await self._groups.refresh():
+                log.info("groups: %d", len(self._groups.all), extra={"connector": self._name})
             await self._prepare()
-            await self._portions(self._mine(), tally)
+            await self._portions(self._groups.synced(self._assignment), tally)
         except ClusterAway as away:
             self._failed(away)
             if away.side is Side.SOURCE:
@@ -140,7 +141,7 @@ class GroupsInstance(Generic[Options]):
             raise
         self._rounds.end()
         self._failures.clear()
-        self._finish(tally, began)
+        self._finish(tally, began, began_ms)
 
     async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
         for at in range(0, len(groups), _PORTION):
@@ -157,60 +158,20 @@ class GroupsInstance(Generic[Options]):
                 tally = Tally()
                 self._rounds.source_away = failure
                 await self._prepare()
-                await self._portions(self._mine(), tally)
+                await self._portions(self._groups.synced(self._assignment), tally)
                 late = time.monotonic() >= self._alone_at
                 if late or self._changed.is_set() or not self._rounds.unfinished:
                     break
                 self._rounds.end(whole=False)
         except ClusterAway as away:
             log.debug("nor without the source; %s cluster: %s", away.side.value, away.failure)
+            self._summary = replace(self._summary, away_since_ms=self._away(away.side))
+            self._publisher.summary(self._summary)
             return
-        self._summary = tally.added_to(self._summary)
+        # The target has answered.
+        since = {side: at for side, at in self._summary.away_since_ms.items() if side != Side.TARGET}
+        self._summary = replace(tally.added_to(self._summary), away_since_ms=since)
         self._publisher.summary(self._summary)
-
-    # -- groups ---------------------------------------------------------------------------------------------------
-
-    async def _refresh(self) -> None:
-        """Lists the source's groups: first, and then every refresh interval."""
-        now = time.monotonic()
-        if self._refreshed is not None and not (
-            self._options.refresh_groups_enabled
-            and now - self._refreshed >= self._options.refresh_groups_interval
-        ):
-            return
-        listed = await ask(Side.SOURCE, self._source.list_groups(), self._options.admin_timeout_ms)
-        chosen = {name: found for name, found in listed.items() if self._chosen(found)}
-        chosen |= await self._left_out([name for name in self._groups if name not in listed])
-        if self._refreshed is not None and chosen.keys() != self._groups.keys():
-            log.info("groups: %d", len(chosen), extra={"connector": self._name})
-        self._groups, self._refreshed = chosen, now
-
-    async def _left_out(self, missing: Sequence[str]) -> dict[str, GroupListing]:
-        """Those that are there and were not listed: a coordinator that has just started lists no groups, and
-        no error, until it has loaded them; their reports would be gone for as long (R5)."""
-        if not missing:
-            return {}
-        found = await ask(Side.SOURCE, self._source.committed(missing), self._options.admin_timeout_ms)
-        return {
-            name: self._groups[name]
-            for name, got in found.items()
-            if (got.retriable if isinstance(got, KafkaFailure) else got)
-        }
-
-    def _chosen(self, listing: GroupListing) -> bool:
-        """What stock lists as consumer groups (protocol type `consumer`, or none: offsets committed without a member),
-        and groups of newer types, which are named as not supported."""
-        if listing.type in SYNCED_TYPES and listing.protocol_type not in ("consumer", ""):
-            return False
-        assigned = self._options.assigned_groups
-        if assigned is not None and listing.group not in assigned:
-            return False
-        return self._options.group_filter.should_replicate_group(listing.group)
-
-    def _mine(self) -> list[str]:
-        count, active = self._assignment.task_count, self._assignment.active
-        mine = [name for name in self._groups if task_of(name, count) in active]
-        return [name for name in mine if self._groups[name].type in SYNCED_TYPES]
 
     # -- reports --------------------------------------------------------------------------------------------------
 
@@ -236,11 +197,11 @@ class GroupsInstance(Generic[Options]):
         if changed:
             self._publisher.groups(changed)
 
-    def _finish(self, tally: Tally, began: float) -> None:
+    def _finish(self, tally: Tally, began: float, began_ms: int) -> None:
         """The end of a round: groups that went, groups of types that are not synced, and the sums."""
         changed: dict[str, GroupReport | None] = {}
-        for name, listing in self._groups.items():
-            if listing.type not in SYNCED_TYPES and self._task(name) in self._assignment.active:
+        for name in self._groups.of(self._assignment):
+            if self._groups.all[name].type not in SYNCED_TYPES:
                 tally.seen.add(name)
                 mark = hash(Reason.GROUP_TYPE_UNSUPPORTED)
                 if self._reported.get(name, (None,))[0] != mark:
@@ -253,7 +214,7 @@ class GroupsInstance(Generic[Options]):
         if changed:
             self._publisher.groups(changed)
         tally.errors.update(self._remarks())
-        sums = tally.summary(self._summary, time.monotonic() - began)
+        sums = tally.summary(self._summary, began_ms, time.monotonic() - began)
         self._summary = replace(sums, unreadable_records=self._unreadable())
         self._publisher.summary(self._summary)
 
@@ -275,13 +236,18 @@ class GroupsInstance(Generic[Options]):
         )
         return found.model_copy(update={"reason": reason.value}) if reason and not found.reason else found
 
-    def _not_seen(self, name: str, reason: Reason) -> GroupReport:
-        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5)."""
+    def _not_seen(self, name: str, reason: Reason, *, ready: bool = False) -> GroupReport:
+        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5). `ready`: it
+        stays so if it was."""
         _, packed = self._reported.get(name, (None, None))
         last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
-        found = last.model_copy(update={"reason": reason.value})
+        found = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})
         self._reported[name] = (None, pack(found))
         return found
+
+    def _away(self, side: Side) -> Mapping[str, int]:
+        """Which clusters are away since when, with this one."""
+        return {side.value: int(time.time() * 1000), **self._summary.away_since_ms}
 
     def _failed(self, away: ClusterAway) -> None:
         """The round as a whole: said in the log when it begins, shown in health when it lasts."""
@@ -289,11 +255,16 @@ class GroupsInstance(Generic[Options]):
         if not self._failures:
             log.warning("round failed, trying again; %s", said, extra={"connector": self._name})
             reason = reason_of(away.side, away.failure)
-            mine = [name for name in self._groups if self._task(name) in self._assignment.active]
-            self._publisher.groups({name: self._not_seen(name, reason) for name in {*self._reported, *mine}})
+            mine = self._groups.of(self._assignment)
+            # What stood on the target when the source went still does: it is asked again without the source.
+            ready = away.side is Side.SOURCE
+            self._publisher.groups(
+                {name: self._not_seen(name, reason, ready=ready) for name in {*self._reported, *mine}}
+            )
         self._failures.add(away.failure)
         self._summary = replace(
             self._summary,
+            away_since_ms=self._away(away.side),
             errors=[said] if self._failures.lasting else self._summary.errors,
             failure=said if self._failures.permanent else None,
         )

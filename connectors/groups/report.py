@@ -115,9 +115,12 @@ class Tally:
         self.writes += outcome.writes
         self.checkpoints += outcome.checkpoints
 
-    def summary(self, before: Summary, seconds: float) -> Summary:
+    def summary(self, before: Summary, began_ms: int, seconds: float) -> Summary:
+        """After a round that both clusters have answered."""
         return replace(
             self.added_to(before),
+            as_of_ms=began_ms,
+            away_since_ms={},
             failure=None,
             last_success_ms=int(time.time() * 1000),
             last_round_seconds=seconds,

@@ -54,6 +54,8 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("get", "/v1/groups"),
         ("get", "/v1/groups/{group}"),
         ("get", "/v1/groups/{group}/explain"),
+        ("get", "/v1/readiness"),
+        ("delete", "/v1/connectors/{name}"),
         ("get", "/health"),
         ("get", "/health/live"),
         ("get", "/health/ready"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from bridge.protocol.messages import ErrorBody, GroupReport
 from bridge.service.app import create_app
 from bridge.service.explain import explain
 from bridge.service.frames import pack_report
+from bridge.service.readiness import ConnectorView
+from bridge.service.reasons import REASONS
 from bridge.service.service import Service
 from bridge.translation.model import Reason
 from connectors.base import Summary
@@ -44,6 +47,11 @@ class Stand:
         return await self.client.post(f"{path}/poll", json={"session": session(at), "wait_ms": wait})
 
     def reports(self, *reports: GroupReport, connector: str = "c") -> None:
+        """What a connector has found that runs, and has asked both clusters just now."""
+        if self.service.table.get(connector) is None:
+            self.service.table.start_task(connector, 0, session(1), "fake", 1, {})
+        now_ms = int(time.time() * 1000)
+        self.service.snapshots.summary(connector, 1, Summary(rounds=1, as_of_ms=now_ms, interval_ms=60_000))
         self.service.snapshots.groups(connector, 1, [pack_report(item.group, item) for item in reports])
 
     def gone(self, group: str) -> None:
@@ -456,6 +464,9 @@ def test_groups_page_by_page_with_filters() -> None:
         for query, total in (
             ("connector=a", 250),
             ("ready=false", 250),
+            ("readiness=not_ready", 250),
+            ("readiness=ready&connector=a", 125),
+            ("readiness=cannot_tell", 0),
             ("reason=record_gone&connector=b", 125),
             ("verdict=pending", 0),
             ("connector=none", 0),
@@ -505,9 +516,11 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_is_explained_and_in_the_readme(reason: Reason) -> None:
-    waiting = report("g").model_copy(update={"reason": reason.value})
-    line = next(line for line in explain([waiting]) if line.startswith("The whole group waits"))
-    assert line.startswith(f"The whole group waits: {reason.value} ("), line
+    view = ConnectorView(as_of_ms=1, running=frozenset({0}))
+    (told,) = view.answer(0, reason.value, stands=False).reasons
+    assert (told.reason, told.detail) == (reason.value, REASONS[reason.value])
+    waiting = report("g").model_copy(update={"reasons": [told]})
+    assert f"  {reason.value}: {REASONS[reason.value]}." in explain([waiting])
     assert f"`{reason.value}`" in README.read_text()
 
 

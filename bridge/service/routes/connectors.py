@@ -50,6 +50,12 @@ async def stop(
     return service.stop_connector(name, body.session)
 
 
+@router.delete("/{name}", status_code=204, responses=declares(404, 409))
+async def forget(name: ConnectorName, service: TheService) -> None:
+    """Forgets a connector that was deleted in Connect, with its groups and metrics. One that runs is refused."""
+    service.forget_connector(name)
+
+
 @router.post("/{name}/offsets", responses=declares(400, 409, 413, 503), openapi_extra=accepts(AlterOffsets))
 async def alter_offsets(
     name: ConnectorName, service: TheService, body: Annotated[AlterOffsets, Depends(read(AlterOffsets))]

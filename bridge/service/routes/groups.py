@@ -13,6 +13,7 @@ from bridge.service.explain import explain
 from bridge.service.failures import declares
 from bridge.service.listing import Filter, page
 from bridge.service.names import GroupId, TheService
+from bridge.service.readiness import Answers, Readiness
 from bridge.service.service import Service
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"])
@@ -24,13 +25,17 @@ async def groups(
     connector: Annotated[str | None, Query(description="Groups of this connector only.")] = None,
     group: Annotated[str | None, Query(description="This group id only.")] = None,
     ready: Annotated[bool | None, Query(description="Groups that can, or can't, fail over.")] = None,
+    readiness: Annotated[
+        Readiness | None, Query(description="Groups with this answer: `ready` leaves out `ready_as_of`.")
+    ] = None,
     verdict: Annotated[str | None, Query(description="exact, bounded or pending.")] = None,
     reason: Annotated[str | None, Query(description="Groups with this reason code.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Groups a page.")] = 100,
     next_: Annotated[str | None, Query(alias="next", description="`next` of the page before.")] = None,
 ) -> Groups:
     """A page of groups in order of connector and id; `total` and `ready` count every match."""
-    return await page(service.snapshots, Filter(connector, group, ready, verdict, reason), limit, next_)
+    wanted = Filter(connector, group, ready, readiness, verdict, reason)
+    return await page(service.snapshots, service.views(), wanted, limit, next_)
 
 
 @router.get("/{group}", responses=declares(404))
@@ -47,11 +52,19 @@ async def explained(group: GroupId, service: TheService) -> Explanation:
 
 
 def _reports(service: Service, group: str) -> list[GroupReport]:
-    reports = [
-        found
-        for name in service.snapshots.names()
-        if (found := service.snapshots.full(name, group)) is not None
-    ]
+    reports = []
+    for name, view in service.views().items():
+        found, packed = service.snapshots.full(name, group), service.snapshots.report(name, group)
+        if found is None or packed is None:
+            continue
+        answer = Answers(view, service.snapshots.connector(name)).of(packed)
+        changes = {
+            "ready": answer.ready,
+            "readiness": answer.readiness,
+            "as_of_ms": answer.as_of_ms,
+            "reasons": list(answer.reasons),
+        }
+        reports.append(found.model_copy(update=changes))
     if not reports:
         raise NotFound(f"No connector reports a group {group}", code=ErrorCode.UNKNOWN_GROUP)
     return reports

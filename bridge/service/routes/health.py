@@ -10,7 +10,7 @@ from bridge import VERSION
 from bridge.protocol.messages import ErrorBody, Health, Live, Ready
 from bridge.service.names import TheService
 from bridge.service.routes.connectors import statuses
-from bridge.service.status import overall, readiness
+from bridge.service.status import can_take_work, overall
 
 router = APIRouter(prefix="/health", tags=["health"])
 _TOKEN = {"model": ErrorBody, "description": "Only where /health was taken out of the open paths"}
@@ -29,7 +29,9 @@ async def live() -> Live:
 async def ready(service: TheService, response: Response) -> Ready:
     """The service can take a connector and work for it: the rounds process runs, a thread can check a configuration,
     and it does not drain. What connectors wait for is in /health and /v1/connectors."""
-    answer = readiness(service.engine.state, draining=service.holds.draining, overload=service.pool.overload)
+    answer = can_take_work(
+        service.engine.state, draining=service.holds.draining, overload=service.pool.overload
+    )
     if answer.reasons:
         response.status_code = 503
     return answer

@@ -1,0 +1,57 @@
+"""GET /v1/readiness: how the groups of each connector stand, and of all of them together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bridge.protocol.operators import FlowReadiness, ReadinessReason, ReadinessReport
+from bridge.service.readiness import GROUP_KINDS, Answers, ConnectorView, Readiness, flow
+from bridge.service.reasons import REASONS
+from bridge.service.snapshots import Snapshots
+from bridge.service.tasks import Connector
+
+_WEAKEST = (Readiness.NOT_READY, Readiness.CANNOT_TELL, Readiness.READY_AS_OF, Readiness.READY)
+
+
+def readiness_report(
+    connectors: Iterable[Connector], snapshots: Snapshots, views: Mapping[str, ConnectorView]
+) -> ReadinessReport:
+    flows = [
+        _flow(known, Answers(views[known.name], snapshots.connector(known.name)), views[known.name])
+        for known in connectors
+        if known.kind in GROUP_KINDS
+    ]
+    times = [each.as_of_ms for each in flows]
+    known_times = [at for at in times if at is not None]
+    return ReadinessReport(
+        readiness=_weakest(Readiness(each.readiness) for each in flows),
+        as_of_ms=min(known_times) if known_times and len(known_times) == len(times) else None,
+        flows=flows,
+    )
+
+
+def _flow(known: Connector, answers: Answers, view: ConnectorView) -> FlowReadiness:
+    counts, (source, target) = answers.all(), flow(known)
+    away = [] if view.source_away is None else [view.source_away]
+    reasons = [*view.unknown, *view.tasks.values(), *view.copying, *away]
+    if not counts and not view.unknown:
+        reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
+    return FlowReadiness(
+        connector=known.name,
+        source=source or "",
+        target=target or "",
+        readiness=_weakest(counts),
+        as_of_ms=view.as_of_ms,
+        groups=sum(counts.values()),
+        ready=counts[Readiness.READY],
+        ready_as_of=counts[Readiness.READY_AS_OF],
+        not_ready=counts[Readiness.NOT_READY],
+        cannot_tell=counts[Readiness.CANNOT_TELL],
+        reasons=reasons,
+    )
+
+
+def _weakest(found: Iterable[Readiness]) -> Readiness:
+    """What can be said of all of them; of none nothing can."""
+    there = set(found)
+    return next((each for each in _WEAKEST if each in there), Readiness.CANNOT_TELL)

@@ -1,0 +1,249 @@
+"""Whether a group can fail over now: yes, as of a time, no, or can't tell. Pure functions; see docs/operations.md.
+
+A verdict tells what was true when both clusters were asked. It counts as an answer only while what it rests on holds:
+its connector and task run, both clusters answer, it is no older than three intervals, and records are still copied.
+Whatever is not known makes the answer `cannot_tell`, never `ready`.
+
+    | what is known                                                    | answer        |
+    | ---------------------------------------------------------------- | ------------- |
+    | the connector, its task or the rounds process does not run       | cannot_tell   |
+    | the target does not answer                                       | cannot_tell   |
+    | no round has ended yet, or the last is older than three intervals | cannot_tell  |
+    | the group could not be looked at on one of the clusters          | cannot_tell   |
+    | a partition has no offset on the target that translates its own  | not_ready     |
+    | records are not copied                                           | not_ready     |
+    | the source does not answer                                       | ready_as_of   |
+    | none of these                                                    | ready         |
+
+The first row that holds is the answer; the reasons of all of them are told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bridge.protocol.operators import ReadinessReason
+from bridge.service.engine import EngineState
+from bridge.service.frames import PackedGroup
+from bridge.service.reasons import REASONS
+from bridge.service.snapshots import ConnectorSnapshot
+from bridge.service.tasks import Connector, Task
+from connectors.base import Summary
+
+MOST_INTERVALS = 3
+"""A verdict that is older than so many intervals of its connector is none."""
+COPY_SILENT_MS = 30_000
+"""Copying that has not been well for so long counts as stopped: a broker that fails over takes less."""
+_UNKNOWN = {
+    "source_unreachable",
+    "target_unreachable",
+    "source_not_authorized",
+    "target_not_authorized",
+    "group_state_unknown",
+    "not_looked_at_yet",
+}
+"""Reasons of a verdict which say that a cluster could not be asked about the group."""
+_CLOCK_STEP_MS = 1_000
+"""A time that lies further ahead was measured by a clock that was set back since."""
+GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
+"""Connectors that look after groups."""
+_SOURCE_KIND = "source"
+
+
+class Readiness(StrEnum):
+    READY = "ready"
+    READY_AS_OF = "ready_as_of"
+    """It was, when the source answered last; what was produced or committed there since is not known."""
+    NOT_READY = "not_ready"
+    CANNOT_TELL = "cannot_tell"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAnswer:
+    """`as_of_ms`: when both clusters were asked last for what it rests on; None for never."""
+
+    readiness: Readiness
+    as_of_ms: int | None
+    reasons: Sequence[ReadinessReason] = ()
+
+    @property
+    def ready(self) -> bool:
+        return self.readiness is Readiness.READY
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorView:
+    """What holds for all groups of a connector now."""
+
+    as_of_ms: int | None
+    unknown: Sequence[ReadinessReason] = ()
+    """Why nothing can be told."""
+    copying: Sequence[ReadinessReason] = ()
+    """Why records are not copied."""
+    source_away: ReadinessReason | None = None
+    tasks: Mapping[int, ReadinessReason] = field(default_factory=dict)
+    """Of those that do not run, why."""
+    running: frozenset[int] = frozenset()
+    """Tasks that run."""
+
+    def answer(self, task: int, reason: str | None, *, stands: bool, older: bool = False) -> GroupAnswer:
+        """`stands`: each partition is translated, and the target has these offsets; `reason`: why not. `older`: an
+        earlier instance has reported the group, and the present one has not yet."""
+        unknown = list(self.unknown)
+        if not unknown and task not in self.running:
+            unknown.append(self.tasks.get(task) or _reason("task_lapsed", f"task {task} does not run"))
+        if older and not unknown:
+            unknown.append(_reason("not_looked_at_yet"))
+        missing = [] if stands else [_reason(reason or "not_looked_at_yet")]
+        if missing and missing[0].reason in _UNKNOWN:
+            unknown += missing
+        away = [self.source_away] if self.source_away is not None else []
+        if unknown:
+            readiness = Readiness.CANNOT_TELL
+        elif missing or (self.copying and not away):
+            readiness = Readiness.NOT_READY
+        else:
+            readiness = Readiness.READY_AS_OF if away else Readiness.READY
+        told = {each.reason: each for each in (*unknown, *missing, *self.copying, *away)}
+        return GroupAnswer(readiness, self.as_of_ms, list(told.values()))
+
+
+class Answers:
+    """The answers on the groups of one connector. Many groups have the same: each is made once."""
+
+    def __init__(self, view: ConnectorView, snapshot: ConnectorSnapshot) -> None:
+        self._view, self._snapshot = view, snapshot
+        self._made: dict[tuple[int, bool, str | None, bool], GroupAnswer] = {}
+
+    def of(self, group: PackedGroup) -> GroupAnswer:
+        key = group.task, group.ready, group.reason, group.group in self._snapshot.older
+        made = self._made.get(key)
+        if made is None:
+            task, stands, reason, older = key
+            made = self._made[key] = self._view.answer(task, reason, stands=stands, older=older)
+        return made
+
+    def all(self) -> Counter[Readiness]:
+        """How many groups have which."""
+        groups, older = self._snapshot.groups, self._snapshot.older
+        counts = Counter(
+            (task, stands, reason, name in older) for name, task, stands, _, _, reason, *_ in groups.values()
+        )
+        found: Counter[Readiness] = Counter()
+        for (task, stands, reason, old), count in counts.items():
+            found[self._view.answer(task, reason, stands=stands, older=old).readiness] += count
+        return found
+
+
+def connector_view(
+    known: Connector,
+    snapshot: ConnectorSnapshot,
+    copying: Sequence[tuple[Connector, Summary]],
+    engine: EngineState,
+    now_ms: int,
+    age_ms: Callable[[Task], int],
+) -> ConnectorView:
+    """`copying`: the source connectors of the same flow that this service knows; `age_ms`: since a task's last poll."""
+    said, unknown = snapshot.summary, _does_not_run(known, snapshot, engine)
+    target_away, source_away = (said.away_since_ms.get(side) for side in ("target", "source"))
+    if target_away is not None:
+        unknown.append(_reason("target_unreachable", since_ms=target_away))
+    if not unknown:
+        unknown += _outdated(said, now_ms, source_away=source_away is not None)
+    running = known.active()
+    return ConnectorView(
+        as_of_ms=said.as_of_ms,
+        unknown=unknown,
+        copying=[reason for each, summary in copying if (reason := _copies_nothing(each, summary, now_ms))],
+        source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
+        tasks={
+            task.index: _reason("task_lapsed", lapsed(known, task, age_ms(task)))
+            for task in known.tasks.values()
+            if task.index not in running
+        },
+        running=running,
+    )
+
+
+def _does_not_run(
+    known: Connector, snapshot: ConnectorSnapshot, engine: EngineState
+) -> list[ReadinessReason]:
+    if snapshot.summary.failure is not None:
+        return [_reason("connector_failed", f"connector {known.name} has failed: {snapshot.summary.failure}")]
+    if not known.active():
+        return [_reason("connector_stopped", stopped(known))]
+    if engine is not EngineState.RUNNING:
+        return [_reason("rounds_process_down", f"the process that asks the clusters is {engine.value}")]
+    if snapshot.note is not None and snapshot.note.error is not None:
+        return [_reason("connector_failed", f"connector {known.name} restarts after: {snapshot.note.error}")]
+    return []
+
+
+def stopped(known: Connector) -> str:
+    """Why a connector without a running task has none, and what to do."""
+    if known.stopped and known.tasks and not all(task.stopped for task in known.tasks.values()):
+        return f"connector {known.name} is paused: resume it in Connect"
+    if known.stopped:
+        return (
+            f"connector {known.name} is stopped or deleted: start it in Connect, or, if it was deleted, forget it with "
+            f"DELETE /v1/connectors/{known.name}"
+        )
+    if known.tasks:
+        return (
+            f"connector {known.name} is not polled: look at its tasks' status in Connect, and at its worker"
+        )
+    return f"Connect has started no task of connector {known.name}: look at its status in Connect"
+
+
+def lapsed(known: Connector, task: Task, age_ms: int) -> str:
+    if task.stopped:
+        return f"task {task.index} of connector {known.name} is stopped"
+    return (
+        f"task {task.index} of connector {known.name} has not polled for {age_ms // 1000} s: look at its status in "
+        "Connect, and at its worker"
+    )
+
+
+def _outdated(said: Summary, now_ms: int, *, source_away: bool) -> list[ReadinessReason]:
+    if said.as_of_ms is None:
+        return [_reason("not_looked_at_yet", "no round has ended yet that asked both clusters")]
+    age = now_ms - said.as_of_ms
+    longest = MOST_INTERVALS * max(said.interval_ms, int(1000 * (said.last_round_seconds or 0)))
+    if source_away and age >= 0:
+        return []
+    if age > longest:
+        text = f"the clusters were asked {age // 1000} s ago, which is more than {longest // 1000} s"
+        return [_reason("outdated", text, since_ms=said.as_of_ms)]
+    if age < -_CLOCK_STEP_MS:
+        return [_reason("outdated", "the clock was set back since the clusters were asked")]
+    return []
+
+
+def _copies_nothing(known: Connector, said: Summary, now_ms: int) -> ReadinessReason | None:
+    if said.failure is not None:
+        return _reason("copying_failed", f"connector {known.name} has failed: {said.failure}")
+    if not known.active():
+        return _reason("copying_stopped", stopped(known))
+    if said.last_success_ms is None:
+        return _reason("copying_stopped", f"connector {known.name} has not begun to copy yet")
+    if now_ms - said.last_success_ms > COPY_SILENT_MS:
+        why = f": {said.errors[0]}" if said.errors else ""
+        text = f"connector {known.name} has trouble{why}"
+        return _reason("copying_stopped", text, since_ms=said.last_success_ms)
+    return None
+
+
+def is_copying(known: Connector) -> bool:
+    return known.kind == _SOURCE_KIND
+
+
+def flow(known: Connector) -> tuple[str | None, str | None]:
+    """The aliases of the clusters."""
+    return known.config.get("source.cluster.alias"), known.config.get("target.cluster.alias") or "target"
+
+
+def _reason(code: str, detail: str = "", *, since_ms: int | None = None) -> ReadinessReason:
+    return ReadinessReason(reason=code, detail=detail or REASONS.get(code, code), since_ms=since_ms)

@@ -1,0 +1,74 @@
+"""The consumer groups of the source that a connector looks after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from bridge.errors import KafkaFailure
+from bridge.translation.assignment import task_of
+from bridge.translation.model import GroupListing, Side
+from bridge.translation.plan import SYNCED_TYPES
+from connectors.base import Assignment
+from connectors.groups.checks import GroupOptions
+from connectors.groups.trouble import ask
+from connectors.ports import Cluster
+
+
+class ListedGroups:
+    """Listed first, and then every refresh interval."""
+
+    def __init__(self, options: GroupOptions, source: Cluster) -> None:
+        self._options, self._source = options, source
+        self._groups: dict[str, GroupListing] = {}
+        self._refreshed: float | None = None
+
+    @property
+    def all(self) -> Mapping[str, GroupListing]:
+        return self._groups
+
+    def of(self, assignment: Assignment) -> list[str]:
+        """Those that the tasks look after, of types that are not synced too."""
+        count, active = assignment.task_count, assignment.active
+        return [name for name in self._groups if task_of(name, count) in active]
+
+    def synced(self, assignment: Assignment) -> list[str]:
+        """Those that the tasks translate."""
+        return [name for name in self.of(assignment) if self._groups[name].type in SYNCED_TYPES]
+
+    async def refresh(self) -> bool:
+        """Lists them when that is due; whether there are others than before. Raises ClusterAway."""
+        now = time.monotonic()
+        if self._refreshed is not None and not (
+            self._options.refresh_groups_enabled
+            and now - self._refreshed >= self._options.refresh_groups_interval
+        ):
+            return False
+        listed = await ask(Side.SOURCE, self._source.list_groups(), self._options.admin_timeout_ms)
+        chosen = {name: found for name, found in listed.items() if self._chosen(found)}
+        chosen |= await self._left_out([name for name in self._groups if name not in listed])
+        changed = self._refreshed is not None and chosen.keys() != self._groups.keys()
+        self._groups, self._refreshed = chosen, now
+        return changed
+
+    async def _left_out(self, missing: Sequence[str]) -> dict[str, GroupListing]:
+        """Those that are there and were not listed: a coordinator that has just started lists no groups, and
+        no error, until it has loaded them; their reports would be gone for as long (R5)."""
+        if not missing:
+            return {}
+        found = await ask(Side.SOURCE, self._source.committed(missing), self._options.admin_timeout_ms)
+        return {
+            name: self._groups[name]
+            for name, got in found.items()
+            if (got.retriable if isinstance(got, KafkaFailure) else got)
+        }
+
+    def _chosen(self, listing: GroupListing) -> bool:
+        """What stock lists as consumer groups (protocol type `consumer`, or none: offsets committed without a member),
+        and groups of newer types, which are named as not supported."""
+        if listing.type in SYNCED_TYPES and listing.protocol_type not in ("consumer", ""):
+            return False
+        assigned = self._options.assigned_groups
+        if assigned is not None and listing.group not in assigned:
+            return False
+        return self._options.group_filter.should_replicate_group(listing.group)

@@ -1,0 +1,379 @@
+"""Whether groups can fail over: each thing that can be wrong makes the answer another one than `ready`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bridge.service.engine import EngineState
+from bridge.service.frames import InstanceNote
+from connectors.base import Summary
+from tests.unit.service_fakes import FakeEngine, report, session
+from tests.unit.test_service_http import START, Stand, run
+
+FLOW = {"source.cluster.alias": "A", "target.cluster.alias": "B"}
+GROUPS = {**START, "kind": "group_offset", "config": FLOW}
+COPY = {**START, "kind": "source", "config": FLOW}
+INTERVAL_MS = 1_000
+
+
+class Flow:
+    """A connector of groups `g` and one that copies `s`, both at work; everything is ready."""
+
+    def __init__(self, at: Stand) -> None:
+        self.at, self.table, self.snapshots = at, at.service.table, at.service.snapshots
+
+    async def begin(self) -> None:
+        self.table.start_task("g", 0, session(1), "group_offset", 2, FLOW)
+        self.table.start_task("g", 1, session(1), "group_offset", 2, FLOW)
+        self.table.start_task("s", 0, session(1), "source", 1, FLOW)
+        self.round()
+        self.copied()
+        zero, one = report("zero", "g"), report("one", "g").model_copy(update={"task": 1})
+        self.at.reports(zero, one, connector="g")
+
+    def round(self, **changes: Any) -> None:
+        now_ms = int(time.time() * 1000)
+        said = {"rounds": 1, "as_of_ms": now_ms, "interval_ms": INTERVAL_MS} | changes
+        self.snapshots.summary("g", 1, Summary(**said))
+
+    def copied(self, **changes: Any) -> None:
+        said = {"rounds": 1, "last_success_ms": int(time.time() * 1000)} | changes
+        self.snapshots.summary("s", 1, Summary(**said))
+
+    async def answers(self) -> tuple[dict[str, str], list[tuple[str, str]]]:
+        """Of each group on every surface, which agree; and the reasons of group `zero`."""
+        client, found = self.at.client, {}
+        page = (await client.get("/v1/groups?connector=g")).json()
+        for each in page["groups"]:
+            (full,) = (await client.get(f"/v1/groups/{each['group']}")).json()["reports"]
+            explained = (await client.get(f"/v1/groups/{each['group']}/explain")).json()["lines"]
+            for one in (each, full):
+                assert one["ready"] == (one["readiness"] == "ready")
+            same = "readiness", "as_of_ms", "reasons"
+            assert [each[name] for name in same] == [full[name] for name in same]
+            for reason in each["reasons"]:
+                assert any(reason["detail"] in line for line in explained), explained
+            found[each["group"]] = each["readiness"]
+        flow = (await client.get("/v1/readiness")).json()
+        counts = {name: list(found.values()).count(name) for name in flow["flows"][0] if name in _ANSWERS}
+        assert {name: flow["flows"][0][name] for name in counts} == counts
+        metrics = (await client.get("/metrics")).text
+        for name, count in counts.items():
+            line = f'mirror_bridge_groups_by_readiness{{connector="g",readiness="{name}"}} {count:.1f}'
+            assert line in metrics
+        assert (flow["readiness"] == "ready") == (set(found.values()) == {"ready"})
+        (zero,) = (each for each in page["groups"] if each["group"] == "zero")
+        return found, [(each["reason"], each["detail"]) for each in zero["reasons"]]
+
+
+_ANSWERS = {"ready", "ready_as_of", "not_ready", "cannot_tell"}
+
+
+def flow(test: Callable[[Flow], Awaitable[None]]) -> None:
+    async def begun(at: Stand) -> None:
+        made = Flow(at)
+        await made.begin()
+        assert await made.answers() == (both("ready"), [])
+        await test(made)
+
+    run(begun)
+
+
+def both(answer: str) -> dict[str, str]:
+    return {"one": answer, "zero": answer}
+
+
+async def _health(at: Stand) -> str:
+    return str((await at.client.get("/health")).json()["status"])
+
+
+# -- connectors and tasks that do not run ----------------------------------------------------------------------------
+
+
+def test_a_stopped_connector_can_not_tell_and_health_is_not_ok() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("g", session(1))
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        found, ((code, text),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "connector_stopped")
+        assert text.startswith("connector g is stopped or deleted: start it in Connect")
+        assert await _health(made.at) == "degraded"
+
+    flow(test)
+
+
+def test_a_paused_connector_can_not_tell_within_two_seconds() -> None:
+    """Connect stops the connector then, and polls its tasks no more."""
+
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("g", session(1))
+        made.at.clock.ms += 1_000
+        made.at.service.expire()
+        assert await made.answers() == (both("ready"), []), "the tasks may poll in another worker"
+        made.at.clock.ms += 500
+        made.at.service.expire()
+        found, reasons = await made.answers()
+        assert found == both("cannot_tell")
+        assert reasons == [("connector_stopped", "connector g is paused: resume it in Connect")]
+        assert await _health(made.at) == "degraded"
+
+    flow(test)
+
+
+def test_tasks_that_go_on_polling_when_their_connector_moves_are_not_paused() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("g", session(1))
+        for _ in range(10):
+            made.at.clock.ms += 1_000
+            for task in (0, 1):
+                made.table.poll("g", task, session(1))
+            made.table.poll("s", 0, session(1))
+            made.at.service.expire()
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_the_groups_of_a_lapsed_task_can_not_tell_and_the_others_are_ready() -> None:
+    async def test(made: Flow) -> None:
+        made.at.clock.ms += 29_000
+        made.table.poll("g", 1, session(1))
+        made.table.poll("s", 0, session(1))
+        made.at.clock.ms += 2_000
+        made.at.service.expire()
+        found, ((code, text),) = await made.answers()
+        assert found == {"one": "ready", "zero": "cannot_tell"}
+        assert (code, text.partition(":")[0]) == (
+            "task_lapsed",
+            "task 0 of connector g has not polled for 31 s",
+        )
+        assert await _health(made.at) == "degraded"
+        made.table.poll("g", 0, session(1))
+        made.round()
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_a_connector_that_was_deleted_can_be_forgotten_with_its_groups_and_metrics() -> None:
+    async def test(made: Flow) -> None:
+        refused = await made.at.client.delete("/v1/connectors/g")
+        assert refused.status_code == 409
+        assert "runs: delete it in Connect" in refused.json()["message"]
+        made.table.stop_connector("g", session(1))
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        assert (await made.at.client.delete("/v1/connectors/g")).status_code == 204
+        assert (await made.at.client.get("/v1/groups")).json()["total"] == 0
+        assert 'connector="g"' not in (await made.at.client.get("/metrics")).text
+        assert (await made.at.client.get("/v1/readiness")).json() == {
+            "readiness": "cannot_tell",
+            "as_of_ms": None,
+            "flows": [],
+        }
+        assert (await made.at.client.delete("/v1/connectors/g")).status_code == 404
+        assert await _health(made.at) == "ok"
+
+    flow(test)
+
+
+@pytest.mark.parametrize("state", [EngineState.RESTARTING, EngineState.STALLED, EngineState.STOPPED])
+def test_while_the_rounds_process_does_not_run_nothing_is_known(state: EngineState) -> None:
+    async def test(made: Flow) -> None:
+        engine = made.at.service.engine
+        assert isinstance(engine, FakeEngine)
+        engine.state = state
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "rounds_process_down")
+        assert await _health(made.at) == "down"
+
+    flow(test)
+
+
+def test_a_failed_and_a_broken_instance_can_not_tell() -> None:
+    async def test(made: Flow) -> None:
+        made.round(failure="the credentials are wrong")
+        found, ((code, text),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "connector_failed")
+        assert text == "connector g has failed: the credentials are wrong"
+        made.round()
+        made.snapshots.note(InstanceNote("g", 1, "it broke", 1.0, 1))
+        found, ((code, text),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "connector_failed")
+        assert text == "connector g restarts after: it broke"
+
+    flow(test)
+
+
+def test_what_an_earlier_instance_has_found_is_no_answer() -> None:
+    async def test(made: Flow) -> None:
+        made.snapshots.restarted()
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "not_looked_at_yet")
+
+    flow(test)
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "changes", "answer"),
+    [
+        (2_900, {}, "ready"),
+        (3_500, {}, "cannot_tell"),
+        (3_500, {"last_round_seconds": 2.0}, "ready"),
+        (6_500, {"last_round_seconds": 2.0}, "cannot_tell"),
+        (-500, {}, "ready"),
+        (-3_600_000, {}, "cannot_tell"),
+        (3_600_000, {}, "cannot_tell"),
+    ],
+)
+def test_an_answer_is_no_older_than_three_intervals(
+    age_ms: int, changes: dict[str, Any], answer: str
+) -> None:
+    """Nor is it of a clock that was an hour off; a round that takes long may be three times as old."""
+
+    async def test(made: Flow) -> None:
+        as_of_ms = int(time.time() * 1000) - age_ms
+        made.round(as_of_ms=as_of_ms, **changes)
+        found, reasons = await made.answers()
+        assert found == both(answer)
+        assert [code for code, _ in reasons] == ([] if answer == "ready" else ["outdated"])
+        (first, *_) = (await made.at.client.get("/v1/groups")).json()["groups"]
+        assert first["as_of_ms"] == as_of_ms
+
+    flow(test)
+
+
+def test_before_its_first_round_nothing_is_known() -> None:
+    async def test(made: Flow) -> None:
+        made.round(as_of_ms=None)
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "not_looked_at_yet")
+
+    flow(test)
+
+
+# -- clusters --------------------------------------------------------------------------------------------------------
+
+
+def test_while_the_target_does_not_answer_nothing_is_known() -> None:
+    async def test(made: Flow) -> None:
+        made.round(away_since_ms={"target": 1_795_000_000_000})
+        found, reasons = await made.answers()
+        assert (found, reasons) == (
+            both("cannot_tell"),
+            [("target_unreachable", "the target cluster does not answer")],
+        )
+        lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
+        assert any("since 2026-11-18T11:06:40.000+00:00" in line for line in lines), lines
+
+    flow(test)
+
+
+def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_last() -> None:
+    """However long ago that was; and never a bare yes."""
+
+    async def test(made: Flow) -> None:
+        as_of_ms = int(time.time() * 1000) - 3_600_000
+        made.round(as_of_ms=as_of_ms, away_since_ms={"source": as_of_ms + 60_000})
+        made.copied(last_success_ms=as_of_ms)
+        found, reasons = await made.answers()
+        assert found == both("ready_as_of")
+        assert reasons[-1] == ("source_unreachable", "the source cluster does not answer")
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", as_of_ms)
+        made.at.reports(report("zero", "g", ready=False, reason="not_mirrored_yet"), connector="g")
+        made.round(as_of_ms=as_of_ms, away_since_ms={"source": as_of_ms + 60_000})
+        found, _ = await made.answers()
+        assert found == {"one": "ready_as_of", "zero": "not_ready"}
+        assert (await made.at.client.get("/v1/readiness")).json()["readiness"] == "not_ready"
+
+    flow(test)
+
+
+# -- copying ---------------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_not_ready_while_records_are_not_copied() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        found, ((code, text),) = await made.answers()
+        assert (found, code) == (both("not_ready"), "copying_stopped")
+        assert text.startswith("connector s is stopped or deleted")
+        await made.at.put("/v1/connectors/s/tasks/0", {**COPY, "session": session(2), "task_count": 1})
+        made.copied()
+        assert await made.answers() == (both("ready"), [])
+        made.copied(last_success_ms=int(time.time() * 1000) - 31_000, errors=["the target is away"])
+        found, ((code, text),) = await made.answers()
+        assert (found, code, text) == (
+            both("not_ready"),
+            "copying_stopped",
+            "connector s has trouble: the target is away",
+        )
+        made.copied(failure="not authorized")
+        found, ((code, text),) = await made.answers()
+        assert (found, code, text) == (
+            both("not_ready"),
+            "copying_failed",
+            "connector s has failed: not authorized",
+        )
+
+    flow(test)
+
+
+def test_copying_of_another_flow_says_nothing_of_this_one() -> None:
+    async def test(made: Flow) -> None:
+        there = {"source.cluster.alias": "C", "target.cluster.alias": "B"}
+        made.table.start_task("other", 0, session(1), "source", 1, there)
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_connector_that_finds_no_group_is_not_ready() -> None:
+    """A filter with a typing error must not be a yes."""
+
+    async def test(made: Flow) -> None:
+        made.at.service.snapshots.forget("g")
+        made.round()
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert whole["readiness"] == "cannot_tell"
+        assert [each["reason"] for each in whole["flows"][0]["reasons"]] == ["no_groups"]
+
+    flow(test)
+
+
+@pytest.mark.parametrize("reason", ["target_ahead", "not_mirrored_yet", "target_topic_missing"])
+def test_a_group_that_does_not_stand_on_the_target_is_not_ready(reason: str) -> None:
+    async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason=reason), connector="g")
+        found, ((code, _),) = await made.answers()
+        assert found == {"one": "ready", "zero": "not_ready"}
+        assert code == reason
+
+    flow(test)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["source_not_authorized", "target_not_authorized", "group_state_unknown", "not_looked_at_yet"],
+)
+def test_a_group_that_could_not_be_looked_at_can_not_tell(reason: str) -> None:
+    async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason=reason), connector="g")
+        found, ((code, _),) = await made.answers()
+        assert found == {"one": "ready", "zero": "cannot_tell"}
+        assert code == reason
+
+    flow(test)
