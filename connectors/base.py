@@ -47,6 +47,8 @@ class Summary:
     """By internal topic, left out since the instance was made."""
     as_of_ms: int | None = None
     """When the last round began that both clusters have answered."""
+    tasks: Sequence[int] = ()
+    """Whose groups it has looked at."""
     interval_ms: int = 0
     """Between the rounds of groups."""
     away_since_ms: Mapping[str, int] = field(default_factory=dict)

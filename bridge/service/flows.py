@@ -33,7 +33,7 @@ def readiness_report(
 def _flow(known: Connector, answers: Answers, view: ConnectorView) -> FlowReadiness:
     counts, (source, target) = answers.all(), flow(known)
     away = [] if view.source_away is None else [view.source_away]
-    reasons = [*view.unknown, *view.tasks.values(), *view.copying, *away]
+    reasons = [*view.unknown, *view.tasks.values(), *_once(view), *away]
     if not counts and not view.unknown:
         reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
     return FlowReadiness(
@@ -49,6 +49,10 @@ def _flow(known: Connector, answers: Answers, view: ConnectorView) -> FlowReadin
         cannot_tell=counts[Readiness.CANNOT_TELL],
         reasons=reasons,
     )
+
+
+def _once(view: ConnectorView) -> list[ReadinessReason]:
+    return list({each.detail: each for each in view.not_copied.values()}.values())
 
 
 def _weakest(found: Iterable[Readiness]) -> Readiness:

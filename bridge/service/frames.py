@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -75,6 +76,8 @@ class PackedGroup(NamedTuple):
     bound: int | None
     reason: str | None
     partitions: int
+    topics: tuple[str, ...]
+    """Of the source, that it has committed offsets of."""
     blob: bytes | None
 
 
@@ -147,7 +150,8 @@ def pack_summary(name: str, generation: int, summary: Summary) -> bytes:
 def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
     name, generation, said = json.loads(payload)
     said["clusters_seen"] = frozenset(said["clusters_seen"])
-    said["errors"], said["gaps"] = tuple(said["errors"]), tuple(said["gaps"])
+    for key in ("errors", "gaps", "tasks"):
+        said[key] = tuple(said[key])
     return name, generation, Summary(**said)
 
 
@@ -193,7 +197,7 @@ _ADDED = {"readiness", "as_of_ms", "reasons"}
 
 def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
     if report is None:
-        return PackedGroup(group, 0, False, "", None, None, 0, None)
+        return PackedGroup(group, 0, False, "", None, None, 0, (), None)
     squeeze = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
     blob = squeeze.compress(report.model_dump_json(exclude=_ADDED).encode()) + squeeze.flush()
     return PackedGroup(
@@ -204,6 +208,7 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
         report.bound,
         report.reason,
         len(report.partitions),
+        tuple(sorted({each.topic for each in report.partitions})),
         blob,
     )
 
@@ -226,10 +231,10 @@ def unpack_groups(payload: bytes) -> tuple[str, int, list[PackedGroup]]:
     at = LONG.size + length
     name, generation, lines = json.loads(payload[LONG.size : at])
     groups: list[PackedGroup] = []
-    for *said, size in lines:
+    for *said, topics, size in lines:
         blob = None if size < 0 else payload[at : at + size]
         at += max(size, 0)
-        groups.append(PackedGroup._make([*said, blob]))
+        groups.append(PackedGroup._make([*said, tuple(map(sys.intern, topics)), blob]))
     return name, generation, groups
 
 

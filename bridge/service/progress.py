@@ -69,6 +69,10 @@ class CopySnapshot:
         if report.gaps is not None:
             self.gaps = report.gaps
 
+    def topics(self) -> set[str]:
+        """Of the source, that are copied."""
+        return {topic for topic, _ in self.rows}
+
     def partitions(self) -> Iterator[CopyRow]:
         """In order; those that come or go meanwhile may be missed."""
         for place in tuple(self.order):

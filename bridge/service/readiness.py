@@ -21,7 +21,7 @@ The first row that holds is the answer; the reasons of all of them are told.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -81,33 +81,46 @@ class ConnectorView:
     as_of_ms: int | None
     unknown: Sequence[ReadinessReason] = ()
     """Why nothing can be told."""
-    copying: Sequence[ReadinessReason] = ()
-    """Why records are not copied."""
+    not_copied: Mapping[str, ReadinessReason] = field(default_factory=dict)
+    """Source topics whose records are not copied, and why."""
     source_away: ReadinessReason | None = None
     tasks: Mapping[int, ReadinessReason] = field(default_factory=dict)
     """Of those that do not run, why."""
     running: frozenset[int] = frozenset()
     """Tasks that run."""
+    asked: frozenset[int] = frozenset()
+    """Tasks whose groups were looked at then."""
 
-    def answer(self, task: int, reason: str | None, *, stands: bool, older: bool = False) -> GroupAnswer:
+    def answer(
+        self,
+        task: int,
+        reason: str | None,
+        topics: Collection[str] = (),
+        *,
+        stands: bool,
+        older: bool = False,
+    ) -> GroupAnswer:
         """`stands`: each partition is translated, and the target has these offsets; `reason`: why not. `older`: an
         earlier instance has reported the group, and the present one has not yet."""
         unknown = list(self.unknown)
         if not unknown and task not in self.running:
             unknown.append(self.tasks.get(task) or _reason("task_lapsed", f"task {task} does not run"))
-        if older and not unknown:
+        if not unknown and (older or task not in self.asked):
             unknown.append(_reason("not_looked_at_yet"))
         missing = [] if stands else [_reason(reason or "not_looked_at_yet")]
         if missing and missing[0].reason in _UNKNOWN:
             unknown += missing
+        copying = {each.detail: each for topic in topics if (each := self.not_copied.get(topic))}
         away = [self.source_away] if self.source_away is not None else []
         if unknown:
             readiness = Readiness.CANNOT_TELL
-        elif missing or (self.copying and not away):
+        elif missing or (copying and not away):
             readiness = Readiness.NOT_READY
         else:
             readiness = Readiness.READY_AS_OF if away else Readiness.READY
-        told = {each.reason: each for each in (*unknown, *missing, *self.copying, *away)}
+        told: dict[str, ReadinessReason] = {}
+        for each in (*unknown, *missing, *copying.values(), *away):
+            told.setdefault(each.detail, each)
         return GroupAnswer(readiness, self.as_of_ms, list(told.values()))
 
 
@@ -116,32 +129,35 @@ class Answers:
 
     def __init__(self, view: ConnectorView, snapshot: ConnectorSnapshot) -> None:
         self._view, self._snapshot = view, snapshot
-        self._made: dict[tuple[int, bool, str | None, bool], GroupAnswer] = {}
+        self._made: dict[tuple[int, bool, str | None, tuple[str, ...], bool], GroupAnswer] = {}
 
     def of(self, group: PackedGroup) -> GroupAnswer:
-        key = group.task, group.ready, group.reason, group.group in self._snapshot.older
-        made = self._made.get(key)
-        if made is None:
-            task, stands, reason, older = key
-            made = self._made[key] = self._view.answer(task, reason, stands=stands, older=older)
-        return made
+        return self._of(group.task, group.ready, group.reason, group.topics, group.group)
 
     def all(self) -> Counter[Readiness]:
         """How many groups have which."""
-        groups, older = self._snapshot.groups, self._snapshot.older
-        counts = Counter(
-            (task, stands, reason, name in older) for name, task, stands, _, _, reason, *_ in groups.values()
+        return Counter(
+            self._of(task, stands, reason, topics, name).readiness
+            for name, task, stands, _, _, reason, _, topics, _ in self._snapshot.groups.values()
         )
-        found: Counter[Readiness] = Counter()
-        for (task, stands, reason, old), count in counts.items():
-            found[self._view.answer(task, reason, stands=stands, older=old).readiness] += count
-        return found
+
+    def _of(
+        self, task: int, stands: bool, reason: str | None, topics: tuple[str, ...], group: str
+    ) -> GroupAnswer:
+        not_copied = self._view.not_copied
+        concerned = tuple(topic for topic in topics if topic in not_copied) if not_copied else ()
+        key = task, stands, reason, concerned, group in self._snapshot.older
+        made = self._made.get(key)
+        if made is None:
+            older = key[-1]
+            made = self._made[key] = self._view.answer(task, reason, concerned, stands=stands, older=older)
+        return made
 
 
 def connector_view(
     known: Connector,
     snapshot: ConnectorSnapshot,
-    copying: Sequence[tuple[Connector, Summary]],
+    copying: Sequence[tuple[Connector, ConnectorSnapshot]],
     engine: EngineState,
     now_ms: int,
     age_ms: Callable[[Task], int],
@@ -157,7 +173,7 @@ def connector_view(
     return ConnectorView(
         as_of_ms=said.as_of_ms,
         unknown=unknown,
-        copying=[reason for each, summary in copying if (reason := _copies_nothing(each, summary, now_ms))],
+        not_copied=_not_copied(copying, now_ms),
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
         tasks={
             task.index: _reason("task_lapsed", lapsed(known, task, age_ms(task)))
@@ -165,6 +181,7 @@ def connector_view(
             if task.index not in running
         },
         running=running,
+        asked=frozenset(said.tasks),
     )
 
 
@@ -220,6 +237,22 @@ def _outdated(said: Summary, now_ms: int, *, source_away: bool) -> list[Readines
     if age < -_CLOCK_STEP_MS:
         return [_reason("outdated", "the clock was set back since the clusters were asked")]
     return []
+
+
+def _not_copied(
+    copying: Sequence[tuple[Connector, ConnectorSnapshot]], now_ms: int
+) -> dict[str, ReadinessReason]:
+    """Topics that were copied by connectors which do not copy any more, and by no other that does."""
+    stopped: dict[str, ReadinessReason] = {}
+    well: set[str] = set()
+    for known, snapshot in copying:
+        why = _copies_nothing(known, snapshot.summary, now_ms)
+        topics = snapshot.copying.topics()
+        if why is None:
+            well |= topics
+        else:
+            stopped |= dict.fromkeys(topics, why)
+    return {topic: why for topic, why in stopped.items() if topic not in well}
 
 
 def _copies_nothing(known: Connector, said: Summary, now_ms: int) -> ReadinessReason | None:

@@ -220,9 +220,7 @@ class Service:
 
     def views(self) -> dict[str, ConnectorView]:
         """By connector, what holds for all of its groups now."""
-        copying = [
-            (each, self.snapshots.connector(each.name).summary) for each in self.table if is_copying(each)
-        ]
+        copying = [(each, self.snapshots.connector(each.name)) for each in self.table if is_copying(each)]
         now_ms = int(time.time() * 1000)
         return {
             known.name: connector_view(

@@ -17,7 +17,7 @@ from bridge.service.latency import GroupLatency, observed, told
 from bridge.service.progress import CopySnapshot
 from connectors.base import CopyReport, Summary
 
-Kept = tuple[str, int, bool, str, int | None, str | None, int, bytes | None]
+Kept = tuple[str, int, bool, str, int | None, str | None, int, tuple[str, ...], bytes | None]
 """A PackedGroup as a plain tuple: the garbage collector stops tracking those, which it never does with a
 NamedTuple (100,000 tracked objects cost a collection, and so a poll, several ms)."""
 
@@ -110,6 +110,7 @@ class Snapshots:
                 group.bound,
                 sys.intern(group.reason) if group.reason is not None else None,
                 group.partitions,
+                group.topics,
                 group.blob,
             )
         self._drop(known, gone)

@@ -123,13 +123,14 @@ class GroupsInstance(Generic[Options]):
             return
 
     async def _round(self, began: float) -> None:
-        tally, began_ms = Tally(), int(time.time() * 1000)
+        # One that changes meanwhile counts from the next round on, which follows at once.
+        tally, began_ms, assignment = Tally(), int(time.time() * 1000), self._assignment
         try:
             # The groups first: of a group that is not known nobody can say why it is not synced.
             if await self._groups.refresh():
                 log.info("groups: %d", len(self._groups.all), extra={"connector": self._name})
             await self._prepare()
-            await self._portions(self._groups.synced(self._assignment), tally)
+            await self._portions(self._groups.synced(assignment), tally)
         except ClusterAway as away:
             self._failed(away)
             if away.side is Side.SOURCE:
@@ -141,7 +142,7 @@ class GroupsInstance(Generic[Options]):
             raise
         self._rounds.end()
         self._failures.clear()
-        self._finish(tally, began, began_ms)
+        self._finish(tally, assignment, began, began_ms)
 
     async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
         for at in range(0, len(groups), _PORTION):
@@ -186,7 +187,7 @@ class GroupsInstance(Generic[Options]):
             if reason is not None and all(row.verdict.reason is reason for row in plan.rows):
                 continue
             tally.count(plan)
-            mark = hash((fingerprint(plan), reason))
+            mark = hash((fingerprint(plan), reason, self._task(name)))
             if self._reported.get(name, (None,))[0] != mark:
                 changed[name] = found = self._report(plan, now_ms, reason)
                 self._reported[name] = (mark, pack(found))
@@ -197,17 +198,19 @@ class GroupsInstance(Generic[Options]):
         if changed:
             self._publisher.groups(changed)
 
-    def _finish(self, tally: Tally, began: float, began_ms: int) -> None:
-        """The end of a round: groups that went, groups of types that are not synced, and the sums."""
+    def _finish(self, tally: Tally, assignment: Assignment, began: float, began_ms: int) -> None:
+        """The end of a round: groups that went, groups of types that are not synced, and the sums. Groups of a task
+        that does not run stay: their last report is all that is known of them."""
         changed: dict[str, GroupReport | None] = {}
-        for name in self._groups.of(self._assignment):
+        for name in self._groups.of(assignment):
             if self._groups.all[name].type not in SYNCED_TYPES:
                 tally.seen.add(name)
-                mark = hash(Reason.GROUP_TYPE_UNSUPPORTED)
+                mark = hash((Reason.GROUP_TYPE_UNSUPPORTED, self._task(name)))
                 if self._reported.get(name, (None,))[0] != mark:
                     changed[name] = found = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
                     self._reported[name] = (mark, pack(found))
-        for name in [name for name in self._reported if name not in tally.seen]:
+        stay = tally.seen | (self._groups.all.keys() - self._groups.of(assignment))
+        for name in [name for name in self._reported if name not in stay]:
             del self._reported[name]
             self._rounds.forget_group(name)
             changed[name] = None
@@ -215,7 +218,8 @@ class GroupsInstance(Generic[Options]):
             self._publisher.groups(changed)
         tally.errors.update(self._remarks())
         sums = tally.summary(self._summary, began_ms, time.monotonic() - began)
-        self._summary = replace(sums, unreadable_records=self._unreadable())
+        tasks = sorted(assignment.active)
+        self._summary = replace(sums, unreadable_records=self._unreadable(), tasks=tasks)
         self._publisher.summary(self._summary)
 
     def _task(self, name: str) -> int:

@@ -138,6 +138,7 @@ class FakeInstance:
                     last_success_ms=int(time.time() * 1000),
                     as_of_ms=int(time.time() * 1000),
                     interval_ms=1000,
+                    tasks=sorted(self._active),
                     last_round_seconds=0.01,
                     clusters_seen=frozenset({"source", "target"}),
                     errors=(f"pid {os.getpid()} active {sorted(self._active)}", *map(str, asked)),

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from bridge.protocol.copying import CopyTotals
 from bridge.service.engine import EngineState
 from bridge.service.frames import InstanceNote
-from connectors.base import Summary
+from connectors.base import CopyReport, CopyRow, Summary
 from tests.unit.service_fakes import FakeEngine, report, session
 from tests.unit.test_service_http import START, Stand, run
 
@@ -37,12 +38,15 @@ class Flow:
 
     def round(self, **changes: Any) -> None:
         now_ms = int(time.time() * 1000)
-        said = {"rounds": 1, "as_of_ms": now_ms, "interval_ms": INTERVAL_MS} | changes
+        said = {"rounds": 1, "as_of_ms": now_ms, "tasks": (0, 1), "interval_ms": INTERVAL_MS} | changes
         self.snapshots.summary("g", 1, Summary(**said))
 
-    def copied(self, **changes: Any) -> None:
+    def copied(self, name: str = "s", topic: str = "orders", **changes: Any) -> None:
         said = {"rounds": 1, "last_success_ms": int(time.time() * 1000)} | changes
-        self.snapshots.summary("s", 1, Summary(**said))
+        self.snapshots.summary(name, 1, Summary(**said))
+        row = CopyRow(topic, 0, f"A.{topic}", 9, 9, 0, 9, 90, 0.0, 0.0, -1, -1)
+        totals = CopyTotals(source="A", target="B", state="caught_up")
+        self.snapshots.progress(name, 1, CopyReport(totals, [row], whole=True))
 
     async def answers(self) -> tuple[dict[str, str], list[tuple[str, str]]]:
         """Of each group on every surface, which agree; and the reasons of group `zero`."""
@@ -153,7 +157,12 @@ def test_the_groups_of_a_lapsed_task_can_not_tell_and_the_others_are_ready() -> 
             "task 0 of connector g has not polled for 31 s",
         )
         assert await _health(made.at) == "degraded"
+        made.round(tasks=(1,))
         made.table.poll("g", 0, session(1))
+        found, ((code, _),) = await made.answers()
+        assert (found["zero"], code) == ("cannot_tell", "not_looked_at_yet"), (
+            "no round has looked at it again"
+        )
         made.round()
         assert await made.answers() == (both("ready"), [])
 
@@ -265,6 +274,7 @@ def test_before_its_first_round_nothing_is_known() -> None:
 
 def test_while_the_target_does_not_answer_nothing_is_known() -> None:
     async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason="target_unreachable"), connector="g")
         made.round(away_since_ms={"target": 1_795_000_000_000})
         found, reasons = await made.answers()
         assert (found, reasons) == (
@@ -329,10 +339,26 @@ def test_groups_are_not_ready_while_records_are_not_copied() -> None:
     flow(test)
 
 
-def test_copying_of_another_flow_says_nothing_of_this_one() -> None:
+@pytest.mark.parametrize(("source", "topic"), [("C", "orders"), ("A", "payments")])
+def test_a_stopped_copy_of_other_topics_or_another_flow_says_nothing_of_these_groups(
+    source: str, topic: str
+) -> None:
     async def test(made: Flow) -> None:
-        there = {"source.cluster.alias": "C", "target.cluster.alias": "B"}
+        there = {"source.cluster.alias": source, "target.cluster.alias": "B"}
         made.table.start_task("other", 0, session(1), "source", 1, there)
+        made.copied("other", topic)
+        made.table.stop_task("other", 0, session(1))
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_another_connector_that_copies_the_same_topic_takes_the_place_of_a_deleted_one() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_task("s", 0, session(1))
+        assert (await made.answers())[0] == both("not_ready")
+        made.table.start_task("new", 0, session(1), "source", 1, FLOW)
+        made.copied("new")
         assert await made.answers() == (both("ready"), [])
 
     flow(test)

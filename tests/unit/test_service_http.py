@@ -51,7 +51,9 @@ class Stand:
         if self.service.table.get(connector) is None:
             self.service.table.start_task(connector, 0, session(1), "fake", 1, {})
         now_ms = int(time.time() * 1000)
-        self.service.snapshots.summary(connector, 1, Summary(rounds=1, as_of_ms=now_ms, interval_ms=60_000))
+        self.service.snapshots.summary(
+            connector, 1, Summary(rounds=1, as_of_ms=now_ms, interval_ms=60_000, tasks=(0, 1))
+        )
         self.service.snapshots.groups(connector, 1, [pack_report(item.group, item) for item in reports])
 
     def gone(self, group: str) -> None:
@@ -516,7 +518,7 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_is_explained_and_in_the_readme(reason: Reason) -> None:
-    view = ConnectorView(as_of_ms=1, running=frozenset({0}))
+    view = ConnectorView(as_of_ms=1, running=frozenset({0}), asked=frozenset({0}))
     (told,) = view.answer(0, reason.value, stands=False).reasons
     assert (told.reason, told.detail) == (reason.value, REASONS[reason.value])
     waiting = report("g").model_copy(update={"reasons": [told]})
