@@ -171,7 +171,9 @@ def test_a_dead_target_is_not_green_and_says_since_when(flow: OurFlow, group: st
     finally:
         backup.start()
     ready(ground, group, 2 * MIRRORED)
-    assert standing(ground.target.bootstrap, group) == at
+    eventually(
+        lambda: standing(ground.target.bootstrap, group) == at, WAIT, what=f"{group} stands where it did"
+    )
 
 
 def _stays_so(ground: Ground, group: str, seconds: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -229,6 +230,7 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
     )
     names = own.worker.rest.connectors()
     before = {name: own.service.status(name)["errors"] for name in names}
+    killed_ms = int(time.time() * 1000)
     origin.kill()
     try:
         for name in names:
@@ -238,7 +240,10 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
                 what=f"health tells of the source: {name}",
             )
         for group in groups:
-            _ready_by_runs(own, group)
+            _ready_by_runs(own, group, "ready_as_of")
+            assert own.service.report(group)["as_of_ms"] <= killed_ms
+            since = {why["reason"]: why["since_ms"] for why in own.service.report(group)["reasons"]}
+            assert since["source_unreachable"] >= killed_ms
             assert flow.unread(topic, standing(own.target.bootstrap, group)) == {
                 partition: [b"%d-%d" % (partition, number) for number in range(7, 10)]
                 for partition in range(PARTITIONS)
@@ -258,9 +263,9 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
         )
 
 
-def _ready_by_runs(ground: Ground, group: str) -> None:
+def _ready_by_runs(ground: Ground, group: str, answer: str = "ready") -> None:
     report = ground.service.report(group)
-    assert report["ready"], report
+    assert report["readiness"] == answer, report
     assert {(row["verdict"], row["evidence"]) for row in report["partitions"]} == {("exact", "run")}, report
 
 
