@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from bridge.protocol.copying import CopyTotals
 from bridge.service.engine import EngineState
 from bridge.service.frames import InstanceNote
+from bridge.service.readiness import Readiness
+from bridge.service.reasons import REASONS
+from bridge.translation.model import Reason
 from connectors.base import CopyReport, CopyRow, Summary
 from tests.unit.service_fakes import FakeEngine, report, session
 from tests.unit.test_service_http import START, Stand, run
@@ -275,14 +279,14 @@ def test_before_its_first_round_nothing_is_known() -> None:
 def test_while_the_target_does_not_answer_nothing_is_known() -> None:
     async def test(made: Flow) -> None:
         made.at.reports(report("zero", "g", ready=False, reason="target_unreachable"), connector="g")
-        made.round(away_since_ms={"target": 1_795_000_000_000})
+        made.round(away_since_ms={"target": 1_795_000_060_000})
         found, reasons = await made.answers()
         assert (found, reasons) == (
             both("cannot_tell"),
             [("target_unreachable", "the target cluster does not answer")],
         )
         lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
-        assert any("since 2026-11-18T11:06:40.000+00:00" in line for line in lines), lines
+        assert any("since 2026-11-18T11:07:40.000+00:00" in line for line in lines), lines
 
     flow(test)
 
@@ -403,3 +407,13 @@ def test_a_group_that_could_not_be_looked_at_can_not_tell(reason: str) -> None:
         assert code == reason
 
     flow(test)
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_docs_name_every_answer_and_every_reason_that_readiness_adds() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "readiness.md").read_text("utf-8")
+    ours = REASONS.keys() - {reason.value for reason in Reason}
+    for name in (*ours, *Readiness):
+        assert f"`{name}`" in text, name
