@@ -14,6 +14,8 @@ from bridge.protocol.base import Message
 from bridge.protocol.copying import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
 from bridge.protocol.mirror import Names, RemoteGroup, RemoteOffset, RemoteOffsets, ReplicationHops
 from bridge.protocol.operators import (
+    AlteredOffset,
+    AlteredOffsets,
     CheckpointLatency,
     Connectors,
     ConnectorStatus,
@@ -36,6 +38,9 @@ from bridge.protocol.operators import (
 __all__ = [
     "Accepted",
     "AckRequest",
+    "AlterOffsets",
+    "AlteredOffset",
+    "AlteredOffsets",
     "CheckpointLatency",
     "ConfigEntry",
     "ConfigKey",
@@ -234,21 +239,6 @@ class AlterOffsets(Message):
     offsets: list[StoredOffset] = Field(default=[], max_length=1_000_000)
     version: str = "0"
     protocol: int = 1
-
-
-class AlteredOffset(Message):
-    """Where copying of a source partition goes on. `outcome` in words: `copied again`, `skipped`, `unchanged`, …"""
-
-    topic: str
-    partition: int
-    target_topic: str
-    position: int
-    to: int
-    outcome: str
-
-
-class AlteredOffsets(Message):
-    offsets: list[AlteredOffset] = []
 
 
 class PollRequest(Message):

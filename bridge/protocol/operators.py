@@ -54,6 +54,21 @@ class ConnectorStatus(Message):
     ignored_settings: list[IgnoredSetting] = []
 
 
+class AlteredOffset(Message):
+    """Where copying of a source partition goes on. `outcome` in words: `copied again`, `skipped`, `unchanged`, …"""
+
+    topic: str
+    partition: int
+    target_topic: str
+    position: int
+    to: int
+    outcome: str
+
+
+class AlteredOffsets(Message):
+    offsets: list[AlteredOffset] = []
+
+
 class Connectors(Message):
     connectors: list[ConnectorStatus]
 

@@ -21,7 +21,7 @@ The first row that holds is the answer; the reasons of all of them are told.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -29,7 +29,7 @@ from bridge.protocol.operators import ReadinessReason
 from bridge.service.engine import EngineState
 from bridge.service.frames import PackedGroup
 from bridge.service.reasons import REASONS
-from bridge.service.snapshots import ConnectorSnapshot
+from bridge.service.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.tasks import Connector, Task
 from connectors.base import Summary
 
@@ -154,7 +154,25 @@ class Answers:
         return made
 
 
-def connector_view(
+def connector_views(
+    connectors: Iterable[Connector],
+    snapshots: Snapshots,
+    engine: EngineState,
+    now_ms: int,
+    age_ms: Callable[[Task], int],
+) -> dict[str, ConnectorView]:
+    """By connector; `age_ms`: since a task's last poll."""
+    there = [(each, snapshots.connector(each.name)) for each in connectors]
+    copying = [(each, snapshot) for each, snapshot in there if each.kind == _SOURCE_KIND]
+    return {
+        each.name: _view(
+            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], engine, now_ms, age_ms
+        )
+        for each, snapshot in there
+    }
+
+
+def _view(
     known: Connector,
     snapshot: ConnectorSnapshot,
     copying: Sequence[tuple[Connector, ConnectorSnapshot]],
@@ -162,7 +180,7 @@ def connector_view(
     now_ms: int,
     age_ms: Callable[[Task], int],
 ) -> ConnectorView:
-    """`copying`: the source connectors of the same flow that this service knows; `age_ms`: since a task's last poll."""
+    """`copying`: the source connectors of the same flow that this service knows."""
     said, unknown = snapshot.summary, _does_not_run(known, snapshot, engine)
     target_away, source_away = (said.away_since_ms.get(side) for side in ("target", "source"))
     if target_away is not None:
@@ -267,10 +285,6 @@ def _copies_nothing(known: Connector, said: Summary, now_ms: int) -> ReadinessRe
         text = f"connector {known.name} has trouble{why}"
         return _reason("copying_stopped", text, since_ms=said.last_success_ms)
     return None
-
-
-def is_copying(known: Connector) -> bool:
-    return known.kind == _SOURCE_KIND
 
 
 def flow(known: Connector) -> tuple[str | None, str | None]:

@@ -33,7 +33,7 @@ from bridge.service.engine import Engine
 from bridge.service.holds import Holds
 from bridge.service.outbox import Batch
 from bridge.service.pool import BoundedPool
-from bridge.service.readiness import ConnectorView, connector_view, flow, is_copying
+from bridge.service.readiness import ConnectorView, connector_views
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import Connector, TaskTable, comparable
@@ -220,19 +220,9 @@ class Service:
 
     def views(self) -> dict[str, ConnectorView]:
         """By connector, what holds for all of its groups now."""
-        copying = [(each, self.snapshots.connector(each.name)) for each in self.table if is_copying(each)]
-        now_ms = int(time.time() * 1000)
-        return {
-            known.name: connector_view(
-                known,
-                self.snapshots.connector(known.name),
-                [each for each in copying if flow(each[0]) == flow(known)],
-                self.engine.state,
-                now_ms,
-                self.table.age_ms,
-            )
-            for known in self.table
-        }
+        return connector_views(
+            self.table, self.snapshots, self.engine.state, int(time.time() * 1000), self.table.age_ms
+        )
 
     # -- steps -------------------------------------------------------------------------------------
 

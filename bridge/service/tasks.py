@@ -18,20 +18,14 @@ from dataclasses import dataclass, field
 from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, OperationRefused, Overloaded
 from bridge.protocol.operators import IgnoredSetting
 from bridge.service.desired import Config, Desired
+from bridge.service.leases import PAUSED_MS, lease_of
 from connectors.base import Assignment
 
-LEASE_KEY = "bridge.task.lease.ms"
-LEASE_MS = 30_000
-LEAST_LEASE_MS = 2_000  # twice the longest hold of a poll
-MOST_LEASE_MS = 3_600_000
 IDLE_CLOSE_MS = 600_000
 """An instance without an active task keeps its caches this long: a pause or a worker's restart stays warm."""
 FORGET_MS = 86_400_000
 """A connector without an active task is forgotten after a day (Connect does not tell deletion from a
 pause)."""
-PAUSED_MS = 1_500
-"""A task that is not polled for so long after Connect has stopped its connector is paused: a poll is held for a second
-at most. Of a connector that moves to another worker the tasks go on polling."""
 MOST_CONNECTORS = 1_000
 
 PER_TASK_KEYS = frozenset({"task.class", "bridge.task.index", "bridge.task.count", "bridge.session"})
@@ -80,15 +74,6 @@ class Lapsed:
 
     name: str
     task: int | None
-
-
-def lease_of(config: Config) -> int:
-    """The lease of a configuration; a value that `validate` would reject counts as the default."""
-    try:
-        lease = int(config.get(LEASE_KEY) or LEASE_MS)
-    except ValueError:
-        return LEASE_MS
-    return min(max(lease, LEAST_LEASE_MS), MOST_LEASE_MS)
 
 
 def comparable(config: Config) -> dict[str, str]:

@@ -202,6 +202,11 @@ def _admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
+def forget_clients() -> None:
+    """After a broker was restarted: clients that have seen it go ask it for a while no more."""
+    _admin.cache_clear()
+
+
 def standing(bootstrap: str, group: str, timeout: float = 10.0) -> dict[tuple[str, int], int]:
     """What a group has committed on a cluster; empty for one that does not exist."""
     request = [ConsumerGroupTopicPartitions(group)]

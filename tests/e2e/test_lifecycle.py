@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from bridge.local import ConnectFailed
-from bridge.service.tasks import PAUSED_MS
+from bridge.service.leases import PAUSED_MS
 from tests.e2e.ground import LEASE_MS, SHIFT, Ground, Json, exactly, stays
 from tests.support import commit, delete_group, eventually, unique
 

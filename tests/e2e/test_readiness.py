@@ -12,7 +12,7 @@ import pytest
 from bridge.local import Broker, LocalStack
 from tests.e2e.control import aliased
 from tests.e2e.flows import MIRRORED, OurFlow, every
-from tests.e2e.ground import WAIT, Ground, Json, standing
+from tests.e2e.ground import WAIT, Ground, Json, forget_clients, standing
 from tests.support import eventually, read, unique
 
 PROMISED = 10.0
@@ -171,6 +171,7 @@ def test_a_dead_target_is_not_green_and_says_since_when(flow: OurFlow, group: st
     finally:
         backup.start()
     ready(ground, group, 2 * MIRRORED)
+    forget_clients()
     eventually(
         lambda: standing(ground.target.bootstrap, group) == at, WAIT, what=f"{group} stands where it did"
     )

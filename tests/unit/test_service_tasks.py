@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from bridge.errors import BodyRejected, BridgeError, Fenced, NotFound, Overloaded
 from bridge.service import tasks as tasks_module
-from bridge.service.tasks import FORGET_MS, IDLE_CLOSE_MS, TaskTable, lease_of
+from bridge.service.leases import lease_of
+from bridge.service.tasks import FORGET_MS, IDLE_CLOSE_MS, TaskTable
 from tests.unit.service_fakes import Clock, session
 
 CONFIG: dict[str, str | None] = {"groups": ".*"}
