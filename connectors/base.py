@@ -121,6 +121,14 @@ class CopyReport:
     whole: bool = False
 
 
+class Missing(NamedTuple):
+    """Of a source partition: at most so many records are not on the target, and none that was appended before
+    `since_ms`. -1 for not known."""
+
+    records: int = -1
+    since_ms: int = -1
+
+
 SourcePartition = Mapping[str, str | int]
 SourceOffset = Mapping[str, Any]
 """Of Connect's offset storage."""
@@ -137,6 +145,9 @@ class Publisher(Protocol):
 
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
         """Reports that changed since the last call; None removes a group."""
+
+    def backlog(self, changed: Mapping[TopicPartition, Missing | None]) -> None:
+        """What is missing of source partitions, where that changed since the last call; None removes one."""
 
     async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
         """What Connect keeps for each of these source partitions under the connector's name, None for nothing. It takes

@@ -40,6 +40,9 @@ class Copying:
     def summary(self, summary: Summary) -> None:
         self.said = summary
 
+    def backlog(self, changed: object) -> None:
+        """Of groups, which this command does not look after."""
+
     def progress(self, report: CopyReport) -> None:
         self.totals = report.totals
         for place in report.gone:

@@ -75,7 +75,8 @@ class Connectors(Message):
 
 class PartitionReport(Message):
     """Verdict on one partition of one group. `bound`: greatest number of records that can be read twice, null when
-    not known. `written`: the offset on the target cluster now. `detail`: what the answer rests on, for `explain`."""
+    not known. `written`: the offset on the target cluster now. `detail`: what the answer rests on, for `explain`.
+    `missing_records`: of the source's partition at most so many are not on the target, null when not known."""
 
     topic: str
     partition: int
@@ -89,6 +90,7 @@ class PartitionReport(Message):
     reason: str | None = None
     flags: list[str] = []
     detail: dict[str, str | int | None] = {}
+    missing_records: int | None = None
 
 
 class CheckpointLatency(Message):
@@ -113,8 +115,9 @@ class GroupReport(Message):
     """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and stands on the target, and
     what that rests on holds now), `ready_as_of` (it did when the source answered last), `not_ready`, or `cannot_tell`;
     `reasons` say why. `as_of_ms`: when both clusters were asked last. `ready`: `readiness` is `ready`.
-    `synced_at_ms`: since when the report reads like this. `checkpoint_latency_ms`: null where no checkpoint was
-    written."""
+    `missing_records`: of the source's records at most so many were not on the target at `as_of_ms`, null for not known;
+    none that was appended before `missing_since_ms` is missing. `synced_at_ms`: since when the report reads like this.
+    `checkpoint_latency_ms`: null where no checkpoint was written."""
 
     group: str
     connector: str
@@ -131,6 +134,8 @@ class GroupReport(Message):
     checkpoint_latency_ms: CheckpointLatency | None = None
     readiness: str = "cannot_tell"
     as_of_ms: int | None = None
+    missing_records: int | None = None
+    missing_since_ms: int | None = None
     reasons: list[ReadinessReason] = []
 
 
@@ -144,11 +149,14 @@ class GroupSummary(Message):
     partitions: int
     readiness: str = "cannot_tell"
     as_of_ms: int | None = None
+    missing_records: int | None = None
+    missing_since_ms: int | None = None
     reasons: list[ReadinessReason] = []
 
 
 class FlowReadiness(Message):
-    """How the groups of one connector stand, by number. `as_of_ms`: when both clusters were asked last."""
+    """How the groups of one connector stand, by number. `as_of_ms`: when both clusters were asked last. What is missing
+    is that of all partitions that its groups read."""
 
     connector: str
     source: str
@@ -160,6 +168,8 @@ class FlowReadiness(Message):
     ready_as_of: int
     not_ready: int
     cannot_tell: int
+    missing_records: int | None = None
+    missing_since_ms: int | None = None
     reasons: list[ReadinessReason] = []
 
 

@@ -18,6 +18,7 @@ from bridge.service.frames import (
     frame,
     pack_desired,
     read_frame,
+    unpack_backlog,
     unpack_groups,
     unpack_note,
     unpack_progress,
@@ -207,6 +208,9 @@ class RoundsEngine:
                     self._failed(name)
             elif kind is Frame.PROGRESS:
                 self._snapshots.progress(*unpack_progress(payload))
+                await asyncio.sleep(0)
+            elif kind is Frame.BACKLOG:
+                self._snapshots.missing(*unpack_backlog(payload))
                 await asyncio.sleep(0)
             elif kind is Frame.ASKED:
                 self._asked(*unpack_asked(payload))

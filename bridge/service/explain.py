@@ -38,6 +38,11 @@ def _group(report: GroupReport) -> Iterator[str]:
     for reason in report.reasons:
         since = "" if reason.since_ms is None else f" since {_time(reason.since_ms)}"
         yield f"  {reason.reason}{since}: {reason.detail}."
+    if report.missing_records:
+        since = (
+            "" if report.missing_since_ms is None else f", appended since {_time(report.missing_since_ms)}"
+        )
+        yield f"  At most {report.missing_records} records of {report.source} were not on {report.target} then{since}."
     state = f"On {report.target} the group is {report.target_state}"
     if report.synced_at_ms is None:
         yield f"{state}; it was not synced yet."

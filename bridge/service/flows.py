@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bridge.protocol.operators import FlowReadiness, ReadinessReason, ReadinessReport
+from bridge.service.missing import summed
 from bridge.service.readiness import GROUP_KINDS, Answers, ConnectorView, Readiness, flow
 from bridge.service.reasons import REASONS
-from bridge.service.snapshots import Snapshots
+from bridge.service.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.tasks import Connector
 
 _WEAKEST = (Readiness.NOT_READY, Readiness.CANNOT_TELL, Readiness.READY_AS_OF, Readiness.READY)
@@ -17,7 +18,7 @@ def readiness_report(
     connectors: Iterable[Connector], snapshots: Snapshots, views: Mapping[str, ConnectorView]
 ) -> ReadinessReport:
     flows = [
-        _flow(known, Answers(views[known.name], snapshots.connector(known.name)), views[known.name])
+        _flow(known, snapshots.connector(known.name), views[known.name])
         for known in connectors
         if known.kind in GROUP_KINDS
     ]
@@ -30,13 +31,16 @@ def readiness_report(
     )
 
 
-def _flow(known: Connector, answers: Answers, view: ConnectorView) -> FlowReadiness:
-    counts, (source, target) = answers.all(), flow(known)
+def _flow(known: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
+    counts, (source, target) = Answers(view, snapshot).all(), flow(known)
     away = [] if view.source_away is None else [view.source_away]
     reasons = [*view.unknown, *view.tasks.values(), *_once(view), *away]
     if not counts and not view.unknown:
         reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
+    missing, since_ms = summed(snapshot.missing.values())
     return FlowReadiness(
+        missing_records=missing,
+        missing_since_ms=since_ms,
         connector=known.name,
         source=source or "",
         target=target or "",

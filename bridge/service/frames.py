@@ -9,6 +9,7 @@
     GROUPS  (up)    header length u32 | JSON header | the reports, compressed, one after the other
     RECORDS (up)    records for Connect to write (parcels.py)
     PROGRESS (up)   JSON: sums of a pipeline, partitions that changed, gaps
+    BACKLOG (up)    JSON: what is missing on the target, of partitions where that changed
     ASKED   (up)    JSON: source partitions whose offsets Connect is asked for (stored.py)
     STORED  (down)  JSON: what it has answered
 
@@ -29,10 +30,12 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from pydantic.main import IncEx
+
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
 from bridge.service.desired import Desired
 from bridge.translation.model import TopicPartition
-from connectors.base import Assignment, CopyReport, CopyRow, Summary
+from connectors.base import Assignment, CopyReport, CopyRow, Missing, Summary
 
 HEAD = struct.Struct(">IB")
 LONG = struct.Struct(">I")
@@ -63,6 +66,7 @@ class Frame(IntEnum):
     PROGRESS = 8
     ASKED = 9
     STORED = 10
+    BACKLOG = 11
 
 
 class PackedGroup(NamedTuple):
@@ -188,10 +192,35 @@ def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
     )
 
 
+Backlog = Mapping[TopicPartition, Missing | None]
+
+
+def pack_backlog(name: str, generation: int, changed: Backlog) -> bytes:
+    rows = [[*place, *(missing or ())] for place, missing in changed.items()]
+    return json.dumps([name, generation, rows]).encode()
+
+
+def unpack_backlog(payload: bytes) -> tuple[str, int, Backlog]:
+    name, generation, rows = json.loads(payload)
+    changed = {
+        TopicPartition(sys.intern(topic), partition): Missing(*missing) if missing else None
+        for topic, partition, *missing in rows
+    }
+    return name, generation, changed
+
+
 # -- group reports ---------------------------------------------------------------------------------
 
 
-_ADDED = {"readiness", "as_of_ms", "reasons"}
+_OF_PARTITIONS: IncEx = {"__all__": {"missing_records"}}
+_ADDED: Mapping[str, IncEx | bool] = {
+    "readiness": True,
+    "as_of_ms": True,
+    "reasons": True,
+    "missing_records": True,
+    "missing_since_ms": True,
+    "partitions": _OF_PARTITIONS,
+}
 """Fields of a report that the HTTP process fills in when somebody asks."""
 
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from bridge.protocol.messages import Groups, GroupSummary
 from bridge.service.cursors import from_cursor, to_cursor
-from bridge.service.frames import PackedGroup
+from bridge.service.frames import PackedGroup, unpack_report
+from bridge.service.missing import Rows, of_group
 from bridge.service.readiness import Answers, ConnectorView, GroupAnswer, Readiness
 from bridge.service.snapshots import Snapshots
 
 GIVE_WAY = 1_000
+SHOWN = 50
+"""Groups of a page after which other requests have a turn: each is unpacked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +64,16 @@ async def page(
             if (name, group.group) < start:
                 continue
             if len(found) < limit:
-                found.append(_summary(name, group, answer))
+                found.append(_summary(name, group, answer, snapshots.connector(name).missing))
+                if len(found) % SHOWN == 0:
+                    await asyncio.sleep(0)
             elif following is None:
                 following = to_cursor(name, group.group)
     return Groups(groups=found, total=total, ready=ready, next=following)
 
 
-def _summary(connector: str, group: PackedGroup, answer: GroupAnswer) -> GroupSummary:
+def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows) -> GroupSummary:
+    assert group.blob is not None, "only reports are kept"
     return GroupSummary(
         group=group.group,
         connector=connector,
@@ -79,4 +85,5 @@ def _summary(connector: str, group: PackedGroup, answer: GroupAnswer) -> GroupSu
         readiness=answer.readiness,
         as_of_ms=answer.as_of_ms,
         reasons=list(answer.reasons),
+        **of_group(unpack_report(group.blob), rows),
     )

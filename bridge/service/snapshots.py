@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.protocol.messages import GroupReport
-from bridge.service.frames import InstanceNote, PackedGroup, unpack_report
+from bridge.service.frames import Backlog, InstanceNote, PackedGroup, unpack_report
 from bridge.service.latency import GroupLatency, observed, told
 from bridge.service.progress import CopySnapshot
 from connectors.base import CopyReport, Summary
@@ -34,10 +34,12 @@ class ConnectorSnapshot:
     latencies: dict[str, GroupLatency] = field(default_factory=dict)
     """Of groups that have a report and of whose checkpoints Connect has written one."""
     copying: CopySnapshot = field(default_factory=CopySnapshot)
+    missing: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """What is missing on the target, by source partition: a Missing as a plain tuple."""
 
     def anew(self) -> None:
         """Another instance begins, perhaps with other clusters: it has seen none yet, and reported no group."""
-        self.older = set(self.groups)
+        self.older, self.missing = set(self.groups), {}
         self.summary = replace(self.summary, clusters_seen=frozenset())
 
 
@@ -119,6 +121,16 @@ class Snapshots:
         known = self._of(name, generation)
         if known is not None:
             known.copying.update(report)
+
+    def missing(self, name: str, generation: int, changed: Backlog) -> None:
+        known = self._of(name, generation)
+        if known is None:
+            return
+        for (topic, partition), missing in changed.items():
+            if missing is None:
+                known.missing.pop((topic, partition), None)
+            else:
+                known.missing[topic, partition] = (missing.records, missing.since_ms)
 
     def note(self, note: InstanceNote) -> None:
         known = self._of(note.name, note.generation)

@@ -14,10 +14,12 @@ from itertools import islice
 from bridge.protocol.messages import GroupReport
 from bridge.service.frames import (
     BATCH,
+    Backlog,
     Frame,
     InstanceNote,
     PackedGroup,
     frame,
+    pack_backlog,
     pack_groups,
     pack_note,
     pack_progress,
@@ -27,9 +29,12 @@ from bridge.service.frames import (
 from bridge.service.parcels import LINE, PORTION, Parcel, pack, pack_parcels
 from bridge.service.progress import joined, portions
 from bridge.service.stored import Asking, pack_asked
-from connectors.base import CopyReport, EmittedRecord, SourceOffset, SourcePartition, Summary
+from bridge.translation.model import TopicPartition
+from connectors.base import CopyReport, EmittedRecord, Missing, SourceOffset, SourcePartition, Summary
 
 BEAT_SECONDS = 1.0
+ROWS = 1_000
+"""Partitions in one frame: the HTTP process handles it in about a millisecond."""
 
 
 class Uplink:
@@ -39,6 +44,7 @@ class Uplink:
         self._groups: dict[tuple[str, int], dict[str, PackedGroup]] = {}
         self._records: dict[tuple[str, int], dict[bytes, Parcel]] = {}
         self._progress: dict[tuple[str, int], CopyReport] = {}
+        self._backlog: dict[tuple[str, int], dict[TopicPartition, Missing | None]] = {}
         self._summaries: dict[tuple[str, int], Summary] = {}
         self._asked: dict[tuple[str, int], Sequence[SourcePartition]] = {}
         self._said = asyncio.Event()
@@ -66,6 +72,10 @@ class Uplink:
         self._progress[name, generation] = report if waiting is None else joined(waiting, report)
         self._said.set()
 
+    def backlog(self, name: str, generation: int, changed: Backlog) -> None:
+        self._backlog.setdefault((name, generation), {}).update(changed)
+        self._said.set()
+
     def summary(self, name: str, generation: int, summary: Summary) -> None:
         self._summaries[name, generation] = summary
         self._said.set()
@@ -91,6 +101,7 @@ class Uplink:
         groups, self._groups = self._groups, {}
         records, self._records = self._records, {}
         progress, self._progress = self._progress, {}
+        backlog, self._backlog = self._backlog, {}
         for (name, generation), changed in groups.items():
             packed = list(changed.values())
             for start in range(0, len(packed), BATCH):
@@ -106,6 +117,11 @@ class Uplink:
         for (name, generation), report in progress.items():
             for piece in portions(report):
                 self._writer.write(frame(Frame.PROGRESS, pack_progress(name, generation, piece)))
+                await self._writer.drain()
+        for (name, generation), rows in backlog.items():
+            rest = iter(rows.items())
+            while some := dict(islice(rest, ROWS)):
+                self._writer.write(frame(Frame.BACKLOG, pack_backlog(name, generation, some)))
                 await self._writer.drain()
         asked, self._asked = self._asked, {}
         for (name, generation), partitions in asked.items():
@@ -136,6 +152,9 @@ class PipePublisher:
 
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
         self._uplink.groups(self._name, self._generation, changed)
+
+    def backlog(self, changed: Backlog) -> None:
+        self._uplink.backlog(self._name, self._generation, changed)
 
     async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
         return await self._uplink.asking.ask(self._name, self._generation, partitions)

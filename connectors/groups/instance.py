@@ -20,6 +20,7 @@ from bridge.translation.model import Reason, Side
 from bridge.translation.plan import SYNCED_TYPES, GroupPlan
 from connectors.base import Assignment, Publisher, Summary
 from connectors.failures import Failures
+from connectors.groups.backlog import Backlog
 from connectors.groups.checks import GroupOptions
 from connectors.groups.listed import ListedGroups
 from connectors.groups.report import Tally, fingerprint, pack, report, unpack
@@ -68,6 +69,7 @@ class GroupsInstance(Generic[Options]):
         """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
         self._summary = Summary(interval_ms=int(interval * 1000))
         self._failures = Failures()
+        self._backlog = Backlog()
 
     def assign(self, assignment: Assignment) -> None:
         if assignment != self._assignment:
@@ -140,6 +142,7 @@ class GroupsInstance(Generic[Options]):
         except BaseException:
             self._rounds.end(whole=False)
             raise
+        self._publisher.backlog(self._backlog.after(began_ms, self._rounds.behind))
         self._rounds.end()
         self._failures.clear()
         self._finish(tally, assignment, began, began_ms)

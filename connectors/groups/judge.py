@@ -23,6 +23,7 @@ from bridge.translation.model import (
 from bridge.translation.naming import counterpart
 from bridge.translation.run_evidence import stronger
 from bridge.translation.stretch import LogBounds, Steps
+from connectors.groups.backlog import Behind
 from connectors.groups.checks import GroupOptions
 from connectors.groups.translate import Job, translate_all
 from connectors.groups.trouble import ask, reason_of
@@ -69,6 +70,8 @@ class Judge:
         """Those that were asked for in the last whole round."""
         self._seen: dict[Pair, set[int]] = {}
         self.lookups = 0
+        self.behind: dict[TopicPartition, Behind] = {}
+        """Ends of the source's logs as this round has seen them, and up to where they are copied."""
         self.source_ends: dict[TopicPartition, int] = {}
         self.target_ends: dict[TopicPartition, int] = {}
         """Ends of logs as this round has seen them."""
@@ -93,7 +96,7 @@ class Judge:
         `whole`: it did not break off."""
         self._verdicts.keep(self._seen, whole=whole)
         self._older, self._pairs = self._pairs if whole else self._older | self._pairs, {}
-        self._seen, self.source_ends, self.target_ends = {}, {}, {}
+        self._seen, self.behind, self.source_ends, self.target_ends = {}, {}, {}, {}
         if self._by_runs is not None:
             self._by_runs.end_round(whole=whole)
         self._source.forget_windows()
@@ -152,7 +155,19 @@ class Judge:
             self._verdicts.remember(*pair, identity, offset, verdict, bounds[1].end)
         for pair, some in offsets.items():
             self._seen.setdefault(pair, set()).update(some)
+        for pair, (identity, bounds, _) in looked.items():
+            self.behind[pair[0]] = bounds[0].end, self._copied_to(pair, identity, bounds)
         return found
+
+    def _copied_to(self, pair: Pair, identity: Identity, bounds: tuple[Bounds, Bounds]) -> int | None:
+        """Up to where a source partition is copied for certain: as the mirror's runs tell, or else by the record that
+        was found at the target's end. Records before that tell how far the group has come, not the mirror."""
+        last = None if self._by_runs is None else self._by_runs.last(CopyId(pair[0], pair[1].topic))
+        if last is None:
+            memory, ends = self._verdicts.memory(*pair, identity), (bounds[0].end, bounds[1].end)
+            return memory.reached if memory.reached >= ends[0] or memory.tail_seen == ends else None
+        another = bool(last.source_topic_id) and identity.source_id not in ("", last.source_topic_id)
+        return 0 if another else last.position
 
     def _counted(self, pair: Pair, offset: int, there: Bounds) -> Bounds:
         """The target's log without copies that were copied again since: they answer no offset of the newer copy."""

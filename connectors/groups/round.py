@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from bridge.errors import KafkaFailure
 from bridge.translation.model import Committed, GroupListing, GroupState, Reason, Side, TopicPartition
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated
+from connectors.groups.backlog import Behind
 from connectors.groups.checks import GroupOptions
 from connectors.groups.commits import Commits
 from connectors.groups.judge import Groups, Judge
@@ -104,6 +105,11 @@ class Rounds:
             ]
             for group, positions in committed.items()
         }
+
+    @property
+    def behind(self) -> Mapping[TopicPartition, Behind]:
+        """How far the copies of this round's partitions are behind the source."""
+        return self._judge.behind
 
     def source_end(self, place: TopicPartition) -> int | None:
         """The end of a source partition as this round has seen it."""

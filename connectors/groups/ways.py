@@ -180,6 +180,10 @@ class ByRuns:
         """Where on the target the copies begin that count for an offset; 0 where all count."""
         return self._runs.of(copy).target_from(offset)
 
+    def last(self, copy: CopyId) -> OffsetRun | None:
+        """The newest run."""
+        return self._runs.of(copy).last
+
     @property
     def known(self) -> bool:
         """Whether there are runs at all: then offsets can be translated without the source."""

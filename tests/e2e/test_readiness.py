@@ -11,7 +11,7 @@ import pytest
 
 from bridge.local import Broker, LocalStack
 from tests.e2e.control import aliased
-from tests.e2e.flows import MIRRORED, OurFlow, every
+from tests.e2e.flows import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
 from tests.e2e.ground import WAIT, Ground, Json, forget_clients, standing
 from tests.support import eventually, read, unique
 
@@ -125,14 +125,24 @@ def test_nothing_is_copied_while_the_source_connector_is_paused(flow: OurFlow, g
     rest.wait_state(name, "PAUSED")
     why = not_green(ground, group, "not_ready", "copying_stopped", PAUSED)
     assert why["detail"] == f"connector {name} is paused: resume it in Connect"
-    before = len(read(ground.target.bootstrap, copy))
+    before, before_ms = len(read(ground.target.bootstrap, copy)), int(time.time() * 1000)
     flow.produce(topic, start=10)
     end = time.monotonic() + 5
     while time.monotonic() < end:
         assert len(read(ground.target.bootstrap, copy)) == before, "records were copied after the pause"
+
+    def counted() -> None:
+        report = ground.service.report(group)
+        assert report["missing_records"] == RECORDS * PARTITIONS, report
+        assert before_ms - 5_000 <= report["missing_since_ms"] <= report["as_of_ms"]
+        (flow_,) = ground.service.get("/v1/readiness")["flows"]
+        assert flow_["missing_records"] == report["missing_records"]
+
+    eventually(counted, WAIT, what="what is missing is counted", watched=ground.watched)
     rest.resume(name)
     flow.wait_mirrored(topic)
     ready(ground, group)
+    eventually(lambda: ground.service.report(group)["missing_records"] == 0, WAIT, what="nothing is missing")
 
 
 def test_the_groups_of_a_deleted_connector_are_forgotten_with_it(flow: OurFlow, group: str) -> None:

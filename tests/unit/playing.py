@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from bridge.protocol.messages import GroupReport
+from bridge.translation.model import TopicPartition
 from connectors.base import (
     Assignment,
     CopyReport,
     EmittedRecord,
     Instance,
+    Missing,
     SourceOffset,
     SourcePartition,
     Summary,
@@ -51,6 +53,7 @@ class Published:
         self.changes: list[dict[str, GroupReport | None]] = []
         self.reports: dict[str, GroupReport] = {}
         self.copying: list[CopyReport] = []
+        self.missing: dict[TopicPartition, Missing] = {}
         self.stored: dict[tuple[str | int, ...], int] = {}
         """What Connect keeps: offset by source partition, its values in the order of their keys."""
         self.answering = asyncio.Event()
@@ -71,6 +74,13 @@ class Published:
                 del self.reports[name]
             else:
                 self.reports[name] = report
+
+    def backlog(self, changed: Mapping[TopicPartition, Missing | None]) -> None:
+        for place, missing in changed.items():
+            if missing is None:
+                del self.missing[place]
+            else:
+                self.missing[place] = missing
 
     def progress(self, report: CopyReport) -> None:
         self.copying.append(report)

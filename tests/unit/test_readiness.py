@@ -14,8 +14,8 @@ from bridge.service.engine import EngineState
 from bridge.service.frames import InstanceNote
 from bridge.service.readiness import Readiness
 from bridge.service.reasons import REASONS
-from bridge.translation.model import Reason
-from connectors.base import CopyReport, CopyRow, Summary
+from bridge.translation.model import Reason, TopicPartition
+from connectors.base import CopyReport, CopyRow, Missing, Summary
 from tests.unit.service_fakes import FakeEngine, report, session
 from tests.unit.test_service_http import START, Stand, run
 
@@ -364,6 +364,45 @@ def test_another_connector_that_copies_the_same_topic_takes_the_place_of_a_delet
         made.table.start_task("new", 0, session(1), "source", 1, FLOW)
         made.copied("new")
         assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+# -- what is missing -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
+    """Over the partitions of each group; where one is not known the sum is not known."""
+
+    async def test(made: Flow) -> None:
+        async def told() -> tuple[object, ...]:
+            (listed,) = (await made.at.client.get("/v1/groups?group=zero")).json()["groups"]
+            (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
+            (flow_,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+            found = {(each["missing_records"], each["missing_since_ms"]) for each in (listed, full, flow_)}
+            (same,) = found
+            return (*same, *(part["missing_records"] for part in full["partitions"]))
+
+        zero, one = TopicPartition("orders", 0), TopicPartition("orders", 1)
+        assert await told() == (None, None, None, None)
+        made.snapshots.missing("g", 1, {zero: Missing(7, 1_795_000_000_000), one: Missing(0)})
+        assert await told() == (7, 1_795_000_000_000, 7, 0)
+        lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
+        said = "  At most 7 records of A were not on B then, appended since 2026-11-18T11:06:40.000+00:00."
+        assert said in lines
+        made.snapshots.missing("g", 1, {one: Missing(5, -1)})
+        assert await told() == (12, None, 7, 5)
+        made.snapshots.missing("g", 1, {one: Missing()})
+        assert await told() == (None, None, 7, None)
+        made.snapshots.missing("g", 1, {one: None})
+        (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
+        assert full["missing_records"] is None
+        made.snapshots.missing("g", 1, {zero: Missing(0), one: Missing(0)})
+        assert await told() == (0, None, 0, 0)
+        made.snapshots.missing("g", 0, {zero: Missing(3, 1)})
+        assert await told() == (0, None, 0, 0), "an earlier instance"
+        made.snapshots.restarted()
+        assert await told() == (None, None, None, None)
 
     flow(test)
 

@@ -12,6 +12,7 @@ from bridge.protocol.messages import Explanation, GroupReport, GroupReports, Gro
 from bridge.service.explain import explain
 from bridge.service.failures import declares
 from bridge.service.listing import Filter, page
+from bridge.service.missing import answered
 from bridge.service.names import GroupId, TheService
 from bridge.service.readiness import Answers, Readiness
 from bridge.service.service import Service
@@ -57,14 +58,8 @@ def _reports(service: Service, group: str) -> list[GroupReport]:
         found, packed = service.snapshots.full(name, group), service.snapshots.report(name, group)
         if found is None or packed is None:
             continue
-        answer = Answers(view, service.snapshots.connector(name)).of(packed)
-        changes = {
-            "ready": answer.ready,
-            "readiness": answer.readiness,
-            "as_of_ms": answer.as_of_ms,
-            "reasons": list(answer.reasons),
-        }
-        reports.append(found.model_copy(update=changes))
+        known = service.snapshots.connector(name)
+        reports.append(answered(found, Answers(view, known).of(packed), known.missing))
     if not reports:
         raise NotFound(f"No connector reports a group {group}", code=ErrorCode.UNKNOWN_GROUP)
     return reports
