@@ -34,7 +34,9 @@ from bridge.service.tasks import Connector, Task
 from connectors.base import Summary
 
 MOST_INTERVALS = 3
-"""A verdict that is older than so many intervals of its connector is none."""
+"""A verdict that is older than so many intervals of its connector is none,"""
+_LEAST_AGE_MS = 5_000
+"""or than so long, where intervals are short: a busy machine may pause for a few seconds."""
 COPY_SILENT_MS = 30_000
 """Copying that has not been well for so long counts as stopped: a broker that fails over takes less."""
 _UNKNOWN = {
@@ -246,7 +248,8 @@ def _outdated(said: Summary, now_ms: int, *, source_away: bool) -> list[Readines
     if said.as_of_ms is None:
         return [_reason("not_looked_at_yet", "no round has ended yet that asked both clusters")]
     age = now_ms - said.as_of_ms
-    longest = MOST_INTERVALS * max(said.interval_ms, int(1000 * (said.last_round_seconds or 0)))
+    interval_ms = max(said.interval_ms, int(1000 * (said.last_round_seconds or 0)))
+    longest = max(_LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
     if source_away and age >= 0:
         return []
     if age > longest:

@@ -172,6 +172,15 @@ class Ground:
 
         eventually(stands, timeout, what=f"{group} stands at {wanted}", watched=self.watched)
 
+    def wait_ready(self, group: str) -> None:
+        """Until the report says so; it comes a moment after the offsets that it tells of."""
+
+        def ready() -> None:
+            report = self.service.report(group)
+            assert report["ready"], report
+
+        eventually(ready, WAIT, what=f"{group} is ready", watched=self.watched)
+
     def wait_reason(self, group: str, topic: str, reason: str, partition: int = 0) -> Json:
         """Until the partition is pending for this reason; its report."""
 

@@ -154,7 +154,7 @@ def test_one_topic_without_an_acl_does_not_hold_up_the_others(
             assert closed not in [row["topic"] for row in mine.service.report(both)["partitions"]]
         assert mine.service.partition(both, open_)["verdict"] == "exact"
         assert not mine.service.report(both)["ready"]
-        assert mine.service.report(alone)["ready"]
+        mine.wait_ready(alone)
         mine.worker.rest.wait_running(name)
         allow(secured.bootstrap, f"User:{USER}", name_there(described), "READ")
         mine.wait_there(both, {(open_, 0): 40 + SHIFT, (described, 0): 40 + SHIFT})

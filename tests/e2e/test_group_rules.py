@@ -56,7 +56,7 @@ def test_an_offset_on_the_target_never_moves_back(ground: Ground, rules: str) ->
     assert ground.there(group) == {(ground.remote(topic), 0): 60 + SHIFT}
     commit(ground.source.bootstrap, group, {(topic, 0): 61})
     ground.wait_there(group, {(topic, 0): 61 + SHIFT})
-    assert ground.service.report(group)["ready"]
+    ground.wait_ready(group)
 
 
 def test_what_somebody_else_wrote_on_the_target_is_not_moved_back(ground: Ground, rules: str) -> None:
@@ -85,7 +85,7 @@ def test_a_group_that_becomes_active_on_the_target_is_left_alone_and_says_so(
     topic, group = ground.topic(), _group()
     commit(ground.source.bootstrap, group, {(topic, 0): 20})
     ground.wait_there(group, {(topic, 0): 20 + SHIFT})
-    assert ground.service.report(group)["ready"]
+    ground.wait_ready(group)
     with active_member(ground.target.bootstrap, group, [ground.remote(topic)]):
         commit(ground.source.bootstrap, group, {(topic, 0): 50})
 
@@ -160,7 +160,7 @@ def test_rewind_moves_back_only_what_is_still_ours(ground: Ground) -> None:
         ground.wait_reason(theirs, topic, "target_ahead")
         ground.wait_rounds(name)
         assert ground.there(theirs) == {(ground.remote(topic), 0): 80}
-        assert ground.service.report(ours)["ready"]
+        ground.wait_ready(ours)
         # Also not while somebody works with it.
         with active_member(ground.target.bootstrap, ours, [ground.remote(topic)]):
             commit(ground.source.bootstrap, ours, {(topic, 0): 10})

@@ -22,7 +22,7 @@ from tests.unit.test_service_http import START, Stand, run
 FLOW = {"source.cluster.alias": "A", "target.cluster.alias": "B"}
 GROUPS = {**START, "kind": "group_offset", "config": FLOW}
 COPY = {**START, "kind": "source", "config": FLOW}
-INTERVAL_MS = 1_000
+INTERVAL_MS = 2_000
 
 
 class Flow:
@@ -238,10 +238,12 @@ def test_what_an_earlier_instance_has_found_is_no_answer() -> None:
 @pytest.mark.parametrize(
     ("age_ms", "changes", "answer"),
     [
-        (2_900, {}, "ready"),
-        (3_500, {}, "cannot_tell"),
-        (3_500, {"last_round_seconds": 2.0}, "ready"),
-        (6_500, {"last_round_seconds": 2.0}, "cannot_tell"),
+        (5_900, {}, "ready"),
+        (6_500, {}, "cannot_tell"),
+        (6_500, {"last_round_seconds": 3.0}, "ready"),
+        (9_500, {"last_round_seconds": 3.0}, "cannot_tell"),
+        (4_900, {"interval_ms": 100}, "ready"),
+        (5_500, {"interval_ms": 100}, "cannot_tell"),
         (-500, {}, "ready"),
         (-3_600_000, {}, "cannot_tell"),
         (3_600_000, {}, "cannot_tell"),
