@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from bridge.protocol.base import Message
 from bridge.protocol.copying import CopyTotals
 
@@ -101,6 +103,16 @@ class CheckpointLatency(Message):
     max: int
     mean: float
     count: int
+
+
+class Readiness(StrEnum):
+    """Whether a group can fail over now."""
+
+    READY = "ready"
+    READY_AS_OF = "ready_as_of"
+    """It was, when the source answered last; what was produced or committed there since is not known."""
+    NOT_READY = "not_ready"
+    CANNOT_TELL = "cannot_tell"
 
 
 class ReadinessReason(Message):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bridge.protocol.operators import FlowReadiness, ReadinessReason, ReadinessReport
+from bridge.protocol.operators import FlowReadiness, Readiness, ReadinessReason, ReadinessReport
 from bridge.service.missing import summed
-from bridge.service.readiness import GROUP_KINDS, Answers, ConnectorView, Readiness, flow
+from bridge.service.readiness import GROUP_KINDS, Answers, ConnectorView, flow
 from bridge.service.reasons import REASONS
 from bridge.service.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.tasks import Connector

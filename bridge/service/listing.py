@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge.protocol.messages import Groups, GroupSummary
+from bridge.protocol.operators import Readiness
 from bridge.service.cursors import from_cursor, to_cursor
 from bridge.service.frames import PackedGroup, unpack_report
 from bridge.service.missing import Rows, of_group
-from bridge.service.readiness import Answers, ConnectorView, GroupAnswer, Readiness
+from bridge.service.readiness import Answers, ConnectorView, GroupAnswer
 from bridge.service.snapshots import Snapshots
 
 GIVE_WAY = 1_000

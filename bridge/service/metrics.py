@@ -17,11 +17,12 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 from prometheus_client.registry import Collector
 
 from bridge import VERSION
+from bridge.protocol.operators import Readiness
 from bridge.service.delivery import Deliveries
 from bridge.service.engine import EngineState
 from bridge.service.families import PREFIX, counter, family, gauge, totals
 from bridge.service.pool import BoundedPool
-from bridge.service.readiness import GROUP_KINDS, Answers, ConnectorView, Readiness
+from bridge.service.readiness import GROUP_KINDS, Answers, ConnectorView
 from bridge.service.snapshots import Snapshots
 from bridge.service.tasks import TaskTable
 

@@ -23,9 +23,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from bridge.protocol.operators import ReadinessReason
+from bridge.protocol.operators import Readiness, ReadinessReason
 from bridge.service.engine import EngineState
 from bridge.service.frames import PackedGroup
 from bridge.service.reasons import REASONS
@@ -53,14 +52,6 @@ _CLOCK_STEP_MS = 1_000
 GROUP_KINDS = frozenset({"checkpoint", "group_offset"})
 """Connectors that look after groups."""
 _SOURCE_KIND = "source"
-
-
-class Readiness(StrEnum):
-    READY = "ready"
-    READY_AS_OF = "ready_as_of"
-    """It was, when the source answered last; what was produced or committed there since is not known."""
-    NOT_READY = "not_ready"
-    CANNOT_TELL = "cannot_tell"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from bridge.cli import app
 from bridge.local import Broker, LocalStack
 from tests.e2e.control import aliased
 from tests.e2e.flows import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
@@ -72,8 +74,13 @@ def ready(ground: Ground, group: str, timeout: float = MIRRORED) -> None:
         assert (report["readiness"], report["ready"], report["reasons"]) == ("ready", True, []), report
         assert ground.service.get("/v1/readiness")["readiness"] == "ready"
         assert ground.service.health()["status"] == "ok", ground.service.health()
+        assert _exit_status(ground) == 0
 
     eventually(green, timeout, what=f"{group} is ready", watched=ground.watched)
+
+
+def _exit_status(ground: Ground) -> int:
+    return CliRunner().invoke(app, ["readiness", "--url", ground.process.url]).exit_code
 
 
 def not_green(ground: Ground, group: str, answer: str, reason: str, within: float) -> Json:
@@ -93,6 +100,7 @@ def not_green(ground: Ground, group: str, answer: str, reason: str, within: floa
         metrics = httpx.get(f"{ground.process.url}/metrics", timeout=10).text
         name = report["connector"]
         assert f'groups_by_readiness{{connector="{name}",readiness="ready"}} 0.0' in metrics
+        assert _exit_status(ground) == (1 if answer == "not_ready" else 3)
         return why
 
     began = time.monotonic()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bridge.protocol.copying import CopyTotals
+from bridge.protocol.operators import Readiness
 from bridge.service.engine import EngineState
 from bridge.service.frames import InstanceNote
-from bridge.service.readiness import Readiness
 from bridge.service.reasons import REASONS
 from bridge.translation.model import Reason, TopicPartition
 from connectors.base import CopyReport, CopyRow, Missing, Summary

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query
 
 from bridge.errors import ErrorCode, NotFound
 from bridge.protocol.messages import Explanation, GroupReport, GroupReports, Groups
+from bridge.protocol.operators import Readiness
 from bridge.service.explain import explain
 from bridge.service.failures import declares
 from bridge.service.listing import Filter, page
 from bridge.service.missing import answered
 from bridge.service.names import GroupId, TheService
-from bridge.service.readiness import Answers, Readiness
+from bridge.service.readiness import Answers
 from bridge.service.service import Service
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"])

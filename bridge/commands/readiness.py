@@ -1,0 +1,154 @@
+"""`mirror-bridge readiness`, `groups` and `explain`: can consumer groups fail over now, as a service answers it.
+
+Exit status 0: all of it is ready; 1: something is not; 3: it can't be told, nor where the service does not answer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
+from bridge.commands.show import Output, OutputOption, printable, show_json, show_rows
+from bridge.protocol.messages import Explanation, Groups, GroupSummary, ReadinessReason, ReadinessReport
+from bridge.protocol.operators import Readiness
+
+NOT_READY, CANNOT_TELL = 1, 3
+_STATUSES = {"ready": 0, "not_ready": NOT_READY}
+_WORDS = {
+    "ready": "ready",
+    "ready_as_of": "was ready",
+    "not_ready": "not ready",
+    "cannot_tell": "can't tell",
+}
+_PAGE = 1000
+_FLOWS = (
+    "flow",
+    "connector",
+    "readiness",
+    "as of",
+    "groups",
+    "ready",
+    "was ready",
+    "not ready",
+    "can't tell",
+)
+_GROUPS = ("group", "connector", "readiness", "verdict", "bound", "missing", "why")
+
+
+def readiness(
+    url: UrlOption = URL, auth_token_file: TokenFileOption = None, output: OutputOption = Output.TABLE
+) -> None:
+    """Tell whether everything can fail over now, as of when, and if not, why."""
+    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
+    found = client.get("/v1/readiness", ReadinessReport)
+    if output is Output.JSON:
+        show_json(found.model_dump())
+    else:
+        _line(f"{_word(found.readiness)} as of {_time(found.as_of_ms)}")
+        rows = [
+            {
+                "flow": f"{each.source} -> {each.target}",
+                "connector": each.connector,
+                "readiness": _word(each.readiness),
+                "as of": _time(each.as_of_ms),
+                "groups": each.groups,
+                "ready": each.ready,
+                "was ready": each.ready_as_of,
+                "not ready": each.not_ready,
+                "can't tell": each.cannot_tell,
+                "missing": each.missing_records,
+            }
+            for each in found.flows
+        ]
+        show_rows(rows, (*_FLOWS, "missing"), output)
+        _reasons(reason for each in found.flows for reason in each.reasons)
+    raise typer.Exit(_STATUSES.get(found.readiness, CANNOT_TELL))
+
+
+def groups(
+    url: UrlOption = URL,
+    connector: Annotated[str | None, typer.Option(help="Groups of this connector only.")] = None,
+    only: Annotated[
+        Readiness | None, typer.Option("--readiness", help="Groups with this answer only.")
+    ] = None,
+    auth_token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the groups, and whether each can fail over now."""
+    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
+    chosen = {"connector": connector, "readiness": only, "limit": _PAGE}
+    found = _all(client, {key: value for key, value in chosen.items() if value is not None})
+    if output is Output.JSON:
+        show_json([each.model_dump() for each in found])
+    else:
+        rows = [
+            {
+                "group": each.group,
+                "connector": each.connector,
+                "readiness": _word(each.readiness),
+                "verdict": each.verdict,
+                "bound": each.bound,
+                "missing": each.missing_records,
+                "why": ", ".join(reason.reason for reason in each.reasons),
+            }
+            for each in found
+        ]
+        show_rows(rows, _GROUPS, output)
+    raise typer.Exit(_status(each.readiness for each in found))
+
+
+def explain(
+    group: Annotated[str, typer.Argument(help="Id of the group.")],
+    url: UrlOption = URL,
+    auth_token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Explain in sentences whether a group can fail over now, and what each of its offsets rests on."""
+    client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
+    found = client.get(f"/v1/groups/{quote(group, safe='')}/explain", Explanation)
+    if output is Output.JSON:
+        show_json(found.model_dump())
+    else:
+        for line in found.lines:
+            _line(line)
+    raise typer.Exit(_status(report.readiness for report in found.reports))
+
+
+def _all(client: ServiceClient, query: dict[str, str | int]) -> Sequence[GroupSummary]:
+    page = client.get("/v1/groups", Groups, query)
+    found = list(page.groups)
+    while page.next is not None:
+        page = client.get("/v1/groups", Groups, {**query, "next": page.next})
+        found += page.groups
+    return found
+
+
+def _word(answer: str) -> str:
+    """A later service may have more answers; none of them is a yes."""
+    return _WORDS.get(answer, answer)
+
+
+def _status(answers: Iterable[str]) -> int:
+    """Of none nothing can be told."""
+    found = {_STATUSES.get(each, CANNOT_TELL) for each in answers} or {CANNOT_TELL}
+    return NOT_READY if NOT_READY in found else max(found)
+
+
+def _reasons(reasons: Iterable[ReadinessReason]) -> None:
+    for each in {reason.detail: reason for reason in reasons}.values():
+        since = "" if each.since_ms is None else f" (since {_time(each.since_ms)})"
+        _line(f"{each.reason}{since}: {each.detail}")
+
+
+def _time(at_ms: int | None) -> str:
+    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _line(text: str) -> None:
+    sys.stdout.write(printable(text) + "\n")

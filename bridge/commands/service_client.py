@@ -1,0 +1,73 @@
+"""What commands ask a service over HTTP, and how they end when it does not answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from pydantic import ValidationError
+
+from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end
+from bridge.commands.show import printable
+from bridge.protocol.base import Message
+from bridge.protocol.messages import ErrorBody
+
+if TYPE_CHECKING:
+    import httpx
+
+_ENVIRONMENT = "MIRROR_BRIDGE_AUTH_TOKEN"
+_SECONDS = 10.0
+
+UrlOption = Annotated[str, typer.Option("--url", help="Address of the service.")]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--auth-token-file",
+        help="File with the bearer token; or the environment: MIRROR_BRIDGE_AUTH_TOKEN.",
+    ),
+]
+URL = "http://127.0.0.1:8900"
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class ServiceClient:
+    """Asks a service. Ends the command with one line when there is no such answer; `failed`: with which status."""
+
+    def __init__(self, url: str, token_file: Path | None, *, failed: int = CANNOT_START) -> None:
+        self._url, self._headers, self._failed = url, _headers(token_file), failed
+
+    def get(self, path: str, message: type[Answer], query: Mapping[str, str | int] | None = None) -> Answer:
+        import httpx
+
+        try:
+            with httpx.Client(base_url=self._url, headers=self._headers, timeout=_SECONDS) as client:
+                answer = client.get(path, params=query)
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL):
+            end(f"--url {self._url!r} is not of the form http://host:port", BAD_SETTINGS)
+        except httpx.HTTPError as error:
+            end(f"no answer from {self._url}: {error}", self._failed)
+        return self._read(answer, message)
+
+    def _read(self, answer: httpx.Response, message: type[Answer]) -> Answer:
+        try:
+            if answer.status_code != 200:
+                said = ErrorBody.model_validate_json(answer.content)
+                end(printable(said.message), self._failed)
+            return message.model_validate_json(answer.content)
+        except ValidationError:
+            text = f"{self._url} answers {answer.status_code}, and not as a Mirror Bridge service does"
+            end(text, self._failed)
+
+
+def _headers(token_file: Path | None) -> dict[str, str]:
+    token = os.environ.get(_ENVIRONMENT, "")
+    if token_file is not None:
+        try:
+            token = token_file.read_text("utf-8").strip()
+        except OSError as error:
+            end(f"can't read {token_file}: {error.strerror}", BAD_SETTINGS)
+    return {"Authorization": f"Bearer {token}"} if token else {}
