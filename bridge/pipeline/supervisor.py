@@ -173,6 +173,8 @@ class Supervisor:
 
         if not self._layout.copied:
             await self._until(lambda: over() or bool(watcher.progress), None)
+            if job.done():
+                await watcher.look()  # a short copy may end before anybody has looked
             if watcher.progress:
                 self._layout = self._layout._replace(copied=True)
                 await self._write(self._layout)
