@@ -30,7 +30,9 @@ def progress(
     chosen = {"topic": topic, "min_lag": min_lag, "limit": _PAGE}
     query = {key: value for key, value in chosen.items() if value is not None}
     client = ServiceClient(url, auth_token_file)
-    found = _pages(client, f"/v1/connectors/{quote(name, safe='')}/progress", query)
+    pages = list(client.pages(f"/v1/connectors/{quote(name, safe='')}/progress", CopyProgress, query))
+    partitions = [partition for page in pages for partition in page.partitions]
+    found = pages[0].model_copy(update={"partitions": partitions, "next": None})
     if output is Output.JSON:
         show_json(found.model_dump())
         return
@@ -39,17 +41,6 @@ def progress(
         return
     sys.stdout.write(sums(found.totals) + "\n")
     show_table([_row(each) for each in found.partitions], _COLUMNS, right=_COLUMNS[1:])
-
-
-def _pages(client: ServiceClient, path: str, query: dict[str, str | int]) -> CopyProgress:
-    """All pages in one."""
-    found = client.get(path, CopyProgress, query)
-    partitions, following = list(found.partitions), found.next
-    while following is not None:
-        more = client.get(path, CopyProgress, {**query, "next": following})
-        partitions += more.partitions
-        following = more.next
-    return found.model_copy(update={"partitions": partitions, "next": None})
 
 
 def _row(each: PartitionProgress) -> dict[str, object]:

@@ -14,7 +14,8 @@ from urllib.parse import quote
 import typer
 
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
-from bridge.commands.show import Output, OutputOption, printable, show_json, show_rows
+from bridge.commands.show import Output, OutputOption, printable, show_json, show_table
+from bridge.commands.watching import WatchOption, watched
 from bridge.protocol.messages import Explanation, Groups, GroupSummary, ReadinessReason, ReadinessReport
 from bridge.protocol.operators import Readiness
 
@@ -37,38 +38,29 @@ _FLOWS = (
     "was ready",
     "not ready",
     "can't tell",
+    "missing",
 )
 _GROUPS = ("group", "connector", "readiness", "verdict", "bound", "missing", "why")
 
 
 def readiness(
-    url: UrlOption = URL, auth_token_file: TokenFileOption = None, output: OutputOption = Output.TABLE
+    url: UrlOption = URL,
+    auth_token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+    watch: WatchOption = None,
 ) -> None:
     """Tell whether everything can fail over now, as of when, and if not, why."""
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
-    found = client.get("/v1/readiness", ReadinessReport)
-    if output is Output.JSON:
-        show_json(found.model_dump())
-    else:
-        _line(f"{_word(found.readiness)} as of {_time(found.as_of_ms)}")
-        rows = [
-            {
-                "flow": f"{each.source} -> {each.target}",
-                "connector": each.connector,
-                "readiness": _word(each.readiness),
-                "as of": _time(each.as_of_ms),
-                "groups": each.groups,
-                "ready": each.ready,
-                "was ready": each.ready_as_of,
-                "not ready": each.not_ready,
-                "can't tell": each.cannot_tell,
-                "missing": each.missing_records,
-            }
-            for each in found.flows
-        ]
-        show_rows(rows, (*_FLOWS, "missing"), output)
-        _reasons(reason for each in found.flows for reason in each.reasons)
-    raise typer.Exit(_STATUSES.get(found.readiness, CANNOT_TELL))
+
+    def show() -> int:
+        found = client.get("/v1/readiness", ReadinessReport)
+        if output is Output.JSON:
+            show_json(found.model_dump())
+        else:
+            _show_flows(found)
+        return _STATUSES.get(found.readiness, CANNOT_TELL)
+
+    watched(show, watch)
 
 
 def groups(
@@ -79,28 +71,22 @@ def groups(
     ] = None,
     auth_token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
+    watch: WatchOption = None,
 ) -> None:
     """List the groups, and whether each can fail over now."""
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
     chosen = {"connector": connector, "readiness": only, "limit": _PAGE}
-    found = _all(client, {key: value for key, value in chosen.items() if value is not None})
-    if output is Output.JSON:
-        show_json([each.model_dump() for each in found])
-    else:
-        rows = [
-            {
-                "group": each.group,
-                "connector": each.connector,
-                "readiness": _word(each.readiness),
-                "verdict": each.verdict,
-                "bound": each.bound,
-                "missing": each.missing_records,
-                "why": ", ".join(reason.reason for reason in each.reasons),
-            }
-            for each in found
-        ]
-        show_rows(rows, _GROUPS, output)
-    raise typer.Exit(_status(each.readiness for each in found))
+    query = {key: value for key, value in chosen.items() if value is not None}
+
+    def show() -> int:
+        found = [group for page in client.pages("/v1/groups", Groups, query) for group in page.groups]
+        if output is Output.JSON:
+            show_json([each.model_dump() for each in found])
+        else:
+            _show_groups(found)
+        return _status(each.readiness for each in found)
+
+    watched(show, watch)
 
 
 def explain(
@@ -108,25 +94,58 @@ def explain(
     url: UrlOption = URL,
     auth_token_file: TokenFileOption = None,
     output: OutputOption = Output.TABLE,
+    watch: WatchOption = None,
 ) -> None:
     """Explain in sentences whether a group can fail over now, and what each of its offsets rests on."""
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
-    found = client.get(f"/v1/groups/{quote(group, safe='')}/explain", Explanation)
-    if output is Output.JSON:
-        show_json(found.model_dump())
-    else:
-        for line in found.lines:
-            _line(line)
-    raise typer.Exit(_status(report.readiness for report in found.reports))
+
+    def show() -> int:
+        found = client.get(f"/v1/groups/{quote(group, safe='')}/explain", Explanation)
+        if output is Output.JSON:
+            show_json(found.model_dump())
+        else:
+            for line in found.lines:
+                _line(line)
+        return _status(report.readiness for report in found.reports)
+
+    watched(show, watch)
 
 
-def _all(client: ServiceClient, query: dict[str, str | int]) -> Sequence[GroupSummary]:
-    page = client.get("/v1/groups", Groups, query)
-    found = list(page.groups)
-    while page.next is not None:
-        page = client.get("/v1/groups", Groups, {**query, "next": page.next})
-        found += page.groups
-    return found
+def _show_flows(found: ReadinessReport) -> None:
+    _line(f"{_word(found.readiness)} as of {_time(found.as_of_ms)}")
+    rows = [
+        {
+            "flow": f"{each.source} -> {each.target}",
+            "connector": each.connector,
+            "readiness": _word(each.readiness),
+            "as of": _time(each.as_of_ms),
+            "groups": each.groups,
+            "ready": each.ready,
+            "was ready": each.ready_as_of,
+            "not ready": each.not_ready,
+            "can't tell": each.cannot_tell,
+            "missing": each.missing_records,
+        }
+        for each in found.flows
+    ]
+    show_table(rows, _FLOWS, right=_FLOWS[4:])
+    _reasons(reason for each in found.flows for reason in each.reasons)
+
+
+def _show_groups(found: Sequence[GroupSummary]) -> None:
+    rows = [
+        {
+            "group": each.group,
+            "connector": each.connector,
+            "readiness": _word(each.readiness),
+            "verdict": each.verdict,
+            "bound": each.bound,
+            "missing": each.missing_records,
+            "why": ", ".join(reason.reason for reason in each.reasons),
+        }
+        for each in found
+    ]
+    show_table(rows, _GROUPS, right=("bound", "missing"))
 
 
 def _word(answer: str) -> str:

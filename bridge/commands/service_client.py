@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end
 from bridge.commands.show import printable
 from bridge.protocol.base import Message
-from bridge.protocol.messages import ErrorBody
+from bridge.protocol.messages import CopyProgress, ErrorBody, Groups
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +32,7 @@ TokenFileOption = Annotated[
 URL = "http://127.0.0.1:8900"
 
 Answer = TypeVar("Answer", bound=Message)
+Page = TypeVar("Page", CopyProgress, Groups)
 
 
 class ServiceClient:
@@ -51,6 +52,16 @@ class ServiceClient:
         except httpx.HTTPError as error:
             end(f"no answer from {self._url}: {error}", self._failed)
         return self._read(answer, message)
+
+    def pages(
+        self, path: str, message: type[Page], query: Mapping[str, str | int] | None = None
+    ) -> Iterator[Page]:
+        """Yields every page of a list, the first one first."""
+        page = self.get(path, message, query)
+        yield page
+        while page.next is not None:
+            page = self.get(path, message, {**(query or {}), "next": page.next})
+            yield page
 
     def _read(self, answer: httpx.Response, message: type[Answer]) -> Answer:
         try:

@@ -68,7 +68,7 @@ async def reset(
             copy: (to[copy.source], each) for copy, each in elsewhere.items() if copy.target_topic not in gone
         }
         # With what is not committed: our own aborted copies are part of the log too.
-        places = {copy: TopicPartition(copy.target_topic, copy.source.partition) for copy in changed}
+        places = {copy: copy.remote for copy in changed}
         logs = await all_bounds(target, list(dict.fromkeys(places.values())), committed_only=False)
         changes = [
             change

@@ -50,7 +50,7 @@ async def pass_over_untrue(
         for each in left:
             places = {
                 Side.SOURCE: each.source,
-                Side.TARGET: TopicPartition(each.target_topic, each.source.partition),
+                Side.TARGET: each.remote,
             }
             of = runs[each.source]
             if of.last is None:

@@ -1,19 +1,8 @@
-"""Whether a group can fail over now: yes, as of a time, no, or can't tell. Pure functions; see docs/operations.md.
+"""Whether a group can fail over now: yes, as of a time, no, or can't tell. Pure; the table is in docs/readiness.md.
 
 A verdict tells what was true when both clusters were asked. It counts as an answer only while what it rests on holds:
 its connector and task run, both clusters answer, it is no older than three intervals, and records are still copied.
 Whatever is not known makes the answer `cannot_tell`, never `ready`.
-
-    | what is known                                                    | answer        |
-    | ---------------------------------------------------------------- | ------------- |
-    | the connector, its task or the rounds process does not run       | cannot_tell   |
-    | the target does not answer                                       | cannot_tell   |
-    | no round has ended yet, or the last is older than three intervals | cannot_tell  |
-    | the group could not be looked at on one of the clusters          | cannot_tell   |
-    | a partition has no offset on the target that translates its own  | not_ready     |
-    | records are not copied                                           | not_ready     |
-    | the source does not answer                                       | ready_as_of   |
-    | none of these                                                    | ready         |
 
 The first row that holds is the answer; the reasons of all of them are told.
 """

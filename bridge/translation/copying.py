@@ -49,7 +49,7 @@ class Copied:
 
     @property
     def remote(self) -> TopicPartition:
-        return TopicPartition(self.target_topic, self.source.partition)
+        return self.id.remote
 
     @property
     def copies(self) -> tuple[Copied, ...]:

@@ -27,6 +27,11 @@ class CopyId(NamedTuple):
         """The source topic and the target topic, which is what a connector claims."""
         return self.source.topic, self.target_topic
 
+    @property
+    def remote(self) -> TopicPartition:
+        """The partition of the target that holds the copies."""
+        return TopicPartition(self.target_topic, self.source.partition)
+
 
 class Side(StrEnum):
     SOURCE = "source"

@@ -69,10 +69,6 @@ class Row(NamedTuple):
     outcome: Outcome
 
     @property
-    def remote(self) -> TopicPartition:
-        return TopicPartition(self.target_topic, self.source.partition)
-
-    @property
     def changes(self) -> bool:
         return self.outcome in (Outcome.AGAIN, Outcome.SKIPPED)
 

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
+from bridge.commands import watching
 from bridge.protocol.base import Message
 from bridge.protocol.messages import (
     ErrorBody,
@@ -164,3 +165,32 @@ def test_a_service_that_does_not_answer_is_no_yes_and_no_no(monkeypatch: pytest.
 def test_a_wrong_option_is_a_matter_of_usage() -> None:
     assert run("groups", "--readiness", "maybe")[0] == 2
     assert run("readiness", "--url", "ftp://x")[0] == 2
+
+
+def test_watch_shows_it_again_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [flows("ready"), None, flows("not_ready", PAUSED)]
+    pauses: list[float] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found = answers.pop(0)
+        if found is None:
+            raise httpx.ConnectError("Connection refused", request=request)
+        return httpx.Response(200, content=found.model_dump_json())
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if not answers:
+            raise KeyboardInterrupt
+
+    serve(monkeypatch, answer)
+    monkeypatch.setattr(watching.time, "sleep", pause)
+    code, out, err = run("readiness", "--watch", "0.5")
+    assert (code, pauses) == (1, [0.5] * 3)
+    assert [line.split()[0] for line in out.splitlines() if " as of 2026" in line] == ["ready", "not"]
+    assert err == "mirror-bridge: no answer from http://127.0.0.1:8900: Connection refused\n"
+    assert "\x1b" not in out
+
+
+def test_watch_ends_on_a_wrong_address() -> None:
+    assert run("readiness", "--url", "ftp://x", "--watch", "1")[0] == 2
+    assert run("readiness", "--watch", "0")[0] == 2

@@ -1,0 +1,47 @@
+"""`--watch SECONDS`: shows an answer again and again, until it is interrupted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from bridge.commands.ending import BAD_SETTINGS
+
+WatchOption = Annotated[
+    float | None,
+    typer.Option("--watch", "-w", min=0.1, help="Show it again every so many seconds, until Ctrl-C."),
+]
+_CLEAR = "\x1b[2J\x1b[H"
+
+
+def watched(show: Callable[[], int], seconds: float | None) -> None:
+    """Ends the command with the status that `show` returns, which prints the answer.
+
+    With `seconds` it shows it again, on a terminal in the same place; a service that does not answer is a line on
+    standard error and asked again. Ctrl-C ends it with the status of the last answer.
+    """
+    status = _once(show)
+    try:
+        while seconds is not None:
+            time.sleep(seconds)
+            if sys.stdout.isatty():
+                sys.stdout.write(_CLEAR)
+            status = _once(show)
+    except KeyboardInterrupt:
+        sys.stdout.write("\n")
+    raise typer.Exit(status)
+
+
+def _once(show: Callable[[], int]) -> int:
+    try:
+        status = show()
+    except typer.Exit as ended:
+        if ended.exit_code == BAD_SETTINGS:
+            raise
+        status = ended.exit_code
+    sys.stdout.flush()
+    return status
