@@ -10,6 +10,7 @@
     ├── BodyRejected            422  the request body is not of the contract's form
     ├── TooLarge                413  the request body is larger than the service reads
     ├── Overloaded              503  the bounded pool is full; ask again after `retry_after` seconds
+    ├── NotAnswered             503  whoever has to do it did not answer in time; ask again
     └── KafkaFailure            what a cluster said, translated at the edge of bridge.kafka
 
 Messages are for operators: they name the key, the value and what would be right, and never carry a secret.
@@ -39,6 +40,7 @@ class ErrorCode(StrEnum):
     BODY_REJECTED = "body_rejected"
     TOO_LARGE = "too_large"
     OVERLOADED = "overloaded"
+    NOT_ANSWERED = "not_answered"
     UNSUPPORTED_PROTOCOL = "unsupported_protocol"
     KAFKA = "kafka"
 
@@ -129,6 +131,14 @@ class Overloaded(BridgeError):
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class NotAnswered(BridgeError):
+    """Whoever has to do it did not answer in time; it may have been done."""
+
+    code = ErrorCode.NOT_ANSWERED
+    status = 503
+    retriable = True
 
 
 class KafkaFault(StrEnum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import ConfigError
@@ -156,10 +157,25 @@ class Publisher(Protocol):
     def progress(self, report: CopyReport) -> None: ...
 
 
+class Operation(StrEnum):
+    """What an operator has a running connector do now."""
+
+    REFRESH = "refresh"
+    """Look for groups or topics now, in a round of its own."""
+
+
+Arguments = Mapping[str, Any]
+"""JSON."""
+
+
 class Instance(Protocol):
     """One connector of one name, running."""
 
     def assign(self, assignment: Assignment) -> None: ...
+
+    async def operate(self, operation: str, arguments: Arguments) -> Arguments:
+        """Carries out an Operation, and answers in JSON when that is done. Raises OperationRefused for what can't be
+        done, or not by its kind, and KafkaFailure for a cluster that does not answer."""
 
     async def run(self) -> None:
         """Rounds until cancelled."""

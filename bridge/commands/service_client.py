@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -33,29 +33,42 @@ URL = "http://127.0.0.1:8900"
 
 Answer = TypeVar("Answer", bound=Message)
 Page = TypeVar("Page", CopyProgress, Groups)
+Query = Mapping[str, str | int | Sequence[str]]
 
 
 class ServiceClient:
     """Asks a service. Ends the command with one line when there is no such answer; `failed`: with which status."""
 
-    def __init__(self, url: str, token_file: Path | None, *, failed: int = CANNOT_START) -> None:
-        self._url, self._headers, self._failed = url, _headers(token_file), failed
+    def __init__(
+        self, url: str, token_file: Path | None, *, failed: int = CANNOT_START, seconds: float = _SECONDS
+    ) -> None:
+        """`seconds`: for the answer."""
+        self._url, self._headers, self._failed, self._seconds = url, _headers(token_file), failed, seconds
 
-    def get(self, path: str, message: type[Answer], query: Mapping[str, str | int] | None = None) -> Answer:
+    def get(self, path: str, message: type[Answer], query: Query | None = None) -> Answer:
+        return self._read(self._ask("GET", path, query), message)
+
+    def post(
+        self, path: str, message: type[Answer], *, query: Query | None = None, body: Message | None = None
+    ) -> Answer:
+        return self._read(self._ask("POST", path, query, body), message)
+
+    def _ask(
+        self, method: str, path: str, query: Query | None, body: Message | None = None
+    ) -> httpx.Response:
         import httpx
 
+        content = None if body is None else body.model_dump_json()
+        headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
         try:
-            with httpx.Client(base_url=self._url, headers=self._headers, timeout=_SECONDS) as client:
-                answer = client.get(path, params=query)
+            with httpx.Client(base_url=self._url, headers=headers, timeout=self._seconds) as client:
+                return client.request(method, path, params=query, content=content)
         except (httpx.UnsupportedProtocol, httpx.InvalidURL):
             end(f"--url {self._url!r} is not of the form http://host:port", BAD_SETTINGS)
         except httpx.HTTPError as error:
             end(f"no answer from {self._url}: {error}", self._failed)
-        return self._read(answer, message)
 
-    def pages(
-        self, path: str, message: type[Page], query: Mapping[str, str | int] | None = None
-    ) -> Iterator[Page]:
+    def pages(self, path: str, message: type[Page], query: Query | None = None) -> Iterator[Page]:
         """Yields every page of a list, the first one first."""
         page = self.get(path, message, query)
         yield page

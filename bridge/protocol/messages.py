@@ -32,6 +32,7 @@ from bridge.protocol.operators import (
     ReadinessReason,
     ReadinessReport,
     Ready,
+    Refreshed,
     TaskStatus,
 )
 
@@ -73,6 +74,7 @@ __all__ = [
     "ReadinessReport",
     "Ready",
     "Record",
+    "Refreshed",
     "RemoteGroup",
     "RemoteOffset",
     "RemoteOffsets",

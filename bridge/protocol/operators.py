@@ -75,6 +75,20 @@ class Connectors(Message):
     connectors: list[ConnectorStatus]
 
 
+class Refreshed(Message):
+    """POST /v1/connectors/{name}/refresh, after the round: how many groups, or topics of a source connector, were
+    `found`; of those that are new and of those that are gone up to 1,000 names; `errors`: topics that could not be
+    looked at, or made on the target."""
+
+    name: str
+    kind: str
+    seconds: float
+    found: int
+    added: list[str] = []
+    removed: list[str] = []
+    errors: list[str] = []
+
+
 class PartitionReport(Message):
     """Verdict on one partition of one group. `bound`: greatest number of records that can be read twice, null when
     not known. `written`: the offset on the target cluster now. `detail`: what the answer rests on, for `explain`.

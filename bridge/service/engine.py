@@ -24,10 +24,11 @@ from bridge.service.frames import (
     unpack_progress,
     unpack_summary,
 )
+from bridge.service.operations import OpenOperations, Order, pack_order
 from bridge.service.parcels import Parcel, unpack_parcels
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import Row, pack_stored, unpack_asked
-from connectors.base import SourcePartition
+from connectors.base import Arguments, SourcePartition
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,11 @@ class Engine(Protocol):
     def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
         """Source offsets that an instance has asked for."""
 
+    async def operate(
+        self, name: str, generation: int, operation: str, arguments: Arguments, seconds: float
+    ) -> Arguments:
+        """Has an instance carry out an operation; see OpenOperations."""
+
     async def close(self, grace: float) -> None: ...
 
 
@@ -92,6 +98,7 @@ class RoundsEngine:
         self._supervisor: asyncio.Task[None] | None = None
         self._state = EngineState.STOPPED
         self._last_beat = 0.0
+        self._operations = OpenOperations(self._order)
         self.restarts = 0
 
     @property
@@ -114,6 +121,11 @@ class RoundsEngine:
 
     def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
         self._send(frame(Frame.STORED, pack_stored(name, generation, rows)))
+
+    async def operate(
+        self, name: str, generation: int, operation: str, arguments: Arguments, seconds: float
+    ) -> Arguments:
+        return await self._operations.operate(name, generation, operation, arguments, seconds)
 
     async def close(self, grace: float) -> None:
         """Asks the process to end, and ends it when `grace` seconds have passed."""
@@ -182,6 +194,7 @@ class RoundsEngine:
             return f"it said what can't be read: {error}"
         finally:
             watch.cancel()
+            self._operations.lost()
             if ended:
                 self._process = None
 
@@ -212,6 +225,8 @@ class RoundsEngine:
             elif kind is Frame.BACKLOG:
                 self._snapshots.missing(*unpack_backlog(payload))
                 await asyncio.sleep(0)
+            elif kind is Frame.OPERATED:
+                self._operations.answered(payload)
             elif kind is Frame.ASKED:
                 self._asked(*unpack_asked(payload))
             elif kind is Frame.INSTANCE:
@@ -230,6 +245,9 @@ class RoundsEngine:
         with contextlib.suppress(ValueError):
             while await read_frame(process.stdout) is not None:
                 pass
+
+    def _order(self, order: Order) -> None:
+        self._send(frame(Frame.OPERATE, pack_order(order)))
 
     def _send(self, data: bytes) -> None:
         process = self._process

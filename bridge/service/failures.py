@@ -54,8 +54,8 @@ def error_response(
 
 def bridge_error(error: BridgeError) -> Response:
     headers: dict[str, str] = {}
-    if isinstance(error, Overloaded):
-        headers["Retry-After"] = str(error.retry_after)
+    if error.status == 503:
+        headers["Retry-After"] = str(error.retry_after if isinstance(error, Overloaded) else 1)
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = 'Bearer realm="mirror-bridge"'
     errors = error.errors if isinstance(error, ConfigRejected | BodyErrors) else ()
@@ -118,7 +118,7 @@ _SAID = {
     409: "A newer session has taken over, or what is asked for would lose records or copy them twice",
     413: "The request body is too large",
     422: "The request is not of the contract's form; every error is listed",
-    503: "The bounded pool is full; ask again after Retry-After seconds",
+    503: "The bounded pool is full, or a cluster or connector does not answer; ask again after Retry-After seconds",
 }
 
 

@@ -12,6 +12,8 @@
     BACKLOG (up)    JSON: what is missing on the target, of partitions where that changed
     ASKED   (up)    JSON: source partitions whose offsets Connect is asked for (stored.py)
     STORED  (down)  JSON: what it has answered
+    OPERATE (down)  JSON: what an instance is to do now (operations.py)
+    OPERATED (up)   JSON: what came of it
 
 A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field
 names: a report of one partition takes about 150 bytes instead of 330, and stays like that until somebody
@@ -67,6 +69,8 @@ class Frame(IntEnum):
     ASKED = 9
     STORED = 10
     BACKLOG = 11
+    OPERATE = 12
+    OPERATED = 13
 
 
 class PackedGroup(NamedTuple):

@@ -7,12 +7,13 @@ import asyncio
 import contextlib
 import logging
 
-from bridge.errors import ConfigRejected
+from bridge.errors import BridgeError, ConfigRejected, NotAnswered
 from bridge.service.context import RoundsContext
 from bridge.service.desired import Desired
 from bridge.service.frames import InstanceNote
+from bridge.service.operations import Order
 from bridge.service.uplink import PipePublisher, Uplink
-from connectors.base import Instance, Summary
+from connectors.base import Arguments, Instance, Summary
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +35,40 @@ class Hosted:
         self._name = desired.name
         self._restarts = 0
         self._last_error = ""
+        self._instance: tuple[int, Instance] | None = None
+        """The one that runs, with its generation."""
+        self._operations: set[asyncio.Task[None]] = set()
 
     def want(self, desired: Desired | None) -> None:
         if desired != self._desired:
             self._desired = desired
             self._wished.set()
+
+    def operate(self, order: Order) -> None:
+        """Has the instance carry out an operation, and reports what comes of it."""
+        if self._instance is None or self._instance[0] != order.generation:
+            self._uplink.operated(order.number, not_there(self._name))
+            return
+        work = self._operate(order, self._instance[1])
+        task = asyncio.create_task(work, name=f"{order.operation} of {self._name}")
+        self._operations.add(task)
+        task.add_done_callback(self._operations.discard)
+
+    async def _operate(self, order: Order, instance: Instance) -> None:
+        try:
+            answer: Arguments | BridgeError = await instance.operate(order.operation, order.arguments)
+        except BridgeError as error:
+            answer = error
+        except asyncio.CancelledError:
+            answer = NotAnswered(
+                f"connector {self._name} was made anew during the operation; ask for it again"
+            )
+        except Exception:
+            log.exception("operation %s failed", order.operation, extra={"connector": self._name})
+            answer = NotAnswered(
+                f"operation {order.operation} of connector {self._name} failed; its log says why"
+            )
+        self._uplink.operated(order.number, answer)
 
     async def run(self) -> None:
         backoff = FIRST_BACKOFF
@@ -90,6 +120,7 @@ class Hosted:
         running: asyncio.Task[None] | None = None
         try:
             instance.assign(desired.assignment)
+            self._instance = desired.generation, instance
             running = asyncio.create_task(instance.run(), name=f"rounds of {self._name}")
             return await self._follow(desired, instance, running)
         except Exception as error:
@@ -118,6 +149,9 @@ class Hosted:
             desired = now
 
     async def _end(self, instance: Instance, running: asyncio.Task[None] | None) -> None:
+        self._instance = None
+        for operation in self._operations:
+            operation.cancel()
         if running is not None:
             running.cancel()
             await asyncio.wait({running}, timeout=CLOSE_SECONDS)
@@ -134,6 +168,10 @@ class Hosted:
                 while self._desired is not None and self._desired.generation == desired.generation:
                     await self._wished.wait()
                     self._wished.clear()
+
+
+def not_there(name: str) -> NotAnswered:
+    return NotAnswered(f"connector {name} is just being started, or restarts after a fault; ask again")
 
 
 def _words(error: Exception) -> str:

@@ -18,8 +18,9 @@ from asyncio.streams import FlowControlMixin
 
 from bridge.service.context import RoundsContext, load_factory
 from bridge.service.frames import Frame, read_frame, unpack_desired
-from bridge.service.host import Hosted
+from bridge.service.host import Hosted, not_there
 from bridge.service.logs import set_up_logs
+from bridge.service.operations import unpack_order
 from bridge.service.uplink import Uplink
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,14 @@ class Host:
             hosted = Hosted(desired, self._context, self._uplink)
             task = asyncio.create_task(hosted.run(), name=f"host of {name}")
             self._hosted[name] = (hosted, task)
+
+    def operate(self, payload: bytes) -> None:
+        order = unpack_order(payload)
+        known = self._hosted.get(order.name)
+        if known is None or known[1].done():
+            self._uplink.operated(order.number, not_there(order.name))
+        else:
+            known[0].operate(order)
 
     async def close(self) -> None:
         for hosted, _ in self._hosted.values():
@@ -98,6 +107,8 @@ async def _follow_orders(reader: asyncio.StreamReader, host: Host, uplink: Uplin
             host.apply(read[1])
         elif read[0] is Frame.STORED:
             uplink.asking.stored(read[1])
+        elif read[0] is Frame.OPERATE:
+            host.operate(read[1])
 
 
 async def _pipes() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from bridge.errors import BridgeError
 from bridge.protocol.messages import GroupReport
 from bridge.service.frames import (
     BATCH,
@@ -26,11 +27,20 @@ from bridge.service.frames import (
     pack_report,
     pack_summary,
 )
+from bridge.service.operations import pack_answer
 from bridge.service.parcels import LINE, PORTION, Parcel, pack, pack_parcels
 from bridge.service.progress import joined, portions
 from bridge.service.stored import Asking, pack_asked
 from bridge.translation.model import TopicPartition
-from connectors.base import CopyReport, EmittedRecord, Missing, SourceOffset, SourcePartition, Summary
+from connectors.base import (
+    Arguments,
+    CopyReport,
+    EmittedRecord,
+    Missing,
+    SourceOffset,
+    SourcePartition,
+    Summary,
+)
 
 BEAT_SECONDS = 1.0
 ROWS = 1_000
@@ -47,6 +57,7 @@ class Uplink:
         self._backlog: dict[tuple[str, int], dict[TopicPartition, Missing | None]] = {}
         self._summaries: dict[tuple[str, int], Summary] = {}
         self._asked: dict[tuple[str, int], Sequence[SourcePartition]] = {}
+        self._operated: list[tuple[int, Arguments | BridgeError]] = []
         self._said = asyncio.Event()
         self.asking = Asking(self._ask)
 
@@ -80,6 +91,11 @@ class Uplink:
         self._summaries[name, generation] = summary
         self._said.set()
 
+    def operated(self, number: int, answer: Arguments | BridgeError) -> None:
+        """What came of an operation; sent behind everything that was published before."""
+        self._operated.append((number, answer))
+        self._said.set()
+
     def _ask(self, name: str, generation: int, partitions: Sequence[SourcePartition]) -> None:
         self._asked[name, generation] = partitions
         self._said.set()
@@ -97,6 +113,7 @@ class Uplink:
             self._writer.write(frame(Frame.INSTANCE, pack_note(note)))
         # Summaries are taken first and sent last: a summary never overtakes the groups and records that were
         # published before it.
+        operated, self._operated = self._operated, []
         summaries, self._summaries = self._summaries, {}
         groups, self._groups = self._groups, {}
         records, self._records = self._records, {}
@@ -128,6 +145,8 @@ class Uplink:
             self._writer.write(frame(Frame.ASKED, pack_asked(name, generation, partitions)))
         for (name, generation), summary in summaries.items():
             self._writer.write(frame(Frame.SUMMARY, pack_summary(name, generation, summary)))
+        for number, answer in operated:
+            self._writer.write(frame(Frame.OPERATED, pack_answer(number, answer)))
         await self._writer.drain()
 
     async def beat(self) -> None:

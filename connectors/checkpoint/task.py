@@ -73,6 +73,10 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         self._sync_at = _next(self._sync_at, options.sync_interval, began)
         return min(self._emit_at, self._sync_at) if options.sync_enabled else self._emit_at
 
+    def _all_due(self, began: float) -> None:
+        super()._all_due(began)
+        self._emit_at = self._sync_at = began
+
     # -- what --------------------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:

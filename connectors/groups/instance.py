@@ -18,17 +18,18 @@ from bridge.protocol.messages import GroupReport
 from bridge.translation.assignment import task_of
 from bridge.translation.model import Reason, Side
 from bridge.translation.plan import SYNCED_TYPES, GroupPlan
-from connectors.base import Assignment, Publisher, Summary
+from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
 from connectors.failures import Failures
 from connectors.groups.backlog import Backlog
 from connectors.groups.checks import GroupOptions
-from connectors.groups.listed import ListedGroups
+from connectors.groups.listed import ListedGroups, refreshed
 from connectors.groups.report import Tally, fingerprint, pack, report, unpack
 from connectors.groups.round import Outcome, Rounds
 from connectors.groups.runs import FollowedRuns
 from connectors.groups.trouble import ClusterAway, reason_of
 from connectors.groups.ways import Way
 from connectors.ports import Cluster, Clusters
+from connectors.requested import RequestedRounds, does_not_run, not_offered
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +63,12 @@ class GroupsInstance(Generic[Options]):
         self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse)
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
+        self._requested = RequestedRounds[ClusterAway | None](self._changed)
         self._groups = ListedGroups(options, self._source)
         self._alone_at = 0.0
         """When a round without the source may be next (monotonic seconds)."""
+        self._groups_due = False
+        """Groups are listed in the next round, whatever the interval."""
         self._reported: dict[str, tuple[int | None, bytes]] = {}
         """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
         self._summary = Summary(interval_ms=int(interval * 1000))
@@ -80,12 +84,21 @@ class GroupsInstance(Generic[Options]):
         await self._clusters.release(self._source)
         await self._clusters.release(self._target)
 
+    async def operate(self, operation: str, arguments: Arguments) -> Arguments:
+        if operation != Operation.REFRESH:
+            raise not_offered(self._name, operation)
+        return await refreshed(self._requested, self._groups)
+
     async def run(self) -> None:
         while True:
             began = time.monotonic()
             self._changed.clear()
             if self._assignment.active and self._options.enabled:
-                await self._round(began)
+                if self._requested.begin():
+                    self._all_due(began)
+                self._requested.end(await self._round(began))
+            else:
+                self._requested.refuse(does_not_run(self._name))
             await self._pause(began)
 
     # -- what a kind of connector does in its own way --------------------------------------------------------------
@@ -93,6 +106,10 @@ class GroupsInstance(Generic[Options]):
     def _due(self, began: float) -> float:
         """When the next round is due after one that began then and ended well (monotonic seconds)."""
         return began + self._interval
+
+    def _all_due(self, began: float) -> None:
+        """The round that begins then is one that somebody waits for: all that it may do is due."""
+        self._groups_due, self._alone_at = True, began
 
     async def _prepare(self) -> None:
         """Before the groups of a round are looked at. Raises ClusterAway."""
@@ -124,13 +141,15 @@ class GroupsInstance(Generic[Options]):
         except TimeoutError:
             return
 
-    async def _round(self, began: float) -> None:
+    async def _round(self, began: float) -> ClusterAway | None:
+        """The cluster that did not answer, if there is one."""
         # One that changes meanwhile counts from the next round on, which follows at once.
         tally, began_ms, assignment = Tally(), int(time.time() * 1000), self._assignment
         try:
             # The groups first: of a group that is not known nobody can say why it is not synced.
-            if await self._groups.refresh():
+            if await self._groups.refresh(at_once=self._groups_due):
                 log.info("groups: %d", len(self._groups.all), extra={"connector": self._name})
+            self._groups_due = False
             await self._prepare()
             await self._portions(self._groups.synced(assignment), tally)
         except ClusterAway as away:
@@ -138,7 +157,7 @@ class GroupsInstance(Generic[Options]):
             if away.side is Side.SOURCE:
                 await self._go_on_alone(away.failure, began)
             self._rounds.end(whole=False)
-            return
+            return away
         except BaseException:
             self._rounds.end(whole=False)
             raise
@@ -146,6 +165,7 @@ class GroupsInstance(Generic[Options]):
         self._rounds.end()
         self._failures.clear()
         self._finish(tally, assignment, began, began_ms)
+        return None
 
     async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
         for at in range(0, len(groups), _PORTION):

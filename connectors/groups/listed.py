@@ -9,10 +9,11 @@ from bridge.errors import KafkaFailure
 from bridge.translation.assignment import task_of
 from bridge.translation.model import GroupListing, Side
 from bridge.translation.plan import SYNCED_TYPES
-from connectors.base import Assignment
+from connectors.base import Arguments, Assignment
 from connectors.groups.checks import GroupOptions
-from connectors.groups.trouble import ask
+from connectors.groups.trouble import ClusterAway, ask
 from connectors.ports import Cluster
+from connectors.requested import RequestedRounds, found
 
 
 class ListedGroups:
@@ -36,12 +37,16 @@ class ListedGroups:
         """Those that the tasks translate."""
         return [name for name in self.of(assignment) if self._groups[name].type in SYNCED_TYPES]
 
-    async def refresh(self) -> bool:
-        """Lists them when that is due; whether there are others than before. Raises ClusterAway."""
+    async def refresh(self, *, at_once: bool = False) -> bool:
+        """Lists them when that is due (`at_once`: it is); whether there are others than before. Raises ClusterAway."""
         now = time.monotonic()
-        if self._refreshed is not None and not (
-            self._options.refresh_groups_enabled
-            and now - self._refreshed >= self._options.refresh_groups_interval
+        if (
+            not at_once
+            and self._refreshed is not None
+            and not (
+                self._options.refresh_groups_enabled
+                and now - self._refreshed >= self._options.refresh_groups_interval
+            )
         ):
             return False
         listed = await ask(Side.SOURCE, self._source.list_groups(), self._options.admin_timeout_ms)
@@ -72,3 +77,12 @@ class ListedGroups:
         if assigned is not None and listing.group not in assigned:
             return False
         return self._options.group_filter.should_replicate_group(listing.group)
+
+
+async def refreshed(rounds: RequestedRounds[ClusterAway | None], groups: ListedGroups) -> Arguments:
+    """A round now, and which groups it has found. Raises KafkaFailure where a cluster does not answer."""
+    before = set(groups.all)
+    away = await rounds.round()
+    if away is not None:
+        raise away.with_side()
+    return found(before, groups.all)

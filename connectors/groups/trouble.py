@@ -28,6 +28,13 @@ class ClusterAway(Exception):
         super().__init__(str(failure))
         self.side, self.failure = side, failure
 
+    def with_side(self) -> KafkaFailure:
+        """The failure, with the cluster's name."""
+        failure = self.failure
+        return KafkaFailure(
+            failure.fault, f"{self.side.value} cluster: {failure}", retriable=failure.retriable
+        )
+
 
 def reason_of(side: Side, failure: KafkaFailure) -> Reason:
     """Why a partition is pending when a cluster refused or did not answer."""

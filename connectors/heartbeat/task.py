@@ -16,12 +16,13 @@ from dataclasses import replace
 from bridge.errors import KafkaFailure
 from bridge.translation.mm2_records import Heartbeat
 from bridge.translation.model import Side
-from connectors.base import Assignment, EmittedRecord, Publisher, Summary
+from connectors.base import Arguments, Assignment, EmittedRecord, Publisher, Summary
 from connectors.failures import Failures
 from connectors.groups.trouble import ClusterAway
 from connectors.heartbeat.options import HeartbeatOptions
 from connectors.internal_topics import make
 from connectors.ports import Clusters
+from connectors.requested import not_offered
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,9 @@ class HeartbeatInstance:
         else:
             self._begun.clear()
             self._ended.set()
+
+    async def operate(self, operation: str, arguments: Arguments) -> Arguments:
+        raise not_offered(self._name, operation)
 
     async def close(self) -> None:
         await self._clusters.release(self._target)

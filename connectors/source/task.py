@@ -7,17 +7,20 @@ runs; without one it is stopped: that is how pause, rebalance and a dead worker 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.translation.copying import Gap, PipelineState, PipelineStatus
 from bridge.translation.model import Side
-from connectors.base import Assignment, Publisher, Summary
+from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
 from connectors.groups.trouble import ClusterAway
 from connectors.ports import Clusters, Pipeline, Pipelines
+from connectors.requested import RequestedRounds, does_not_run, found, not_offered
 from connectors.source.clusters import Sides, of
 from connectors.source.discovery import Discovery, Found
 from connectors.source.options import SourceOptions
@@ -43,6 +46,13 @@ _PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.NOT_AUTHORIZED, KafkaFault.TOPIC
 positions; a config or a rule of a remote topic does not."""
 
 
+class Looked(NamedTuple):
+    """What a round of a duty met with; `away`: a cluster did not answer."""
+
+    failures: Sequence[KafkaFailure]
+    away: KafkaFailure | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Duty:
     """Something that is done again and again: every `interval` seconds, None for once; sooner while there is
@@ -52,6 +62,7 @@ class Duty:
     round: Callable[[], Awaitable[Sequence[KafkaFailure]]]
     interval: float | None
     troubles: Troubles
+    requested: RequestedRounds[Looked] = field(default_factory=RequestedRounds)
 
 
 class SourceInstance:
@@ -75,6 +86,7 @@ class SourceInstance:
         self._begun, self._ended = asyncio.Event(), asyncio.Event()
         self._loaded = asyncio.Event()
         self._found = Found()
+        self._looks = RequestedRounds[Looked]()
         self._duties: list[Duty] = []
         self._rounds = 0
         self._last_success_ms: int | None = None
@@ -88,6 +100,17 @@ class SourceInstance:
         else:
             self._begun.clear()
             self._ended.set()
+
+    async def operate(self, operation: str, arguments: Arguments) -> Arguments:
+        if operation != Operation.REFRESH:
+            raise not_offered(self._name, operation)
+        if not self._options.enabled or not self._begun.is_set():
+            raise does_not_run(self._name)
+        before = set(self._found.names)
+        failures, away = await self._looks.round()
+        if away is not None:
+            raise away
+        return {**found(before, self._found.names), "errors": [str(failure) for failure in failures]}
 
     async def close(self) -> None:
         await self._stop_copying()
@@ -115,6 +138,7 @@ class SourceInstance:
             for task in (*working, ended):
                 task.cancel()
             await asyncio.wait([*working, ended])
+            self._looks.refuse(does_not_run(self._name))
 
     def _begin(self) -> None:
         options = self._options
@@ -128,7 +152,7 @@ class SourceInstance:
             return self._found.failures
 
         refresh = options.refresh_interval if options.refresh_enabled else None
-        self._duties = [Duty("look for topics", look, refresh, Troubles(_PERMANENT_OF_TOPICS))]
+        self._duties = [Duty("look for topics", look, refresh, Troubles(_PERMANENT_OF_TOPICS), self._looks)]
         if options.sync_configs_enabled:
             configs = ConfigSync(options, self._sides, self._names)
             self._duties.append(
@@ -149,23 +173,24 @@ class SourceInstance:
         if duty is not self._duties[0]:
             await self._loaded.wait()
         while True:
-            failures = await self._round(duty)
+            duty.requested.wake.clear()
+            duty.requested.begin()
+            failures, away = await self._round(duty)
             if failures and not duty.troubles:
                 log.warning("could not %s, trying again; %s", duty.what, failures[0], extra=self._whose)
             duty.troubles.after(failures)
             self._tell()
-            if duty.troubles:
-                await asyncio.sleep(duty.troubles.pause)
-            elif duty.interval is None:
-                await asyncio.Event().wait()
-            else:
-                await asyncio.sleep(duty.interval)
+            duty.requested.end(Looked(failures, away))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(duty.troubles.pause if duty.troubles else duty.interval):
+                    await duty.requested.wake.wait()
 
-    async def _round(self, duty: Duty) -> Sequence[KafkaFailure]:
+    async def _round(self, duty: Duty) -> Looked:
         try:
-            return await duty.round()
+            return Looked(await duty.round())
         except ClusterAway as away:
-            return [of(away.side, away.failure)]
+            failure = of(away.side, away.failure)
+            return Looked([failure], failure)
 
     @property
     def _whose(self) -> Mapping[str, str]:

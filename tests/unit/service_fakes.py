@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bridge.errors import ConfigError, ConfigRejected, KafkaFailure, KafkaFault
+from bridge.errors import ConfigError, ConfigRejected, KafkaFailure, KafkaFault, OperationRefused
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.checking import Checker
 from bridge.service.context import AlterOffsets, CheckContext, Props, RoundsContext
@@ -24,7 +24,15 @@ from bridge.service.stored import OpenQuestions, Row
 from bridge.service.tasks import TaskTable
 from bridge.translation.model import Committed, Side, TopicPartition
 from bridge.translation.resetting import Row as AlteredRow
-from connectors.base import Assignment, EmittedRecord, Instance, Publisher, SourcePartition, Summary
+from connectors.base import (
+    Arguments,
+    Assignment,
+    EmittedRecord,
+    Instance,
+    Publisher,
+    SourcePartition,
+    Summary,
+)
 from connectors.configdef import ConfigDef, Importance, Key, Type, ValidatedConfig
 from connectors.ports import Clusters, Pipeline, Pipelines
 from connectors.source.altering import Offsets
@@ -147,6 +155,17 @@ class FakeInstance:
             )
             await asyncio.sleep(0.05)
 
+    async def operate(self, operation: str, arguments: Arguments) -> Arguments:
+        """As the mode says: hang there, be refused, or answer with the pid and the groups that are active."""
+        mode = self._props.get("operations") or "ok"
+        if mode == "hang":
+            await asyncio.Event().wait()
+        if mode == "refuse":
+            raise OperationRefused(f"{operation} is refused")
+        if mode == "bug":
+            raise RuntimeError("as configured")
+        return {"found": len(self._active), "added": [operation, str(os.getpid())]}
+
     async def close(self) -> None:
         if marker := self._props.get("marker"):
             with Path(marker).open("a") as file:  # noqa: ASYNC230
@@ -170,6 +189,7 @@ class FakeKind:
                 key("partitions", Type.INT, "2"),
                 key("records", Type.INT, "0"),
                 key("asks", Type.INT, "0"),
+                key("operations", Type.STRING, "ok"),
                 key("marker", Type.STRING, None),
                 key("bridge.task.lease.ms", Type.LONG, "30000"),
                 key("target.password", Type.PASSWORD, None),
@@ -241,6 +261,9 @@ class FakeEngine:
         self.restarts = 0
         self.told: list[tuple[Desired, ...]] = []
         self.offsets: list[tuple[str, int, list[Row]]] = []
+        self.operated: list[tuple[str, str, Arguments]] = []
+        self.answer: Callable[[str, str, Arguments], Arguments] = lambda *_: {"found": 0}
+        """To an operation, by connector, operation and arguments; it may raise."""
 
     async def start(self) -> None:
         return None
@@ -250,6 +273,12 @@ class FakeEngine:
 
     def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
         self.offsets.append((name, generation, list(rows)))
+
+    async def operate(
+        self, name: str, generation: int, operation: str, arguments: Arguments, seconds: float
+    ) -> Arguments:
+        self.operated.append((name, operation, arguments))
+        return self.answer(name, operation, arguments)
 
     async def close(self, grace: float) -> None:
         self.state = EngineState.STOPPED

@@ -201,7 +201,7 @@ def test_validate_answers_in_connects_words_with_every_error_and_no_secret() -> 
         assert (await at.client.get("/v1/connectors")).json() == {"connectors": []}
         error(await at.put("/v1/plugins/nope/validate", {"config": {}}), 404, "unknown_plugin")
         plugins = (await at.client.get("/v1/plugins")).json()["plugins"]
-        assert [(plugin["kind"], len(plugin["config"])) for plugin in plugins] == [("fake", 8)]
+        assert [(plugin["kind"], len(plugin["config"])) for plugin in plugins] == [("fake", 9)]
 
     run(test)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -14,16 +15,19 @@ from bridge.protocol.messages import (
     ConnectorStatus,
     CopyProgress,
     Gaps,
+    Refreshed,
     StartConnector,
     StopConnector,
 )
 from bridge.service.bodies import accepts, read
 from bridge.service.failures import declares
 from bridge.service.names import ConnectorName, TheService
+from bridge.service.operating import operate
 from bridge.service.progress import Chosen, CopySnapshot, gaps, page
 from bridge.service.service import Service
 from bridge.service.status import connector_status
 from bridge.service.tasks import Connector
+from connectors.base import Operation
 
 router = APIRouter(prefix="/v1/connectors", tags=["connectors"])
 
@@ -54,6 +58,21 @@ async def stop(
 async def forget(name: ConnectorName, service: TheService) -> None:
     """Forgets a connector that was deleted in Connect, with its groups and metrics. One that runs is refused."""
     service.forget_connector(name)
+
+
+@router.post("/{name}/refresh", responses=declares(404, 409, 503))
+async def refresh(
+    name: ConnectorName,
+    service: TheService,
+    timeout_ms: Annotated[
+        int, Query(ge=100, le=300_000, description="Time that the round may take.")
+    ] = 60_000,
+) -> Refreshed:
+    """Has a running connector look for groups, or topics, now, in a round of its own, and answers when that has
+    ended."""
+    began, known = time.monotonic(), service.table.connector(name)
+    answer = await operate(service, name, Operation.REFRESH, {}, timeout_ms / 1000)
+    return Refreshed(name=name, kind=known.kind, seconds=round(time.monotonic() - began, 3), **answer)
 
 
 @router.post("/{name}/offsets", responses=declares(400, 409, 413, 503), openapi_extra=accepts(AlterOffsets))

@@ -1,0 +1,43 @@
+"""`mirror-bridge refresh`: a connector looks for groups, or topics, now. Exit status 1: it could not, or not all."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from bridge.commands.ending import CANNOT_START, note
+from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
+from bridge.commands.show import Output, OutputOption, printable, show_json
+from bridge.protocol.messages import Refreshed
+
+_MORE_SECONDS = 5.0
+"""What the service may take beside the round."""
+TimeoutOption = Annotated[float, typer.Option(min=0.1, max=300, help="Seconds that the round may take.")]
+SECONDS = 60.0
+
+
+def refresh(
+    name: Annotated[str, typer.Argument(help="Name of the connector.")],
+    url: UrlOption = URL,
+    timeout: TimeoutOption = SECONDS,
+    auth_token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Have a connector look for groups, or topics, now, and wait until it has."""
+    client = ServiceClient(url, auth_token_file, seconds=timeout + _MORE_SECONDS)
+    path = f"/v1/connectors/{quote(name, safe='')}/refresh"
+    found = client.post(path, Refreshed, query={"timeout_ms": int(timeout * 1000)})
+    if output is Output.JSON:
+        show_json(found.model_dump())
+    else:
+        what = "topics" if found.kind == "source" else "groups"
+        typer.echo(f"{found.found} {what} after a round of {found.seconds:.1f} s")
+        for sign, names in (("+", found.added), ("-", found.removed)):
+            for each in names:
+                typer.echo(f"{sign} {printable(each)}")
+    for error in found.errors:
+        note(printable(error))
+    if found.errors:
+        raise typer.Exit(CANNOT_START)

@@ -1,0 +1,72 @@
+"""Rounds that somebody waits for: an operator has a connector look now instead of at its next interval."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any, Generic, TypeVar
+
+from bridge.errors import OperationRefused
+
+R = TypeVar("R")
+
+MOST_NAMES = 1_000
+"""Names that are listed of what is new, and of what is gone."""
+
+
+class RequestedRounds(Generic[R]):
+    """`R` is what a round comes to. `wake` is set when one is requested, and cleared by whoever waits for it."""
+
+    def __init__(self, wake: asyncio.Event | None = None) -> None:
+        self.wake = wake or asyncio.Event()
+        self._waiting: list[asyncio.Future[R]] = []
+        self._under_way: list[asyncio.Future[R]] = []
+
+    async def round(self) -> R:
+        """What the next round comes to that begins after now: one under way may have read what was before."""
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self.wake.set()
+        return await future
+
+    def begin(self) -> bool:
+        """A round begins; whether somebody waits for it."""
+        self._under_way += self._waiting
+        self._waiting = []
+        return bool(self._under_way)
+
+    def end(self, outcome: R) -> None:
+        """The round has ended."""
+        for future in self._under_way:
+            if not future.done():
+                future.set_result(outcome)
+        self._under_way = []
+
+    def refuse(self, error: Exception) -> None:
+        """There is no round to come."""
+        self.begin()
+        for future in self._under_way:
+            if not future.done():
+                future.set_exception(error)
+        self._under_way = []
+
+
+def found(before: Collection[str], after: Collection[str]) -> dict[str, Any]:
+    """The answer to a refresh, by the names that were known before and are now."""
+    added, removed = sorted(set(after) - set(before)), sorted(set(before) - set(after))
+    return {
+        "found": len(after),
+        "added": added[:MOST_NAMES],
+        "removed": removed[:MOST_NAMES],
+    }
+
+
+def does_not_run(name: str) -> OperationRefused:
+    return OperationRefused(
+        f"connector {name} does not run: it is disabled (enabled=false), paused or stopped, or no task of it polls; "
+        "look at its status in Connect"
+    )
+
+
+def not_offered(name: str, operation: str) -> OperationRefused:
+    return OperationRefused(f"connector {name} is of a kind that has no operation {operation}")
