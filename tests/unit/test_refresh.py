@@ -18,6 +18,7 @@ from connectors import failures, internal_topics
 from connectors.base import Assignment
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
+from connectors.requested import RequestedRounds
 from connectors.source import discovery, task, trouble
 from connectors.source.task import SourceInstance
 from tests.unit import test_source_instance, test_task_instance
@@ -69,8 +70,22 @@ def test_groups_are_looked_for_and_synced_now() -> None:
     stand.play(script)
 
 
-def test_a_round_under_way_is_none_that_was_asked_for() -> None:
-    """It may have read what was before."""
+def test_a_round_under_way_is_not_waited_for() -> None:
+    async def go() -> None:
+        rounds = RequestedRounds[int]()
+        assert not rounds.begin()
+        asking = asyncio.create_task(rounds.round())
+        await asyncio.sleep(0)
+        rounds.end(1)
+        assert rounds.begin()
+        rounds.end(2)
+        assert await asking == 2
+
+    asyncio.run(go())
+
+
+def test_a_round_that_is_requested_during_one_follows_it() -> None:
+    """The one under way may have read what was before."""
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
     stand = seldom(source, target)
