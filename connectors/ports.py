@@ -109,6 +109,10 @@ class Cluster(Protocol):
         """One partition, cleanup.policy=compact and nothing else, as MirrorUtils.createSinglePartitionCompactedTopic.
         None when the topic was made, exists, or may not be made by us (mm2 1.8): then somebody else has to."""
 
+    async def append(self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+        """Keys and values to partition 0 of a state topic, in this order, compressed; acknowledged by all in-sync
+        replicas when it returns. Raises KafkaFailure; then some may be written, for each of them stands for its key."""
+
     def tail(self, topic: str, *, committed_only: bool = False) -> Tail:
         """`committed_only`: without records of open and aborted transactions."""
 

@@ -10,6 +10,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import group_requests
 from bridge.kafka.admin import Admin
 from bridge.kafka.aging import Aging
+from bridge.kafka.appending import Appender, KeyValue
 from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import ClientSettings
 from bridge.kafka.errors import of_code
@@ -33,6 +34,8 @@ _COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
 one that has just started loads it."""
 _CREATE_TIMEOUT_MS = 30_000
 """For which a broker waits until a topic is made, as request.timeout.ms of a Java client has it."""
+_APPEND_SECONDS = 30.0
+"""For which a batch of a state topic may be under way, as request.timeout.ms of a Java producer has it."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.CREDENTIALS}
 """What every group suffers when it is the cluster that does not answer."""
 
@@ -48,10 +51,12 @@ class KafkaCluster:
         self._admin = Admin(settings.admin, timeout_ms / 1000)
         self._admin_link = Link(settings.raw_admin)
         self.topic_admin = KafkaTopicAdmin(self._admin_link, self._create_timeout_ms)
+        self._appender = Appender(self._admin_link, min(timeout_ms / 1000, _APPEND_SECONDS))
         self._lookups = {flag: Lookups(self._link, committed_only=flag) for flag in (False, True)}
         self._configs: Aging[tuple[str, str], tuple[float, bool]] = Aging(_CONFIGS_FOR)
 
     async def close(self) -> None:
+        await self._appender.close()
         await self._link.close()
         await self._admin_link.close()
 
@@ -223,6 +228,9 @@ class KafkaCluster:
 
     async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
         return await create_compacted(self._link, name, replication_factor, self._create_timeout_ms)
+
+    async def append(self, topic: str, records: Sequence[KeyValue]) -> None:
+        await self._appender.append(topic, records)
 
     def tail(self, topic: str, *, from_end: bool = False, committed_only: bool = False) -> TopicTail:
         return TopicTail(self._link, topic, from_end=from_end, committed_only=committed_only)

@@ -6,9 +6,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.appending import KeyValue, record_batches
 from bridge.kafka.client_config import RawSettings, producer_settings
 from bridge.kafka.distance import quickest
 from bridge.kafka.link import Link
@@ -21,8 +20,6 @@ from bridge.translation.model import TopicPartition
 
 __all__ = ["SyncProducer", "TransactionalProducer", "fence", "producer_settings"]
 
-KeyValue = tuple[bytes | None, bytes | None]
-
 _START_SECONDS = 30.0
 """A cluster without transactions has to make the topic of transactions first."""
 _FLUSHED_AFTER = 0.8
@@ -30,8 +27,6 @@ _FLUSHED_AFTER = 0.8
 _CLOSE_SECONDS = 2.0
 _PAUSES = (0.1, 5.0)
 """Seconds: the first pause after a failure and the longest."""
-_RECORDS_BYTES = 512 * 1024
-"""Of records of a state topic in one batch: below every broker's default limit."""
 
 
 class TransactionalProducer:
@@ -124,7 +119,7 @@ class TransactionalProducer:
 
     async def send_records(self, topic: str, records: Sequence[KeyValue]) -> None:
         """Records of partition 0, with the time of now; `commit` waits for them."""
-        for data, count in _batches(records):
+        for data, count in record_batches(records):
             self.send(TopicPartition(topic, 0), data, count)
 
     async def write(self, topic: str, records: Sequence[KeyValue]) -> None:
@@ -225,7 +220,7 @@ class SyncProducer:
             if self._sender.failed is not None:
                 await self._sender.close()
                 self._sender.restart(Identity())
-            for data, count in _batches(records):
+            for data, count in record_batches(records):
                 self._sender.send(TopicPartition(topic, 0), data, count)
             await self._sender.flush()
 
@@ -255,20 +250,3 @@ class SyncProducer:
                 self._pending = list(newest.values())
                 pause = min(max(2 * pause, _PAUSES[0]), _PAUSES[1])
                 await asyncio.sleep(pause)
-
-
-def _batches(records: Sequence[KeyValue]) -> list[tuple[bytearray, int]]:
-    """Batches of the records, and how many are in each."""
-    now = time.time_ns() // 1_000_000
-    batches: list[tuple[bytearray, int]] = []
-    at = 0
-    while at < len(records):
-        builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, _RECORDS_BYTES)
-        count = 0
-        while at < len(records):
-            key, value = records[at]
-            if builder.append(count, now, key, value, []) is None:
-                break
-            count, at = count + 1, at + 1
-        batches.append((bytearray(builder.build()), count))
-    return batches

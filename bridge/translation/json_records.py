@@ -7,13 +7,17 @@ that a later step could stumble over.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bridge.translation.fields import SchemaError
 
+LAST_MS = 253_402_300_799_999
+"""Ms since the epoch at the end of the year 9999: no calendar shows what is later."""
+MOST_PARTITION = 2**31 - 1
 _LONGEST = 2**15 - 1
 _SHOWN = 60
+_NUMBERS = -(2**63), 2**63 - 1
 
 
 def read_object(encoded: bytes | None, what: str) -> Mapping[str, Any]:
@@ -60,6 +64,63 @@ def flag(found: Mapping[str, Any], name: str) -> bool:
     if not isinstance(value, bool):
         raise _wrong(found, name, "true or false")
     return value
+
+
+def number_or_none(found: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
+    """None where there is none. Raises SchemaError."""
+    return None if found.get(name) is None else number(found, name, least, most)
+
+
+def text_or_none(found: Mapping[str, Any], name: str) -> str | None:
+    """None where there is none. Raises SchemaError."""
+    return None if found.get(name) is None else text(found, name)
+
+
+def objects(found: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    """The objects of a list. Raises SchemaError."""
+    for each in _listed(found, name):
+        if not isinstance(each, dict):
+            raise SchemaError(f"{name} holds a {type(each).__name__}: objects are needed")
+        yield each
+
+
+def numbers(
+    found: Mapping[str, Any], name: str, ranges: Sequence[tuple[int, int]]
+) -> Iterator[Sequence[int]]:
+    """The rows of a list, each with a whole number of each of the ranges. Raises SchemaError."""
+    for row in _listed(found, name):
+        if not isinstance(row, list) or len(row) != len(ranges):
+            raise SchemaError(f"{name} holds what is no list of {len(ranges)} whole numbers")
+        yield [number({name: each}, name, *span) for each, span in zip(row, ranges, strict=True)]
+
+
+def texts(found: Mapping[str, Any], name: str) -> list[str]:
+    """A list of texts; none where there is no list. Raises SchemaError."""
+    return [text({name: each}, name) for each in _listed(found, name)] if found.get(name) is not None else []
+
+
+def simple_values(found: Mapping[str, Any], name: str) -> dict[str, str | int | None]:
+    """An object that holds texts, whole numbers and nulls; empty where there is none. Raises SchemaError."""
+    values = found.get(name)
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise _wrong(found, name, "an object")
+    made: dict[str, str | int | None] = {}
+    for key, value in values.items():
+        place = f"{name}.{text({name: key}, name)[:_SHOWN]}"
+        if value is not None:
+            at = {place: value}
+            value = text(at, place) if isinstance(value, str) else number(at, place, *_NUMBERS)
+        made[key] = value
+    return made
+
+
+def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
+    values = found.get(name)
+    if not isinstance(values, list):
+        raise _wrong(found, name, "a list")
+    return values
 
 
 def _wrong(found: Mapping[str, Any], name: str, needed: str) -> SchemaError:

@@ -47,7 +47,7 @@ class ReplicationPolicy(ABC):
     def checkpoints_topic(self, alias: str) -> str:
         return f"{alias}.checkpoints.internal"
 
-    # The three below are ours. `mm2…internal` is what stock takes for internal, so that no mirror copies them.
+    # Those below are ours. `mm2…internal` is what stock takes for internal, so that no mirror copies them.
 
     def offset_runs_topic(self, source_alias: str) -> str:
         return f"mm2-offset-runs.{source_alias}.internal"
@@ -57,6 +57,9 @@ class ReplicationPolicy(ABC):
 
     def gaps_topic(self, source_alias: str) -> str:
         return f"mm2-gaps.{source_alias}.internal"
+
+    def readiness_topic(self, source_alias: str) -> str:
+        return f"mm2-group-readiness.{source_alias}.internal"
 
     def is_heartbeats_topic(self, topic: str) -> bool:
         return self.original_topic(topic) == self.heartbeats_topic()
@@ -115,6 +118,9 @@ class DefaultReplicationPolicy(ReplicationPolicy):
 
     def gaps_topic(self, source_alias: str) -> str:
         return self._internal("mm2-gaps", source_alias)
+
+    def readiness_topic(self, source_alias: str) -> str:
+        return self._internal("mm2-group-readiness", source_alias)
 
     def _internal(self, name: str, alias: str) -> str:
         return self._internal_separator.join((name, alias, "internal"))

@@ -16,6 +16,7 @@ from connectors.groups.keys import (
     TOPICS,
     flag,
     interval,
+    readiness_keys,
     sync_interval,
     writing_keys,
 )
@@ -85,6 +86,7 @@ _OURS = (
         _GROUP,
     ),
     *writing_keys(_GROUP),
+    *readiness_keys(_GROUP),
 )
 
 DEFINITION = ConfigDef(

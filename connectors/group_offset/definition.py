@@ -16,6 +16,7 @@ from connectors.groups.keys import (
     TOPICS,
     flag,
     patterns,
+    readiness_keys,
     sync_interval,
     writing_keys,
 )
@@ -53,6 +54,7 @@ DEFINITION = ConfigDef(
                 Importance.MEDIUM,
             ),
             *writing_keys(_SYNC),
+            *readiness_keys(_SYNC),
             *bridge_keys("Bridge"),
             *cluster_keys("source", "Source cluster"),
             *cluster_keys("target", "Target cluster"),

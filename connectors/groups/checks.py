@@ -10,7 +10,7 @@ from bridge.errors import ConfigError
 from bridge.translation.filters import GroupFilter, TopicFilter
 from bridge.translation.naming import ReplicationPolicy
 from connectors.configdef import ConfigDef, ValidatedConfig, given
-from connectors.groups.keys import REWIND
+from connectors.groups.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR, REWIND
 from connectors.groups.options import Rewind
 from connectors.mirror_options import SOURCE_ALIAS, TARGET_ALIAS, mirror_errors
 from connectors.plugins import GROUP_FILTER, REPLICATION_POLICY, TOPIC_FILTER, Plugins, sound
@@ -39,6 +39,10 @@ class GroupOptions:
     rewind: Rewind
     dry_run: bool
     lease_ms: int
+    readiness_enabled: bool
+    """What is known of groups is kept in the readiness topic."""
+    readiness_replication_factor: int
+    """-1: the brokers' default."""
     source_committed_only: bool
     """The mirror reads committed data only, so aborted records of the source have no copy."""
 
@@ -70,6 +74,8 @@ class Checked:
             "rewind": Rewind(config.text(REWIND)),
             "dry_run": config.flag("dry.run"),
             "lease_ms": config.number("bridge.task.lease.ms"),
+            "readiness_enabled": config.flag(EMIT_READINESS) and not config.flag("dry.run"),
+            "readiness_replication_factor": config.number(READINESS_REPLICATION_FACTOR),
             "source_committed_only": _mirror_isolation(self.given) == "read_committed",
         }
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from bridge.errors import KafkaFault
 from bridge.translation.mm2_records import SchemaError
-from bridge.translation.model import Side
+from bridge.translation.model import LogRecord, Side
 from bridge.translation.unreadable import Unreadable
 from connectors.groups.trouble import ClusterAway, ask
 from connectors.ports import Tail
@@ -62,7 +62,7 @@ class Followed(Generic[R]):
                     self._begin_anew()
                 for record in part.records:
                     try:
-                        self._apply(self._decode(record.key, record.value))
+                        self._read(record)
                     except SchemaError as problem:
                         self._unreadable.add(topic, record.offset, str(problem))
                 self._unreadable.add_batches(topic, part.unreadable)
@@ -83,6 +83,10 @@ class Followed(Generic[R]):
             self._say(None)
         for line in self._unreadable.take_lines():
             log.warning("%s", line)
+
+    def _read(self, record: LogRecord) -> None:
+        """Raises SchemaError."""
+        self._apply(self._decode(record.key, record.value))
 
     def _begin_anew(self) -> None:
         self._unreadable.restarted(self._tail.topic)

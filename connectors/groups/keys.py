@@ -13,9 +13,11 @@ from bridge.translation.filters import (
 from bridge.translation.key_rules import ignored
 from connectors.configdef import Importance, Key, Type, Width
 from connectors.mirror_options import PYTHON_CLASS, STOCK
-from connectors.validators import In, ListOf, Patterns, Range
+from connectors.validators import In, ListOf, Patterns, Range, ReplicationFactor
 
 REWIND = "sync.group.offsets.rewind"
+EMIT_READINESS = "emit.group-readiness.enabled"
+READINESS_REPLICATION_FACTOR = "group-readiness.topic.replication.factor"
 SELECTION = "Groups and topics"
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -121,5 +123,28 @@ def writing_keys(group: str) -> tuple[Key, ...]:
             "true: everything is looked up and reported, nothing is written.",
             group,
             _MEDIUM,
+        ),
+    )
+
+
+def readiness_keys(group: str) -> tuple[Key, ...]:
+    """What is known of groups, kept on the target; ours."""
+    return (
+        flag(
+            EMIT_READINESS,
+            "true",
+            "Whether to keep what is known of groups in the topic mm2-group-readiness.<source alias>.internal on the "
+            "target: with it a service that is started while the source is away answers as the one before, and "
+            "several services answer as one. Nothing is kept with dry.run=true.",
+            group,
+        ),
+        Key(
+            READINESS_REPLICATION_FACTOR,
+            Type.SHORT,
+            "-1",
+            _LOW,
+            "Replication factor for the readiness topic; -1: the brokers' default.",
+            group,
+            validator=ReplicationFactor(),
         ),
     )

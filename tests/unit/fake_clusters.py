@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,9 @@ class FakeCluster:
         self.asked: list[tuple[TopicPartition, Need]] = []
         self.isolation: set[tuple[str, bool]] = set()
         self.create_trouble: dict[str, KafkaFailure] = {}
+        self.append_trouble: dict[str, KafkaFailure] = {}
+        self.append_ms = 0
+        """The time of appended records; 0 for now."""
         self.created: list[tuple[str, int]] = []
         """Names and replication factors of compacted topics that were asked for."""
         self.topic_admin = FakeTopicAdmin(self)
@@ -239,6 +243,17 @@ class FakeCluster:
         if name not in self.ids and name not in self.create_trouble:
             self.compacted(name)
         return self.create_trouble.get(name)
+
+    async def append(self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+        self._called("append")
+        if topic in self.append_trouble:
+            raise self.append_trouble[topic]
+        if topic not in self.ids:
+            raise KafkaFailure(KafkaFault.UNKNOWN_TOPIC, f"no topic {topic}")
+        log = self.logs[TopicPartition(topic, 0)]
+        for key, value in records:
+            log.rows.append(Row(log.end, self.append_ms or int(time.time() * 1000), key, value))
+            log.end += 1
 
     def tail(self, topic: str, *, committed_only: bool = False) -> FakeTail:
         self.isolation.add((topic, committed_only))
