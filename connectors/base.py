@@ -234,9 +234,12 @@ class ConnectorKind:
 
     def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
         there = given(props)
-        rules = KeyRules(self.kind, self.definition, self.clients, clients.rule)
+        rules = KeyRules(self.kind, self.definition, self.clients, clients.rule, clients.properties)
         config = self.check(props, clients).with_errors(rules.refused(there))
-        ignored = list(rules.ignored(there))
+        misspelt = list(rules.misspelt(there))
+        config = config.with_errors_instead(misspelt)
+        wrong = {error.key for error in misspelt}
+        ignored = [each for each in rules.ignored(there) if each.key not in wrong]
         return config.with_ignored(ignored, (each.key for each in ignored if not rules.of_connect(each.key)))
 
     def create(
@@ -262,3 +265,5 @@ class CheckedOnOpen:
 
     def rule(self, use: Use, name: str) -> KeyRule | None:
         return None
+
+    properties = ()

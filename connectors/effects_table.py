@@ -23,7 +23,10 @@ _HEAD = """
 - **refused**: it would change what arrives, and can't be honoured: an error of validate with the last column's words.
 
 Values in parentheses ask for what happens anyway: with them nothing is ignored, and nothing refused. A key that is in
-no table here is ignored, and named too; a property under a client's prefix that no Kafka client has is refused.
+no table here is ignored, and named too; a property under a client's prefix that no Kafka client has is refused. And so
+is a key that nobody has and that is written nearly as one that does something here: in another case, with `_` or `-` as
+dots, or with one character too many, too few, wrong or misplaced: `Unknown configuration 'groupz': did you mean
+'groups'?`
 """
 _CONNECTS = """
 ### Of Connect

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from bridge.errors import ConfigError
 from bridge.protocol.operators import IgnoredSetting
 from bridge.translation.key_rules import Effect, KeyRule, Use, honoured, ignored
 from bridge.translation.model import Side
-from connectors import connect_keys
+from connectors import client_keys, connect_keys
 from connectors.configdef import ConfigDef
+from connectors.near_keys import NearKeys
 from connectors.validators import invalid
 
 ROLES: Final = ("admin", "consumer", "producer")
@@ -38,6 +40,14 @@ UNPREFIXED = ignored(
     "without a prefix it reaches no client; put source.consumer., target.producer. or another client's before it"
 )
 NOBODYS = ignored("it is no key of this connector, of Connect or of Kafka's clients")
+_NOTHING = (NOBODYS, UNPREFIXED, _NO_CLIENT, _NO_SOURCE)
+"""Of keys that nobody can have meant."""
+_PREFIXES = (
+    *(f"{side}.{name}" for side in Side for name in ("cluster", *ROLES)),
+    *ROLES,
+    *(f"{role}.override" for role in ROLES),
+)
+"""Of client properties."""
 _PLUGINS = ignored(f"{NOBODYS.why}; classes of your own may read it")
 
 
@@ -49,6 +59,8 @@ class KeyRules:
     definition: ConfigDef
     uses: ClientUses
     client_rule: ClientRule
+    client_properties: Collection[str] = ()
+    """That `client_rule` knows."""
 
     def ignored(self, given: Mapping[str, str]) -> Iterator[IgnoredSetting]:
         """Settings that do nothing, in the order of their keys."""
@@ -67,6 +79,13 @@ class KeyRules:
             if rule is not None and rule.on(value) is Effect.REFUSED:
                 yield ConfigError(key, invalid(key, value, rule.why))
 
+    def misspelt(self, given: Mapping[str, str]) -> Iterator[ConfigError]:
+        """Keys that do nothing, and that are written nearly as one that does something."""
+        for key in given:
+            meant = self._meant(key) if self.rule(key) is NOBODYS else None
+            if meant is not None:
+                yield ConfigError(key, f"Unknown configuration '{key}': did you mean '{meant}'?")
+
     def of_connect(self, key: str) -> bool:
         """Whether Connect checks the value too: in its answer to a validation ours would take the place of its own."""
         return key.startswith(OVERRIDE) or self._connects(key) is not None
@@ -76,6 +95,12 @@ class KeyRules:
         if defined is not None:
             return defined.rule or _OURS
         return self._connects(key) or self._clients(key) or self._others(key)
+
+    def _meant(self, key: str) -> str | None:
+        defined = {name for name, key in self.definition.keys.items() if key.group != client_keys.UNPREFIXED}
+        ours = defined | {each.name for each in connect_keys.KEYS}
+        near = _near_keys(frozenset(ours), frozenset(self.client_properties)).of(key)
+        return next((each for each in near if self.rule(each) not in _NOTHING), None)
 
     def _connects(self, key: str) -> KeyRule | None:
         for each in connect_keys.KEYS:
@@ -115,3 +140,8 @@ class KeyRules:
         if any(self.client_rule(use, key) is not None for use in Use):
             return UNPREFIXED
         return NOBODYS
+
+
+@lru_cache(maxsize=8)
+def _near_keys(keys: frozenset[str], properties: frozenset[str]) -> NearKeys:
+    return NearKeys([key for key in keys if not key.endswith("*")], _PREFIXES, properties)

@@ -7,7 +7,7 @@ cluster as a whole did not answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
@@ -159,3 +159,7 @@ class ClientCheck(Protocol):
 
     def rule(self, use: Use, name: str) -> KeyRule | None:
         """What a client for that use makes of a property; None for a name that no Kafka client has."""
+
+    @property
+    def properties(self) -> Collection[str]:
+        """Names that Kafka's clients have."""

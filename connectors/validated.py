@@ -106,6 +106,12 @@ class ValidatedConfig:
                 entries[error.key] = replace(entry, errors=(*entry.errors, error.message))
         return ValidatedConfig(tuple(entries.values()), self.ignored)
 
+    def with_errors_instead(self, errors: Sequence[ConfigError]) -> ValidatedConfig:
+        """With these errors in the place of all others of their keys."""
+        keys = {error.key for error in errors}
+        kept = (replace(each, errors=()) if each.key.name in keys else each for each in self.entries)
+        return ValidatedConfig(tuple(kept), self.ignored).with_errors(errors)
+
     def with_ignored(self, ignored: Sequence[IgnoredSetting], unseen: Iterable[str]) -> ValidatedConfig:
         """`unseen`: keys whose values are shown as not visible, as far as Connect can say that they do nothing."""
         entries = {entry.key.name: entry for entry in self.entries}

@@ -18,7 +18,7 @@ from typing import Any
 
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka import client_rules
-from bridge.kafka.client_names import NUMBERS
+from bridge.kafka.client_names import KNOWN, NUMBERS
 from bridge.kafka.client_props import ADMIN, CONSUMER, PRODUCER, ClientProps, Place
 from bridge.kafka.sasl import Sasl, read_sasl
 from bridge.kafka.tls import Tls, read_tls
@@ -179,6 +179,8 @@ class StaticClientCheck:
 
     def rule(self, use: Use, name: str) -> KeyRule | None:
         return client_rules.rule(use, name)
+
+    properties = KNOWN
 
 
 def _read(place: Place, props: Mapping[str, str]) -> tuple[ClientSettings | None, list[ConfigError]]:

@@ -25,3 +25,5 @@ class _NoCheck(ClientCheck):
 
     def rule(self, use: object, name: object) -> None:
         return None
+
+    properties = ()

@@ -64,6 +64,8 @@ class NothingWrong:
     def rule(self, use: object, name: object) -> None:
         return None
 
+    properties = ()
+
 
 def app() -> Any:
     service = fake_service(queue=1000)

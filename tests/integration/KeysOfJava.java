@@ -1,8 +1,12 @@
+import java.io.File;
+import java.io.IOException;
 import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.jar.JarFile;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
@@ -19,7 +23,14 @@ public final class KeysOfJava {
     private KeysOfJava() {
     }
 
-    public static void main(String[] args) throws ReflectiveOperationException {
+    /** Of the directory of jars that is given, or, without one, of connectors and clients by whose they are. */
+    public static void main(String[] args) throws ReflectiveOperationException, IOException {
+        if (args.length > 0) {
+            for (File jar : new File(args[0]).listFiles((directory, name) -> name.endsWith(".jar"))) {
+                printAll(jar);
+            }
+            return;
+        }
         print("admin", AdminClientConfig.configDef());
         print("consumer", ConsumerConfig.configDef());
         print("producer", ProducerConfig.configDef());
@@ -30,6 +41,35 @@ public final class KeysOfJava {
         }
         for (String kind : List.of("Source", "Checkpoint")) {
             print(kind, field(kind + "TaskConfig", "TASK_CONFIG_DEF"));
+        }
+    }
+
+    /** Keys in the constants of every class of Kafka's that is named like a configuration: definitions, and names. */
+    private static void printAll(File file) throws IOException {
+        try (JarFile jar = new JarFile(file)) {
+            for (String path : jar.stream().map(Object::toString).toList()) {
+                if (path.startsWith("org/apache/kafka/") && path.contains("Config") && path.endsWith(".class")) {
+                    printConstants(path.substring(0, path.length() - ".class".length()).replace('/', '.'));
+                }
+            }
+        }
+    }
+
+    private static void printConstants(String name) {
+        try {
+            for (Field field : Class.forName(name).getDeclaredFields()) {
+                if (Modifier.isStatic(field.getModifiers())) {
+                    field.setAccessible(true);
+                    Object value = field.get(null);
+                    if (value instanceof ConfigDef keys) {
+                        print(name, keys);
+                    } else if (value instanceof String text && field.getName().matches(".*_(CONFIG|NAME)")) {
+                        System.out.println(name + "\t" + text);
+                    }
+                }
+            }
+        } catch (ReflectiveOperationException | LinkageError missing) {
+            // Of a class that needs jars which are not there.
         }
     }
 

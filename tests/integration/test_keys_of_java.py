@@ -12,12 +12,13 @@ import pytest
 from bridge.kafka import client_rules
 from bridge.kafka.client_names import KNOWN
 from bridge.kafka.client_roles import is_of
+from bridge.local.jars import kafka_jars
 from bridge.translation.key_rules import Effect, Use
 from connectors import connect_keys
 from connectors.base import ConnectorKind
 from connectors.key_effects import NOBODYS, UNPREFIXED, KeyRules
 from connectors.registry import KINDS
-from tests.support.java import compiled
+from tests.support.java import compiled, kafka_class
 
 CLIENTS = ("admin", "consumer", "producer")
 PER_TASK = {"task.assigned.partitions", "task.assigned.groups", "task.index"}
@@ -45,7 +46,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 def rules() -> Iterator[KeyRules]:
     for kind in KINDS.values():
         assert isinstance(kind, ConnectorKind)
-        yield KeyRules(kind.kind, kind.definition, kind.clients, client_rules.rule)
+        yield KeyRules(kind.kind, kind.definition, kind.clients, client_rules.rule, KNOWN)
 
 
 def test_every_key_of_connect_is_in_our_table_and_no_other(java: Keys) -> None:
@@ -89,3 +90,15 @@ def test_every_property_under_every_prefix_has_an_effect_in_every_connector(java
             prefixes = (role, f"source.{role}", f"target.{role}", f"{role}.override")
             for key in (f"{prefix}.{name}" for prefix in prefixes for name in java[role]):
                 assert each.rule(key) not in (NOBODYS, UNPREFIXED), (each.kind, key)
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_no_key_of_kafkas_own_is_taken_for_a_misspelling_of_another(version: str, tmp_path: Path) -> None:
+    compiled(Path(__file__).with_name("KeysOfJava.java"), tmp_path, "KeysOfJava")
+    command = [*kafka_class("KeysOfJava", tmp_path, version=version), str(kafka_jars(version).directory)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    keys = {line.partition("\t")[2] for line in ran.stdout.splitlines()}
+    assert {"offset.storage.topic", "group.id", "segment.bytes", "emit.checkpoints.enabled"} <= keys
+    assert len(keys) > 500
+    for each in rules():
+        assert list(each.misspelt(dict.fromkeys(keys, "1"))) == [], each.kind

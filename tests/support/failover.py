@@ -33,6 +33,8 @@ class AnyClient:
     def rule(self, use: object, name: object) -> None:
         return None
 
+    properties = ()
+
 
 def topics(source: Cluster, target: Cluster, *, junk: int = JUNK) -> str:
     """A topic of one partition on the source, and its copy on the target, which begins with `junk` records."""

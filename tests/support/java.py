@@ -18,9 +18,9 @@ SHORT_LIVED = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """A JVM that answers and ends spends less on compiling than it would gain."""
 
 
-def kafka_class(main: str, *before: Path) -> list[str]:
+def kafka_class(main: str, *before: Path, version: str = "4.3.1") -> list[str]:
     """The command that runs a class of Kafka's own jars, or of the directories `before` them; its log is off."""
-    classpath = ":".join([*map(str, before), f"{kafka_jars('4.3.1').directory}/*"])
+    classpath = ":".join([*map(str, before), f"{kafka_jars(version).directory}/*"])
     return ["java", *SHORT_LIVED, "-Dlog4j2.level=OFF", "-cp", classpath, main]
 
 

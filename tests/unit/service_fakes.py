@@ -240,6 +240,8 @@ class NoCheck:
     def rule(self, use: object, name: object) -> None:
         return None
 
+    properties = ()
+
 
 async def _nothing() -> None:
     return None

@@ -269,5 +269,7 @@ def test_errors_of_the_client_check_are_among_them() -> None:
         def rule(self, use: object, name: object) -> None:
             return None
 
+        properties = ()
+
     found = validate(GOOD, Picky()).errors
     assert found == (ConfigError("source.admin.x", "7 keys and none is right"),)

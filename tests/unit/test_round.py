@@ -38,6 +38,8 @@ class NoCheck:
     def rule(self, use: object, name: object) -> None:
         return None
 
+    properties = ()
+
 
 def options(**given: str) -> GroupOffsetOptions:
     props = {

@@ -1,0 +1,72 @@
+"""Keys that are written nearly as one that is known: a misspelling, and no key of somebody else's.
+
+Two names are near when they are the same once case and `_`, `-` for `.` are set aside and at most one character is
+taken out of each: one too many, too few, another one, one that has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+LEAST, MOST = 5, 120
+"""Characters of a key that can be misspelt: shorter ones have too many neighbours, longer ones are none of ours."""
+OTHERS = frozenset({"offset.storage.topic"})
+"""Keys of Kafka's that are near one of ours, and are none of a connector: this one is a worker's."""
+_SEPARATORS = str.maketrans("_-", "..")
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower().translate(_SEPARATORS)
+
+
+def _shortened(text: str) -> Iterator[str]:
+    """The text, and the text without each of its characters."""
+    yield text
+    yield from (text[:at] + text[at + 1 :] for at in range(len(text)))
+
+
+class Names:
+    """Names to be found by something that is near."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._by_text: dict[str, set[str]] = {}
+        for name in names:
+            for text in _shortened(_plain(name)):
+                self._by_text.setdefault(text, set()).add(name)
+
+    def near(self, text: str) -> set[str]:
+        """Names that are near, the name itself too."""
+        found = set[str]()
+        for each in _shortened(_plain(text)):
+            found |= self._by_text.get(each, set())
+        return found
+
+
+class NearKeys:
+    """What a key may have been meant as: one of `keys`, or a client's property behind one of `prefixes`."""
+
+    def __init__(self, keys: Collection[str], prefixes: Collection[str], properties: Collection[str]) -> None:
+        self._keys = Names([key for key in keys if len(key) >= LEAST])
+        self._prefixes = Names(prefixes)
+        self._properties = Names(properties)
+
+    def of(self, key: str) -> list[str]:
+        """The nearest first; the key must be none of them."""
+        if key in OTHERS or len(key) > MOST:
+            return []
+        found = self._keys.near(key)
+        for at, character in enumerate(key):
+            if character not in "._-":
+                continue
+            for prefix in self._prefixes.near(key[:at]):
+                found |= {f"{prefix}.{name}" for name in self._properties.near(key[at + 1 :])}
+        return sorted(found, key=lambda other: (_edits(_plain(key), _plain(other)), -len(other), other))
+
+
+def _edits(text: str, other: str) -> int:
+    """How many characters are too many, missing, or others; of texts that are near."""
+    if len(text) != len(other):
+        return abs(len(text) - len(other))
+    wrong = [pair for pair in zip(text, other, strict=True) if pair[0] != pair[1]]
+    swapped = len(wrong) == 2 and wrong[0] == wrong[1][::-1]
+    return 1 if swapped else min(len(wrong), 2)
