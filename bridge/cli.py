@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -63,7 +64,10 @@ def serve(
     try:
         run(settings)
     except CannotListen as error:
-        end(str(error), CANNOT_START)
+        if settings.log_format == "text":
+            end(str(error), CANNOT_START)
+        logging.getLogger("bridge").critical("%s", error)
+        raise typer.Exit(CANNOT_START) from None
 
 
 @app.command()

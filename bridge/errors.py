@@ -166,6 +166,10 @@ class KafkaFault(StrEnum):
     OTHER = "other"
 
 
+AWAY = frozenset({KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT})
+"""A cluster that does not answer, whatever was asked."""
+
+
 class KafkaFailure(BridgeError):
     """A cluster refused or did not answer. `fault` says which kind; `retriable` whether time may heal it."""
 

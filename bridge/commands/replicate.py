@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -20,6 +20,8 @@ from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, INTERRUPTED, end, note, reported
 from bridge.commands.properties import PropertiesProblem
 from bridge.commands.views import Copying, Lines, LiveTable, View
+from bridge.logs.lines import JsonLines, TextLines
+from bridge.logs.setup import COMMAND
 from bridge.translation.copying import PipelineSpec, PipelineState
 from connectors.base import Assignment
 from connectors.ports import Pipeline, Pipelines
@@ -60,6 +62,9 @@ def replicate(
         Path | None,
         typer.Option("--log", help="File for the log; without it standard error, and on a terminal nowhere."),
     ] = None,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="One line each: text, or a JSON object.")
+    ] = "text",
 ) -> None:
     """Copy topics from one cluster to another, exactly once, without Connect and without the service.
 
@@ -70,10 +75,10 @@ def replicate(
     is in the way; 2 for a bad configuration; 130 when it was told to end before all was copied.
     """
     props = _checked(config, name)
-    with _log_to(log_file) as output:
+    with _log_to(log_file, log_format):
         view = LiveTable(Console(highlight=False)) if sys.stdout.isatty() else Lines()
         with reported():
-            code = asyncio.run(_replicate(props, until_caught_up, view, output))
+            code = asyncio.run(_replicate(props, until_caught_up, view))
     raise typer.Exit(code)
 
 
@@ -109,24 +114,18 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _log_to(path: Path | None) -> Iterator[IO[bytes] | None]:
-    """Where the log goes; given on, because drivers write there too: None for standard error."""
-    if path is None and not sys.stdout.isatty():
-        with _logging(logging.StreamHandler(sys.stderr)):
-            yield None
-        return
+def _log_to(path: Path | None, style: str) -> Iterator[None]:
+    """Where the log goes, the driver's too: without a path standard error, on a terminal nowhere."""
+    handler: logging.Handler
     try:
-        file = (path or Path(os.devnull)).open("ab")
+        if path is None and not sys.stdout.isatty():
+            handler = logging.StreamHandler(sys.stderr)
+        else:
+            handler = logging.FileHandler(path or os.devnull)
     except OSError as error:
         end(f"can't write {path}: {error.strerror}", BAD_SETTINGS)
-    with file, _logging(logging.FileHandler(file.name)):
-        yield file
-
-
-@contextlib.contextmanager
-def _logging(handler: logging.Handler) -> Iterator[None]:
+    handler.setFormatter(JsonLines(COMMAND) if style == "json" else TextLines(COMMAND))
     root = logging.getLogger()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     try:
@@ -136,12 +135,12 @@ def _logging(handler: logging.Handler) -> Iterator[None]:
         handler.close()
 
 
-async def _replicate(props: dict[str, str], once: bool, view: View, log_to: IO[bytes] | None) -> int:
+async def _replicate(props: dict[str, str], once: bool, view: View) -> int:
     """Until told to end, until something permanent is in the way, or, `once`, until all is copied; the exit status."""
     from bridge.kafka.clusters import KafkaClusters
     from bridge.pipeline.launch import DriverPipelines
 
-    pipelines: Pipelines = DriverPipelines(log_to)
+    pipelines: Pipelines = DriverPipelines()
     copying, clusters = Copying(), KafkaClusters()
     stop = _told_to_end()
     try:

@@ -7,11 +7,14 @@ groups: a broker that goes away meanwhile ends the whole process (an assertion i
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
+
+log = logging.getLogger("librdkafka")
 
 _PATIENCE = 5.0
 """Seconds that a round waits for topic configs, which only add a reason to what it finds."""
@@ -21,8 +24,8 @@ class Admin:
     """One AdminClient. Its calls return futures at once; the client's own threads do the waiting."""
 
     def __init__(self, settings: Mapping[str, str | int | float], timeout: float) -> None:
-        # Its log lines about brokers that are away go to stderr, one per attempt; rounds report that themselves.
-        self._client = AdminClient({**settings, "log_level": 2})
+        # Below the level of its lines about brokers that are away, one per attempt: rounds log that themselves.
+        self._client = AdminClient({**settings, "log_level": 2}, logger=log)
         self._timeout = timeout
 
     async def log_append_time(self, topics: Sequence[str]) -> dict[str, bool]:
@@ -31,6 +34,7 @@ class Admin:
         if not resources:
             return {}
         futures = self._client.describe_configs(resources, request_timeout=min(self._timeout, _PATIENCE))
+        self._client.poll(0)  # hands its log lines over
         waits = [asyncio.wrap_future(future) for future in futures.values()]
         found = await asyncio.gather(*waits, return_exceptions=True)
         return {

@@ -1,4 +1,4 @@
-"""The driver process: `python -m bridge.pipeline.driver`, one for each connector that copies (see frames).
+"""The driver process: `python -m bridge.pipeline.driver LOG_LEVEL`, one for each connector that copies (see frames).
 
 It makes layouts, runs each as a Spark job, and tells what the state topics say. Killed at any moment, another one goes
 on from what is committed: everything it knows is in Kafka.
@@ -12,15 +12,20 @@ import logging
 import os
 import sys
 
+from bridge.logs.changes import Changes
+from bridge.logs.setup import DRIVER, set_up_logs
 from bridge.pipeline.frames import LONGEST, pack_status, read_line, unpack_spec, unpack_want
 from bridge.pipeline.jobs import SparkJobs
 from bridge.pipeline.supervisor import Supervisor
-from bridge.translation.copying import PipelineStatus
+from bridge.translation.copying import PipelineState, PipelineStatus
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("bridge.pipeline.driver")  # it is run as __main__
 
 _TELL = 0.5
 """Seconds between two statuses; one that has not changed is not told again."""
+_CALM = 5.0
+"""Seconds for which copying has to go well before the log says so: a layout that is made may break at once."""
+_COPYING = Changes(log, "is interrupted and tried again", "goes on", calm=_CALM)
 
 
 async def drive(reader: asyncio.StreamReader, output: int) -> None:
@@ -62,7 +67,13 @@ async def _tell(supervisor: Supervisor, output: int, ended: asyncio.Event) -> No
         over, now = ended.is_set(), supervisor.status
         if over or now != last:
             await asyncio.to_thread(os.write, output, pack_status(now))
+            if now.failure is not None and (last is None or last.failure is None):
+                log.error("copying has failed: %s", now.failure)
             last = now
+        if now.state is PipelineState.RETRYING:
+            _COPYING.wrong("copying", now.errors[0] if now.errors else "the reason is not known yet")
+        elif now.state is PipelineState.COPYING:
+            _COPYING.well("copying")
         if over:
             return
         with contextlib.suppress(TimeoutError):
@@ -81,11 +92,7 @@ def main() -> None:
     # What Spark and its JVM print is for the log: only frames go to where the launcher reads.
     output = os.dup(1)
     os.dup2(2, 1)
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    set_up_logs(DRIVER, sys.argv[1] if len(sys.argv) > 1 else "info", "json")
     code = 0
     try:
         asyncio.run(_main(output))

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bridge.pipeline import archive
+from bridge.pipeline import archive, jvm_logs
 from bridge.pipeline.layouts import Slice
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class SparkJobs:
             packed = Path(self._temporary.name) / f"{archive.NAME}.tar.gz"
             archive.build(packed, functions)
             settings |= archive.settings(packed)
+        if (file := jvm_logs.configuration(settings, os.environ, Path(self._temporary.name))) is not None:
+            os.environ[jvm_logs.VARIABLE] = str(file)
         os.environ["PYSPARK_PYTHON"] = settings.get(
             "spark.pyspark.python", sys.executable if local else archive.python()
         )

@@ -12,8 +12,9 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import IO
 
+from bridge.logs.forward import Forward
+from bridge.logs.setup import DRIVER
 from bridge.pipeline.frames import LONGEST, pack_spec, pack_stop, pack_want, read_line, unpack_status
 from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 
@@ -29,18 +30,14 @@ _STEADY_SECONDS = 300.0
 class DriverPipelines:
     """The Pipelines port. For use in one event loop."""
 
-    def __init__(self, log_to: IO[bytes] | None = None) -> None:
-        """`log_to`: where drivers write their logs; standard error if not given."""
-        self._log_to = log_to
-
     def start(self, spec: PipelineSpec) -> DriverPipeline:
-        return DriverPipeline(spec, log_to=self._log_to)
+        return DriverPipeline(spec)
 
 
 class DriverPipeline:
-    def __init__(self, spec: PipelineSpec, module: str = _DRIVER, log_to: IO[bytes] | None = None) -> None:
+    def __init__(self, spec: PipelineSpec, module: str = _DRIVER) -> None:
         """`module`: what is run, and speaks as the driver does."""
-        self._spec, self._module, self._log_to = spec, module, log_to
+        self._spec, self._module = spec, module
         self._wanted: Sequence[Copied] | None = None
         self._status = PipelineStatus()
         self._restarts = 0
@@ -96,15 +93,17 @@ class DriverPipeline:
 
     async def _one_life(self) -> str:
         """Why it is over."""
+        lines = Forward(DRIVER, self._spec.name)
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-P",
                 "-m",
                 self._module,
+                logging.getLevelName(log.getEffectiveLevel()),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=self._log_to,
+                stderr=lines.fileno,
                 # Ctrl-C is for whoever says when the driver ends: it would kill Spark before the last commit.
                 start_new_session=True,
                 # Python workers of Spark look for our modules where we found them.
@@ -112,7 +111,9 @@ class DriverPipeline:
                 limit=LONGEST,
             )
         except OSError as error:
+            await lines.ended()
             return f"it could not be started: {error}"
+        lines.started()
         self._process = process
         try:
             self._tell(pack_spec(self._spec))
@@ -126,6 +127,7 @@ class DriverPipeline:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+            await lines.ended()
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None

@@ -9,17 +9,19 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
 
-from bridge.errors import KafkaFailure, KafkaFault
+from bridge.errors import AWAY, KafkaFailure, KafkaFault
 from bridge.kafka.bounds import bounds
 from bridge.kafka.errors import failure
 from bridge.kafka.link import Link
 from bridge.kafka.tail import TopicTail
+from bridge.logs.changes import Changes
 from bridge.pipeline.gaps import read_ledger
 from bridge.pipeline.layout_records import SliceReport, report_key, unreadable
 from bridge.pipeline.progress_table import ProgressTable
+from bridge.translation.cluster_names import cluster_name
 from bridge.translation.copying import Copied, Gap, PipelineSpec, Progress
 from bridge.translation.fields import SchemaError
-from bridge.translation.model import Bounds, CopyId, LogRecord, TopicPartition
+from bridge.translation.model import Bounds, CopyId, LogRecord, Side, TopicPartition
 from bridge.translation.unreadable import Unreadable
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 GAPS_SHOWN = 100
 _LOOK = 0.5
 """Seconds between looks at the state topics."""
+_AWAY = Changes(log, "does not answer", "answers again")
 _ENDS_EVERY = 2.0
 """Seconds between questions for the source's log ends."""
 
@@ -119,21 +122,26 @@ class Watcher:
         """Reads what is new. What can't be read is an error for the time being. `ends`: the source's log ends too, how
         long ago they were asked for or not."""
         async with self._looking:
-            await self._try("runs", self._read_runs())
-            await self._try("gaps", self._read_gaps())
-            await self._try("reports", self._read_reports())
+            await self._try("runs", Side.TARGET, self._read_runs())
+            await self._try("gaps", Side.TARGET, self._read_gaps())
+            await self._try("reports", Side.TARGET, self._read_reports())
             if ends or time.monotonic() - self._asked > _ENDS_EVERY:
                 self._asked = time.monotonic()
-                await self._try("ends", self._ask_ends())
+                await self._try("ends", Side.SOURCE, self._ask_ends())
             for line in self._unreadable.take_lines():
                 log.warning("%s", line)
 
-    async def _try(self, what: str, doing: Coroutine[None, None, None]) -> None:
+    async def _try(self, what: str, side: Side, doing: Coroutine[None, None, None]) -> None:
+        cluster = cluster_name(side, self._spec.props)
         try:
             await doing
-            self._trouble.pop(what, None)
         except KafkaFailure as error:
             self._trouble[what] = str(error)
+            if error.fault in AWAY:
+                _AWAY.wrong(cluster, str(error), what)
+            return
+        self._trouble.pop(what, None)
+        _AWAY.well(cluster, what)
 
     async def _read_runs(self) -> None:
         await self._read(self._runs, self._run)

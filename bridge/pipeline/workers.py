@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bridge.logs.setup import WORKER, set_up_logs
 from bridge.pipeline import slices
 
 __all__ = ["slices", "without_zips"]
@@ -31,6 +32,8 @@ def _beside_package(zipped: Path, path: Sequence[str]) -> bool:
 
 if __name__ == "__main__":
     sys.path[:] = without_zips(sys.path)
+    # What slices meet with they report through the layout topic, and the driver logs it once for all of them.
+    set_up_logs(WORKER, "warning", "json")
     from pyspark.daemon import manager
 
     manager()

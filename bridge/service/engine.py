@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
+from bridge.logs.forward import Forward
+from bridge.logs.setup import ROUNDS
 from bridge.service.desired import Desired
 from bridge.service.frames import (
     Frame,
@@ -86,15 +88,15 @@ class RoundsEngine:
         emitted: Callable[[str, int, list[Parcel]], None],
         asked: Callable[[str, int, list[SourcePartition]], None],
         log_level: str = "info",
-        log_format: str = "text",
     ) -> None:
-        self._arguments = ("-P", "-m", "bridge.service.rounds", factory, log_level, log_format)
+        self._arguments = ("-P", "-m", "bridge.service.rounds", factory, log_level)
         self._snapshots = snapshots
         self._failed = failed
         self._emitted = emitted
         self._asked = asked
         self._desired: Sequence[Desired] = ()
         self._process: asyncio.subprocess.Process | None = None
+        self._log: Forward | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._state = EngineState.STOPPED
         self._last_beat = 0.0
@@ -130,11 +132,11 @@ class RoundsEngine:
     async def close(self, grace: float) -> None:
         """Asks the process to end, and ends it when `grace` seconds have passed."""
         self._state = EngineState.STOPPED
-        process = self._process
+        process, lines = self._process, self._log
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.wait({self._supervisor})
-        if process is None or process.returncode is not None:
+        if process is None or lines is None or process.returncode is not None:
             return
         self._send(frame(Frame.STOP))
         reader = asyncio.create_task(self._discard(process))
@@ -145,6 +147,7 @@ class RoundsEngine:
             process.kill()
             await process.wait()
         reader.cancel()
+        await lines.ended()
 
     # -- the supervisor ----------------------------------------------------------------------------
 
@@ -163,6 +166,7 @@ class RoundsEngine:
             backoff = min(backoff * 2, MOST_BACKOFF)
 
     async def _one_life(self) -> str:
+        lines = Forward(ROUNDS)
         try:
             # The child sees the modules that we see, wherever they were found.
             search = os.pathsep.join(entry for entry in sys.path if entry)
@@ -171,12 +175,15 @@ class RoundsEngine:
                 *self._arguments,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
+                stderr=lines.fileno,
                 env=os.environ | {"PYTHONPATH": search},
                 limit=1 << 20,
             )
         except OSError as error:
+            await lines.ended()
             return f"it could not be started: {error}"
-        self._process = process
+        lines.started()
+        self._process, self._log = process, lines
         self._snapshots.restarted()
         self._last_beat = asyncio.get_running_loop().time()
         self._send(frame(Frame.DESIRED, pack_desired(self._desired)))
@@ -197,6 +204,7 @@ class RoundsEngine:
             self._operations.lost()
             if ended:
                 self._process = None
+                await lines.ended()
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None

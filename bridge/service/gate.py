@@ -22,8 +22,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridge.errors import BodyRejected, BridgeError, TooLarge, Unauthorized
+from bridge.logs.lines import request_id
 from bridge.service.failures import bridge_error, internal_error
-from bridge.service.logs import request_id
 from bridge.service.metrics import Metrics
 
 log = logging.getLogger(__name__)

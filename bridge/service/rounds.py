@@ -1,8 +1,8 @@
-"""The rounds process: `python -m bridge.service.rounds FACTORY LOG_LEVEL LOG_FORMAT`.
+"""The rounds process: `python -m bridge.service.rounds FACTORY LOG_LEVEL`.
 
-Frames come on standard input and go to standard output. The end of the input is the end of the process: it
-never outlives the one that serves HTTP. Should its loop hang in a client's C code, the kernel ends it
-(parent-death signal).
+Frames come on standard input and go to standard output; lines of the log go to standard error, for the parent's own.
+The end of the input is the end of the process: it never outlives the one that serves HTTP. Should its loop hang in a
+client's C code, the kernel ends it (parent-death signal).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import signal
 import sys
 from asyncio.streams import FlowControlMixin
 
+from bridge.logs.setup import ROUNDS, set_up_logs
 from bridge.service.context import RoundsContext, load_factory
 from bridge.service.frames import Frame, read_frame, unpack_desired
 from bridge.service.host import Hosted, not_there
-from bridge.service.logs import set_up_logs
 from bridge.service.operations import unpack_order
 from bridge.service.uplink import Uplink
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("bridge.service.rounds")  # it is run as __main__
 
 END_SECONDS = (
     12.0  # an instance takes two times CLOSE_SECONDS at most; the parent's own grace is the harder limit
@@ -127,11 +127,11 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    factory, level, style = sys.argv[1:4]
+    factory, level = sys.argv[1:3]
     _end_with_parent()
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the parent says when to end
-    set_up_logs(level, style)
+    set_up_logs(ROUNDS, level, "json")
     try:
         asyncio.run(serve_rounds(factory))
     except Exception:

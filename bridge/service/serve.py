@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from bridge import VERSION
+from bridge.logs.setup import HTTP, set_up_logs
 from bridge.service.app import create_app
 from bridge.service.checking import Checker
 from bridge.service.context import CheckContext
@@ -24,7 +25,6 @@ from bridge.service.delivery import Deliveries
 from bridge.service.engine import RoundsEngine
 from bridge.service.holds import Holds
 from bridge.service.http11 import Http11
-from bridge.service.logs import set_up_logs
 from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
 from bridge.service.snapshots import Snapshots
@@ -59,7 +59,6 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
             deliveries.emitted,
             stored.asked,
             settings.log_level,
-            settings.log_format,
         ),
         checker=Checker(checks, pool, lambda kind: copied_topics(table, snapshots, kind)),
         pool=pool,
@@ -74,7 +73,7 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
 
 def run(settings: Settings, checks: CheckContext | None = None, factory: str = ROUNDS_FACTORY) -> None:
     """Serves until told to end. Raises CannotListen before anything is started."""
-    set_up_logs(settings.log_level, settings.log_format)
+    set_up_logs(HTTP, settings.log_level, settings.log_format)
     listener = _listen(settings)
     service = build_service(settings, checks or check_context(), factory)
     app = create_app(

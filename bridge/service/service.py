@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -96,14 +97,18 @@ class Service:
                 log.exception("leases could not be looked at")
 
     def expire(self) -> None:
+        tasks: defaultdict[str, list[int]] = defaultdict(list)
         for lapsed in self.table.expire():
             if lapsed.task is None:
                 self._forget(lapsed.name)
                 log.info("connector was idle for a day and is forgotten", extra={"connector": lapsed.name})
             else:
-                log.info(
-                    "task has not polled for its lease and is stopped",
-                    extra={"connector": lapsed.name, "task": lapsed.task},
+                tasks[lapsed.name].append(lapsed.task)
+        for name, indices in tasks.items():
+            if (known := self.table.get(name)) is not None and not known.stopped:
+                said = ", ".join(map(str, sorted(indices)))
+                log.warning(
+                    "task %s has not polled for its lease and is stopped", said, extra={"connector": name}
                 )
         self._tell()
 
@@ -156,7 +161,7 @@ class Service:
         fresh = self.table.start_task(name, index, body.session, body.kind, body.task_count, body.config)
         _ignoring(self.table.connector(name), generation, ignored)
         if fresh:
-            log.info("task started, session %s", body.session, extra={"connector": name, "task": index})
+            log.debug("task started, session %s", body.session, extra={"connector": name, "task": index})
             if self.snapshots.connector(name).summary.failure is not None:
                 # An operator has restarted a failed task: the old failure must not fail it again unasked.
                 self.snapshots.renew(name)
@@ -167,7 +172,7 @@ class Service:
 
     def stop_task(self, name: str, index: int, session: str) -> Accepted:
         known = self.table.stop_task(name, index, session)
-        log.info("task stopped, session %s", session, extra={"connector": name, "task": index})
+        log.debug("task stopped, session %s", session, extra={"connector": name, "task": index})
         self.holds.wake(name)
         self._tell()
         return _accepted(known, index)

@@ -22,6 +22,7 @@ from connectors.groups.round import Outcome
 from connectors.groups.runs import FollowedRuns
 from connectors.groups.ways import ByBoth, ByRecords, ByRuns, BySyncs, Way
 from connectors.internal_topics import make
+from connectors.outages import Outages
 from connectors.ports import Clusters
 
 
@@ -61,6 +62,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             publisher,
             _way(options.evidence, self._syncs, runs),
             options.emit_interval,
+            outages=Outages(name, props),
             reverse=options.reverse or options.evidence is Evidences.SYNCS,
             runs=runs,
         )

@@ -10,6 +10,7 @@ from connectors.group_offset.options import GroupOffsetOptions
 from connectors.groups.instance import GroupsInstance
 from connectors.groups.runs import FollowedRuns
 from connectors.groups.ways import ByRecords, ByRuns, ByTimestamp, Way
+from connectors.outages import Outages
 from connectors.ports import Clusters
 
 
@@ -27,7 +28,17 @@ class GroupOffsetInstance(GroupsInstance[GroupOffsetOptions]):
         sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
         runs = FollowedRuns(options, sides[1]) if options.verify else None
         by = way(options, runs)
-        super().__init__(name, options, clusters, sides, publisher, by, options.sync_interval, runs=runs)
+        super().__init__(
+            name,
+            options,
+            clusters,
+            sides,
+            publisher,
+            by,
+            options.sync_interval,
+            outages=Outages(name, props),
+            runs=runs,
+        )
 
 
 def way(options: GroupOffsetOptions, runs: FollowedRuns | None = None) -> Way:

@@ -28,6 +28,7 @@ from connectors.groups.round import Outcome, Rounds
 from connectors.groups.runs import FollowedRuns
 from connectors.groups.trouble import ClusterAway, reason_of
 from connectors.groups.ways import Way
+from connectors.outages import Outages
 from connectors.ports import Cluster, Clusters
 from connectors.requested import RequestedRounds, does_not_run, not_offered
 
@@ -52,13 +53,14 @@ class GroupsInstance(Generic[Options]):
         way: Way,
         interval: float,
         *,
+        outages: Outages,
         reverse: bool = False,
         runs: FollowedRuns | None = None,
     ) -> None:
         """`runs`: those that `way` rests on."""
         self._runs = runs
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
-        self._interval = interval
+        self._interval, self._outages = interval, outages
         self._source, self._target = sides
         self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse)
         self._assignment = Assignment(1, frozenset())
@@ -81,6 +83,7 @@ class GroupsInstance(Generic[Options]):
             self._changed.set()
 
     async def close(self) -> None:
+        self._outages.left()
         await self._clusters.release(self._source)
         await self._clusters.release(self._target)
 
@@ -164,6 +167,7 @@ class GroupsInstance(Generic[Options]):
         self._publisher.backlog(self._backlog.after(began_ms, self._rounds.behind))
         self._rounds.end()
         self._failures.clear()
+        self._outages.well()
         self._finish(tally, assignment, began, began_ms)
         return None
 
@@ -188,11 +192,11 @@ class GroupsInstance(Generic[Options]):
                     break
                 self._rounds.end(whole=False)
         except ClusterAway as away:
-            log.debug("nor without the source; %s cluster: %s", away.side.value, away.failure)
+            self._outages.cluster_failed(away.side, away.failure)
             self._summary = replace(self._summary, away_since_ms=self._away(away.side))
             self._publisher.summary(self._summary)
             return
-        # The target has answered.
+        self._outages.answered(Side.TARGET)
         since = {side: at for side, at in self._summary.away_since_ms.items() if side != Side.TARGET}
         self._summary = replace(tally.added_to(self._summary), away_since_ms=since)
         self._publisher.summary(self._summary)
@@ -250,13 +254,12 @@ class GroupsInstance(Generic[Options]):
 
     def _report(self, plan: GroupPlan, now_ms: int | None, reason: Reason | None = None) -> GroupReport:
         """`reason`: shown where the plan has none."""
-        options = self._options
         state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
         found = report(
             plan,
             connector=self._name,
-            source=options.source_alias,
-            target=options.target_alias,
+            source=self._options.source_alias,
+            target=self._options.target_alias,
             task=self._task(plan.group),
             state=state,
             synced_at_ms=now_ms,
@@ -264,8 +267,7 @@ class GroupsInstance(Generic[Options]):
         return found.model_copy(update={"reason": reason.value}) if reason and not found.reason else found
 
     def _not_seen(self, name: str, reason: Reason, *, ready: bool = False) -> GroupReport:
-        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5). `ready`: it
-        stays so if it was."""
+        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5)."""
         _, packed = self._reported.get(name, (None, None))
         last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
         found = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})
@@ -279,8 +281,8 @@ class GroupsInstance(Generic[Options]):
     def _failed(self, away: ClusterAway) -> None:
         """The round as a whole: said in the log when it begins, shown in health when it lasts."""
         said = f"{away.side.value} cluster: {away.failure}"
+        self._outages.cluster_failed(away.side, away.failure)
         if not self._failures:
-            log.warning("round failed, trying again; %s", said, extra={"connector": self._name})
             reason = reason_of(away.side, away.failure)
             mine = self._groups.of(self._assignment)
             # What stood on the target when the source went still does: it is asked again without the source.

@@ -8,7 +8,6 @@ until the topic is there, and health says why it is not.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,11 +20,11 @@ from connectors.failures import Failures
 from connectors.groups.trouble import ClusterAway
 from connectors.heartbeat.options import HeartbeatOptions
 from connectors.internal_topics import make
+from connectors.outages import Outages
 from connectors.ports import Clusters
 from connectors.requested import not_offered
 
-log = logging.getLogger(__name__)
-
+_MAKE_TOPIC = "making of the heartbeats topic"
 _SOURCE_ONLY = frozenset({Side.SOURCE.value})
 """Nobody connects to the source here: it must not be waited for."""
 
@@ -47,6 +46,7 @@ class HeartbeatInstance:
         self._topic_there = False
         self._begun, self._ended = asyncio.Event(), asyncio.Event()
         self._failures = Failures()
+        self._outages = Outages(name, props)
         self._summary = Summary(clusters_seen=_SOURCE_ONLY)
 
     def assign(self, assignment: Assignment) -> None:
@@ -61,6 +61,7 @@ class HeartbeatInstance:
         raise not_offered(self._name, operation)
 
     async def close(self) -> None:
+        self._outages.left(_MAKE_TOPIC)
         await self._clusters.release(self._target)
 
     async def run(self) -> None:
@@ -103,6 +104,7 @@ class HeartbeatInstance:
     def _found(self) -> None:
         self._topic_there = True
         self._failures.clear()
+        self._outages.well(_MAKE_TOPIC, [Side.TARGET])
         seen = _SOURCE_ONLY | {Side.TARGET.value}
         self._summary = replace(self._summary, errors=(), failure=None, clusters_seen=seen)
         self._publisher.summary(self._summary)
@@ -110,8 +112,7 @@ class HeartbeatInstance:
     def _failed(self, failure: KafkaFailure) -> None:
         """Said in the log when it begins, shown in health when it lasts."""
         said = f"{Side.TARGET.value} cluster: {failure}"
-        if not self._failures:
-            log.warning("no heartbeats yet, trying again; %s", said, extra={"connector": self._name})
+        self._outages.cluster_failed(Side.TARGET, failure, _MAKE_TOPIC)
         self._failures.add(failure)
         self._summary = replace(
             self._summary,

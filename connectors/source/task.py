@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from bridge.translation.copying import Gap, PipelineState, PipelineStatus
 from bridge.translation.model import Side
 from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
 from connectors.groups.trouble import ClusterAway
+from connectors.outages import Outages
 from connectors.ports import Clusters, Pipeline, Pipelines
 from connectors.requested import RequestedRounds, does_not_run, found, not_offered
 from connectors.source.clusters import Sides, of
@@ -28,8 +28,6 @@ from connectors.source.progress import Reporter
 from connectors.source.syncing import AclSync, ConfigSync
 from connectors.source.take_over import TakeOver
 from connectors.source.trouble import Troubles
-
-log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 1.0
 """Seconds between two looks at the pipeline's status."""
@@ -80,6 +78,7 @@ class SourceInstance:
         self._name, self._options, self._clusters = name, options, clusters
         self._pipelines, self._publisher = pipelines, publisher
         self._spec = options.spec(name, props)
+        self._outages = Outages(name, props)
         self._opened = [clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET)]
         self._sides = Sides(options, *self._opened)
         self._pipeline: Pipeline | None = None
@@ -114,6 +113,8 @@ class SourceInstance:
 
     async def close(self) -> None:
         await self._stop_copying()
+        for duty in self._duties:
+            self._outages.left(duty.what)
         for cluster in self._opened:
             await self._clusters.release(cluster)
 
@@ -152,16 +153,21 @@ class SourceInstance:
             return self._found.failures
 
         refresh = options.refresh_interval if options.refresh_enabled else None
-        self._duties = [Duty("look for topics", look, refresh, Troubles(_PERMANENT_OF_TOPICS), self._looks)]
+        self._duties = [Duty("search for topics", look, refresh, Troubles(_PERMANENT_OF_TOPICS), self._looks)]
         if options.sync_configs_enabled:
             configs = ConfigSync(options, self._sides, self._names)
             self._duties.append(
-                Duty("sync topic configs", configs.round, options.sync_configs_interval, Troubles(_PERMANENT))
+                Duty(
+                    "sync of topic configs",
+                    configs.round,
+                    options.sync_configs_interval,
+                    Troubles(_PERMANENT),
+                )
             )
         if options.sync_acls_enabled:
             acls = AclSync(self._name, options, self._sides, self._names)
             self._duties.append(
-                Duty("sync topic ACLs", acls.round, options.sync_acls_interval, Troubles(_PERMANENT))
+                Duty("sync of topic ACLs", acls.round, options.sync_acls_interval, Troubles(_PERMANENT))
             )
 
     def _names(self) -> Mapping[str, str]:
@@ -176,8 +182,6 @@ class SourceInstance:
             duty.requested.wake.clear()
             duty.requested.begin()
             failures, away = await self._round(duty)
-            if failures and not duty.troubles:
-                log.warning("could not %s, trying again; %s", duty.what, failures[0], extra=self._whose)
             duty.troubles.after(failures)
             self._tell()
             duty.requested.end(Looked(failures, away))
@@ -187,14 +191,16 @@ class SourceInstance:
 
     async def _round(self, duty: Duty) -> Looked:
         try:
-            return Looked(await duty.round())
+            failures = await duty.round()
         except ClusterAway as away:
+            self._outages.cluster_failed(away.side, away.failure, duty.what)
             failure = of(away.side, away.failure)
             return Looked([failure], failure)
-
-    @property
-    def _whose(self) -> Mapping[str, str]:
-        return {"connector": self._name}
+        if failures:
+            self._outages.failed(str(failures[0]), duty.what)
+        else:
+            self._outages.well(duty.what)
+        return Looked(failures)
 
     # -- the pipeline ------------------------------------------------------------------------------------------------
 

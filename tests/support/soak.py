@@ -73,6 +73,7 @@ FORMS = (
         "tests/unit/test_what_connectors_remember.py",
         {"MIRROR_BRIDGE_TOPICS": "20000"},
     ),
+    Form("2 minutes: lines of an outage", "tests/e2e/test_logs.py", {"MIRROR_BRIDGE_OUTAGE_SECONDS": "120"}),
     Form("soak tests", "tests/soak"),
 )
 

@@ -122,8 +122,7 @@ class FakePipelines:
 
     outcome = PipelineStatus(PipelineState.COPYING)
 
-    def __init__(self, log_to: object = None) -> None:
-        self.log_to = log_to
+    def __init__(self) -> None:
         made.append(self)
         self.started: list[FakePipeline] = []
 
@@ -171,7 +170,6 @@ def test_once_it_ends_when_all_is_copied(
     assert "20 records, 2.0 kB in all" in done.stdout
     (pipeline,) = made[0].started
     assert (pipeline.spec.until_caught_up, pipeline.spec.name) == (True, "mirror")
-    assert made[0].log_to is not None
     assert (tmp_path / "log").exists()
 
 
@@ -181,7 +179,6 @@ def test_the_name_of_the_command_line_wins(
     outcome(monkeypatch, PipelineState.CAUGHT_UP)
     assert run(write(tmp_path), "--until-caught-up", "--name", "other").exit_code == 0
     assert made[0].started[0].spec.name == "other"
-    assert made[0].log_to is None, "standard error"
 
 
 def test_once_without_a_topic_there_is_nothing_to_do(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ WEB = names("fastapi starlette uvicorn h11 pydantic prometheus_client")
 ROOMS = {
     "bridge": Room(),
     "bridge.errors": Room(),
+    "bridge.logs": Room(),
     "bridge.settings": Room(ours=names("bridge.errors"), others=names("pydantic pydantic_settings")),
     "bridge.translation": Room(not_stdlib=IMPURE),
     "bridge.protocol": Room(ours=names("bridge bridge.errors"), others=names("pydantic")),
@@ -51,11 +52,11 @@ ROOMS = {
         others=names("confluent_kafka aiokafka jks cryptography crc32c lz4 zstandard llvmlite numba numpy"),
     ),
     "connectors": Room(
-        ours=names("bridge bridge.translation bridge.transforms bridge.protocol bridge.errors")
+        ours=names("bridge bridge.translation bridge.transforms bridge.protocol bridge.errors bridge.logs")
     ),
     "bridge.transforms": Room(ours=names("bridge.translation"), others=names("msgspec numpy pyarrow")),
     "bridge.pipeline": Room(
-        ours=names("bridge.translation bridge.kafka bridge.errors bridge.pipeline.transforming"),
+        ours=names("bridge.translation bridge.kafka bridge.errors bridge.logs bridge.pipeline.transforming"),
         others=names("pyspark"),
     ),
     "bridge.pipeline.transforming": Room(
@@ -63,7 +64,9 @@ ROOMS = {
         others=names("numpy pyarrow"),
     ),
     "bridge.service": Room(
-        ours=names("bridge bridge.protocol bridge.translation bridge.errors bridge.settings connectors"),
+        ours=names(
+            "bridge bridge.protocol bridge.translation bridge.errors bridge.logs bridge.settings connectors"
+        ),
         others=WEB,
     ),
     # The one module where the service meets its adapters.

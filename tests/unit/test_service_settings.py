@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from bridge import VERSION
-from bridge.service.logs import JsonLines, TextLines
+from bridge.logs.lines import JsonLines, TextLines
 from bridge.settings import SettingsRejected, load_settings
 from tests.unit.service_fakes import ROOT, SECRET
 
@@ -179,16 +179,26 @@ def logged(message: str, **fields: object) -> logging.LogRecord:
 
 def test_a_log_line_is_one_line_whatever_the_names() -> None:
     record = logged("started\nERROR forged", connector="c\r\nINFO forged", task=3, request_id=None)
-    text = TextLines().format(record)
+    text = TextLines("http").format(record)
     assert len(text.splitlines()) == 1
     assert "task=3" in text
-    said = json.loads(JsonLines().format(record))
+    said = json.loads(JsonLines("http").format(record))
     assert (said["connector"], said["task"], said["level"]) == ("c\r\nINFO forged", 3, "INFO")
     assert "request_id" not in said
-    assert len(JsonLines().format(record).splitlines()) == 1
+    assert len(JsonLines("http").format(record).splitlines()) == 1
     try:
         raise RuntimeError("boom")
     except RuntimeError:
         record.exc_info = sys.exc_info()
-    assert len(TextLines().format(record).splitlines()) == 1
-    assert "boom" in json.loads(JsonLines().format(record))["traceback"]
+    assert len(TextLines("http").format(record).splitlines()) == 1
+    assert "boom" in json.loads(JsonLines("http").format(record))["traceback"]
+
+
+def test_a_port_in_use_is_json_where_that_is_asked_for() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        ended = command("serve", "--port", str(other.getsockname()[1]), "--log-format", "json")
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert (json.loads(line)["level"], json.loads(line)["process"]) == ("CRITICAL", "http")

@@ -1,0 +1,53 @@
+"""What connectors log of faults that last: a line for a cluster that does not answer, however many connectors need it,
+a line for anything else that fails, and a line when it is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from bridge.errors import AWAY, KafkaFailure
+from bridge.logs.changes import Changes
+from bridge.translation.cluster_names import cluster_name
+from bridge.translation.model import Side
+
+log = logging.getLogger(__name__)
+
+ROUND = "round"
+_CLUSTERS = Changes(log, "does not answer", "answers again")
+_ROUNDS = Changes(log, "fails and is tried again", "goes well again")
+
+
+class Outages:
+    """Of one connector; clusters are those of all connectors of the process. `duty` names what is done again and
+    again."""
+
+    def __init__(self, name: str, props: Mapping[str, str | None]) -> None:
+        self._name = name
+        self._clusters = {side: cluster_name(side, props) for side in Side}
+
+    def cluster_failed(self, side: Side, failure: KafkaFailure, duty: str = ROUND) -> None:
+        """A cluster as a whole refused or did not answer."""
+        if failure.fault in AWAY:
+            _CLUSTERS.wrong(self._clusters[side], str(failure), self._who(duty), connector=self._name)
+        else:
+            self.failed(f"{self._clusters[side]}: {failure}", duty)
+
+    def failed(self, why: str, duty: str = ROUND) -> None:
+        _ROUNDS.wrong(self._who(duty), why, connector=self._name)
+
+    def well(self, duty: str = ROUND, sides: Sequence[Side] = tuple(Side)) -> None:
+        """All of it went well, with answers of these clusters."""
+        for side in sides:
+            _CLUSTERS.well(self._clusters[side], self._who(duty), connector=self._name)
+        _ROUNDS.well(self._who(duty), connector=self._name)
+
+    def answered(self, side: Side, duty: str = ROUND) -> None:
+        _CLUSTERS.well(self._clusters[side], self._who(duty), connector=self._name)
+
+    def left(self, duty: str = ROUND) -> None:
+        """It is not done any more."""
+        _CLUSTERS.left(self._who(duty))
+
+    def _who(self, duty: str) -> str:
+        return f"{duty} of {self._name}"

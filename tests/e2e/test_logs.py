@@ -1,0 +1,117 @@
+"""The service's log while a cluster is away: every line is JSON, and each process writes a line when something changes
+and none while it stays so."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bridge.local import Broker, LocalStack
+from tests.e2e.control import aliased
+from tests.e2e.flows import MIRRORED, OurFlow
+from tests.e2e.ground import WAIT, Ground, Json, forget_clients
+from tests.support import eventually
+
+OUTAGE = float(os.environ.get("MIRROR_BRIDGE_OUTAGE_SECONDS", "25"))
+MOST = 10
+"""Lines of each process for an outage, however long, with its end."""
+PROCESSES = {"http", "rounds", "driver", "jvm", "worker"}
+
+
+@pytest.fixture(scope="module")
+def clusters(stack: LocalStack) -> Iterator[tuple[Broker, Broker]]:
+    """The target holds Connect's own topics too."""
+    pair = stack.broker("log-source"), stack.broker("log-target")
+    yield pair
+    for each in pair:
+        if not each.process.died():
+            each.stop()
+
+
+@pytest.fixture(scope="module")
+def flow(stack: LocalStack, clusters: tuple[Broker, Broker]) -> Iterator[OurFlow]:
+    worker = stack.worker("log-worker", on="log-target")
+    service = stack.service("log-service", arguments=["--log-format", "json"])
+    found = OurFlow(aliased(Ground(*clusters, worker, service)))
+    with ExitStack() as running:
+        running.enter_context(found.mirror())
+        running.enter_context(found.group_offsets(f"{found.mark}.*"))
+        running.enter_context(found.running("Checkpoint"))
+        running.enter_context(found.running("Heartbeat"))
+        topic = found.topic("logged", shifted=False)
+        found.produce(topic)
+        found.wait_mirrored(topic)
+        found.commit(found.name("logged"), topic, dict.fromkeys(range(10), 7))
+        _well(found.ground)
+        yield found
+
+
+def _well(ground: Ground) -> None:
+    def well() -> None:
+        health = ground.service.health()
+        assert health["status"] == "ok", health
+
+    eventually(well, MIRRORED, what="all is well", watched=ground.watched)
+
+
+def _log(ground: Ground) -> Path:
+    return ground.process.process.log
+
+
+def _lines(text: str) -> list[Json]:
+    found = []
+    for line in text.splitlines():
+        parsed = json.loads(line)
+        assert {"time", "level", "process", "logger", "message"} <= parsed.keys(), line
+        assert parsed["process"] in PROCESSES, line
+        found.append(parsed)
+    return found
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends(
+    flow: OurFlow, clusters: tuple[Broker, Broker], side: str
+) -> None:
+    ground, broker = flow.ground, clusters[side == "target"]
+    address = broker.bootstrap
+    before = len(_log(ground).read_text())
+
+    def lines() -> list[Json]:
+        return _lines(_log(ground).read_text()[before:])
+
+    broker.kill()
+    end = time.monotonic() + OUTAGE
+    while time.monotonic() < end:
+        assert not broker.process.running
+        time.sleep(0.5)
+    broker.start()
+    forget_clients()
+    _well(ground)
+
+    def over() -> None:
+        for process in ("rounds", "driver"):
+            said = [each["message"] for each in lines() if each["process"] == process]
+            assert sum(f"({address}) does not answer: " in each for each in said) == 1, said
+            if (
+                process == "rounds" or side == "source"
+            ):  # without the target Connect stops the tasks: a new driver
+                assert sum(f"({address}) answers again after " in each for each in said) == 1, said
+            if process == "driver" and side == "source":
+                assert sum(each.startswith("copying goes on after ") for each in said) == 1, said
+
+    eventually(over, WAIT, what="the log says that it is over")
+    found = lines()
+    counts = Counter(each["process"] for each in found)
+    assert max(counts.values()) <= MOST, "\n".join(map(str, found))
+
+
+def test_every_line_is_json(flow: OurFlow) -> None:
+    found = _lines(_log(flow.ground).read_text())
+    assert {each["process"] for each in found} >= {"http", "rounds", "driver"}
