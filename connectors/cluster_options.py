@@ -13,6 +13,7 @@ from connectors.validators import In, ListOf, Range, Url
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 PROTOCOLS = In(("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"), ignore_case=True)
+REACHABILITY = "bridge.validate.reachability"
 _STORES = In(("JKS", "PKCS12", "PEM"), ignore_case=True)
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
@@ -166,6 +167,19 @@ def bridge_keys(group: str) -> list[Key]:
                 "5000",
             ),
             validator=Range(2000),
+        ),
+        replace(
+            _key(
+                REACHABILITY,
+                Type.STRING,
+                _LOW,
+                "When the configuration is validated, the service tries to reach its clusters, for 5 s at most. Of a "
+                "cluster that can't be reached, warn tells in the logs of the worker and of the service and in the "
+                "connector's status; error refuses the configuration; off does not try.",
+                "warn",
+            ),
+            validator=In(("warn", "error", "off")),
+            recommended=("warn", "error", "off"),
         ),
     ]
     ssl = [

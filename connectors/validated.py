@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.protocol.messages import ConfigEntry, ConfigKey, ConfigValue, ValidateResponse
-from bridge.protocol.operators import IgnoredSetting
+from bridge.protocol.operators import ConfigWarning, IgnoredSetting
 from connectors.keys import Key, Unparsable, parse, undefined
 from connectors.validators import invalid
 
@@ -120,7 +120,7 @@ class ValidatedConfig:
             entries[key] = replace(entry, visible=False)
         return ValidatedConfig(tuple(entries.values()), tuple(ignored))
 
-    def response(self, name: str) -> ValidateResponse:
+    def response(self, name: str, warnings: Sequence[ConfigWarning] = ()) -> ValidateResponse:
         """Connect's `ConfigInfos`; `name` is the connector's class."""
         return ValidateResponse(
             name=name,
@@ -128,6 +128,7 @@ class ValidatedConfig:
             groups=list(dict.fromkeys(entry.key.group for entry in self.entries)),
             configs=[entry.entry() for entry in self.entries],
             ignored_settings=list(self.ignored),
+            warnings=list(warnings),
         )
 
 

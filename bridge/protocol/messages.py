@@ -17,6 +17,7 @@ from bridge.protocol.operators import (
     AlteredOffset,
     AlteredOffsets,
     CheckpointLatency,
+    ConfigWarning,
     Connectors,
     ConnectorStatus,
     Explanation,
@@ -176,13 +177,14 @@ class ValidateRequest(Message):
 
 class ValidateResponse(Message):
     """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them. `ignored_settings`: those that
-    do nothing, which Connect has no word for; their values are not `visible`."""
+    do nothing, which Connect has no word for; their values are not `visible`. `warnings`: trouble that is no error."""
 
     name: str
     error_count: int
     groups: list[str]
     configs: list[ConfigEntry]
     ignored_settings: list[IgnoredSetting] = []
+    warnings: list[ConfigWarning] = []
 
 
 # -- life cycle of connectors and tasks ------------------------------------------------------------------------------

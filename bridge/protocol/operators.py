@@ -23,6 +23,13 @@ class IgnoredSetting(Message):
     reason: str
 
 
+class ConfigWarning(Message):
+    """What is wrong with the value of a key, though the configuration is taken."""
+
+    key: str
+    message: str
+
+
 class ConnectorStatus(Message):
     """GET /v1/connectors/{name}/status. `waiting_for`: what it needs before it does its work (a task, the rounds
     process, a cluster that has not answered, its first round); empty while it works; `checkpoints`: emitted so far;

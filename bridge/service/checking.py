@@ -3,18 +3,25 @@ come back."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotFound
+from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotFound, Overloaded
 from bridge.protocol.messages import PluginInfo, ValidateResponse
-from bridge.protocol.operators import IgnoredSetting
+from bridge.protocol.operators import ConfigWarning, IgnoredSetting
 from bridge.service.context import CheckContext
 from bridge.service.desired import Config
 from bridge.service.pool import BoundedPool
+from bridge.service.reachability import ERROR, Reachability, mode_of, servers_key
+from bridge.translation.model import Side
 from connectors.base import CopiedTopics, Kind
+from connectors.cluster_options import REACHABILITY
 from connectors.configdef import Type, ValidatedConfig
 from connectors.validated import describe
+from connectors.validators import invalid
+
+log = logging.getLogger(__name__)
 
 LEAST_SECRET = 4
 """Shorter values are not searched for in error texts: `a` would hide every a."""
@@ -31,6 +38,7 @@ class Checker:
         self._context = context
         self._pool = pool
         self._copied = copied
+        self.reachability = Reachability(context.probe)
 
     def plugins(self, version: str) -> list[PluginInfo]:
         return [
@@ -58,8 +66,9 @@ class Checker:
         others = () if judged.errors else self._copied(name)
         if others:
             judged = judged.with_errors(await self._pool.run(lambda: kind.conflicts(config, others)))
-        answer = judged.response(kind.connector_class)
+        judged, warnings = await self._reached(kind, config, judged)
         secrets = _secrets(kind, config)
+        answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
         if not secrets or not answer.error_count:
             return answer
         entries = [
@@ -73,6 +82,25 @@ class Checker:
             for entry in answer.configs
         ]
         return answer.model_copy(update={"configs": entries})
+
+    async def _reached(
+        self, kind: Kind, config: Config, judged: ValidatedConfig
+    ) -> tuple[ValidatedConfig, list[ConfigError]]:
+        """Clusters that can't be reached are errors or warnings, as `bridge.validate.reachability` says."""
+        if judged.errors:
+            return judged, []
+        try:
+            found = await self.reachability.troubles(kind, config)
+        except Overloaded as busy:
+            return judged, [ConfigError(REACHABILITY, f"the clusters were not tried: {busy}")]
+        troubles = [
+            ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in found.items()
+        ]
+        for trouble in troubles:
+            log.warning("validation: %s", _without(_secrets(kind, config), trouble.message))
+        if mode_of(config) == ERROR:
+            return judged.with_errors(troubles), []
+        return judged, troubles
 
     async def accept(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
         """The settings that do nothing. Raises ConfigRejected with every error."""
@@ -90,6 +118,14 @@ class Checker:
                 return ValidatedConfig(()).with_errors(rejected.errors)
 
         return await self._pool.run(judge)
+
+
+def _invalid(side: Side, config: Config, why: str) -> str:
+    return invalid(servers_key(side), config.get(servers_key(side)), why)
+
+
+def _warning(error: ConfigError, secrets: list[str]) -> ConfigWarning:
+    return ConfigWarning(key=error.key, message=_without(secrets, error.message))
 
 
 def rejected(kind: Kind, config: Config, errors: Sequence[ConfigError]) -> ConfigRejected:

@@ -27,12 +27,20 @@ class RoundsContext:
     close: Callable[[], Awaitable[None]]
 
 
+class Probe(Protocol):
+    """Tries to reach the clusters of a configuration without errors, all at once. Blocking, so for a bounded pool; by
+    side in words why a cluster can't be reached, without those that can."""
+
+    def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """Of the HTTP process: what checking a configuration takes. Opens nothing."""
+    """Of the HTTP process: what checking a configuration takes. `probe`: None tries to reach no cluster."""
 
     kinds: Mapping[str, Kind]
     clients: ClientCheck
+    probe: Probe | None = None
 
 
 class MirrorQuestions(Protocol):

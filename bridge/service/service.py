@@ -86,6 +86,7 @@ class Service:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
         await self.engine.close(self.grace)
+        self.checker.reachability.close()
         self.pool.close()
 
     async def _tick(self) -> None:
@@ -135,7 +136,7 @@ class Service:
         known = self.table.start_connector(name, body.session, body.kind, body.config)
         if body.session > session:
             log.info("connector started, session %s", body.session, extra={"connector": name})
-        _ignoring(known, generation, ignored)
+        self._configured(known, generation, ignored)
         self._tell()
         return _accepted(known, None)
 
@@ -159,7 +160,7 @@ class Service:
         before = self.table.get(name)
         generation = before.generation if before is not None else 0
         fresh = self.table.start_task(name, index, body.session, body.kind, body.task_count, body.config)
-        _ignoring(self.table.connector(name), generation, ignored)
+        self._configured(self.table.connector(name), generation, ignored)
         if fresh:
             log.debug("task started, session %s", body.session, extra={"connector": name, "task": index})
             if self.snapshots.connector(name).summary.failure is not None:
@@ -239,6 +240,17 @@ class Service:
             return known.ignored
         return await self.checker.accept(kind, config)
 
+    def _configured(self, known: Connector, generation: int, ignored: Sequence[IgnoredSetting]) -> None:
+        """Once for each configuration: remembers and logs the settings that do nothing, and looks for the clusters.
+        `generation` is that of the one before."""
+        if known.generation == generation:
+            return
+        known.ignored, known.unreachable = ignored, {}
+        if ignored:
+            listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
+            log.warning("%d setting(s) do nothing: %s", len(ignored), listed, extra={"connector": known.name})
+        self.checker.reachability.started(known, self.checker.kind(known.kind))
+
     def _take(self, name: str, index: int, body: PollRequest) -> Batch:
         known = self._renew_lease(name, index, body.session)
         return self.deliveries.take(known, index, body.session, body.batch, body.max_records)
@@ -275,17 +287,6 @@ def check_protocol(theirs: int) -> None:
             f"The shim speaks protocol {theirs}, this service ({VERSION}) protocol {PROTOCOL}: "
             "they may differ by one. Upgrade the older of the two."
         )
-
-
-def _ignoring(known: Connector, generation: int, ignored: Sequence[IgnoredSetting]) -> None:
-    """Remembers and logs the settings that do nothing, once for each configuration: `generation` is that of the one
-    before."""
-    if known.generation == generation:
-        return
-    known.ignored = ignored
-    if ignored:
-        listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
-        log.warning("%d setting(s) do nothing: %s", len(ignored), listed, extra={"connector": known.name})
 
 
 def _accepted(known: Connector, task: int | None) -> Accepted:

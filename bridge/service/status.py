@@ -37,7 +37,7 @@ def connector_status(
     age_ms: Callable[[Task], int],
 ) -> ConnectorStatus:
     said, waits = snapshot.summary, waiting_for(known, snapshot, engine)
-    errors = [*said.errors, *said.gaps]
+    errors = [*said.errors, *said.gaps, *_unreachable(known, snapshot)]
     if snapshot.note is not None and snapshot.note.error is not None:
         errors.append(
             f"instance broke {snapshot.note.restarts} time(s), is made anew in "
@@ -87,6 +87,12 @@ def connector_status(
         copying=snapshot.copying.totals,
         ignored_settings=list(known.ignored),
     )
+
+
+def _unreachable(known: Connector, snapshot: ConnectorSnapshot) -> list[str]:
+    """Of clusters that have not answered since."""
+    seen = snapshot.summary.clusters_seen
+    return [text for side, text in known.unreachable.items() if side not in seen]
 
 
 def _lapsed(known: Connector, task: Task) -> bool:

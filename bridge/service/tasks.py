@@ -12,7 +12,7 @@ Laws (tests/unit/test_service_tasks.py holds them for any order of arrival):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, OperationRefused, Overloaded
@@ -51,6 +51,8 @@ class Connector:
     generation: int
     ignored: Sequence[IgnoredSetting] = ()
     """Settings of `config` that do nothing."""
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    """By `source` or `target`, why the cluster could not be reached when the configuration was new."""
     task_count: int = 1
     count_session: str = ""
     session: str = ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
-from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, RoundsContext
+from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, Props, RoundsContext
+from bridge.translation.model import Side
 
 _STOP_SECONDS = 20.0
 """A connector that was stopped just now still commits what it has copied."""
@@ -24,11 +26,29 @@ def rounds_context() -> RoundsContext:
 
 
 def check_context() -> CheckContext:
-    """Called in the HTTP process: definitions and checks, no client."""
+    """Called in the HTTP process: definitions and checks; clients only when a cluster is to be reached."""
     from bridge.kafka.client_config import StaticClientCheck
     from connectors.registry import KINDS
 
-    return CheckContext(KINDS, StaticClientCheck())
+    return CheckContext(KINDS, StaticClientCheck(), probe)
+
+
+def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
+    """The Probe of the HTTP process."""
+    from bridge.kafka.client_config import client_settings
+    from bridge.kafka.reach import reach
+
+    async def troubles() -> dict[Side, str]:
+        found = await asyncio.gather(
+            *(reach(client_settings(side, props).raw_admin, seconds) for side in sides)
+        )
+        return {
+            side: "; ".join(map(str, troubles))
+            for side, troubles in zip(sides, found, strict=True)
+            if isinstance(troubles, list)
+        }
+
+    return asyncio.run(troubles())
 
 
 def mirror_questions() -> MirrorQuestions:
@@ -40,12 +60,9 @@ def mirror_questions() -> MirrorQuestions:
 
 def alter_offsets() -> AlterOffsets:
     """Called in the HTTP process, in a thread of the pool, when an operator alters offsets in Connect."""
-    from collections.abc import Sequence
-
     from bridge.errors import NothingCopied
     from bridge.kafka.client_config import StaticClientCheck
     from bridge.pipeline.reset import reset
-    from bridge.service.context import Props
     from bridge.translation.resetting import Row
     from connectors.source.altering import Offsets, destinations
     from connectors.source.options import SourceOptions

@@ -199,3 +199,29 @@ def test_what_the_service_rejects_later_is_raised_with_its_words(
         )
         rest.put(name, {**config, "target.cluster.alias": ground.target.name})
         rest.wait_running(name)
+
+
+def test_a_misspelt_key_is_told_with_the_right_one(ground: Ground) -> None:
+    errors = ground.worker.rest.validation_errors(CLASS, {**_full(ground), "groupz": "x", "owner": "me"})
+    assert errors == {"groupz": ["Unknown configuration 'groupz': did you mean 'groups'?"]}
+
+
+def test_a_cluster_that_can_not_be_reached_refuses_only_what_asks_for_that(ground: Ground) -> None:
+    key, name = "source.cluster.bootstrap.servers", unique("unreachable")
+    config = {**_full(ground), "name": name, key: f"{unique('nowhere')}.invalid:9092"}
+    assert ground.worker.rest.validation_errors(CLASS, config) == {}
+    errors = ground.worker.rest.validation_errors(CLASS, {**config, "bridge.validate.reachability": "error"})
+    assert list(errors) == [key]
+    (text,) = errors[key]
+    assert f"the source cluster can't be reached: {config[key]} has no address in DNS" in text
+    ground.worker.rest.put(name, config)
+    try:
+
+        def told() -> None:
+            status = ground.service.get(f"/v1/connectors/{name}/status")
+            assert any("has no address in DNS" in error for error in status["errors"]), status
+            assert ground.service.health()["status"] == "degraded"
+
+        eventually(told, WAIT, what="the status says what can't be reached")
+    finally:
+        ground.worker.rest.delete(name)

@@ -33,6 +33,6 @@ async def plugins(service: TheService) -> Plugins:
 async def validate(
     kind: KindName, service: TheService, body: Annotated[ValidateRequest, Depends(read(ValidateRequest))]
 ) -> ValidateResponse:
-    """Connect's own answer: every key with its value and all of its errors. Opens no connection to a
-    cluster."""
+    """Connect's own answer: every key with its value and all of its errors. Tries to reach the clusters of a
+    configuration without errors, for 5 s at most, unless `bridge.validate.reachability` is off."""
     return await service.checker.validate(kind, body.config)

@@ -17,6 +17,9 @@ import org.slf4j.LoggerFactory;
 final class Validation {
     private static final Logger LOG = LoggerFactory.getLogger(Validation.class);
     private static final long TIMEOUT_MS = 2_000;
+    private static final String REACHABILITY = "bridge.validate.reachability";
+    /** For a service that tries to reach both clusters: it takes five seconds for that, and then answers. */
+    private static final long CLUSTERS_TIMEOUT_MS = 8_000;
 
     private final Definition definition;
     private final Map<String, String> props;
@@ -51,7 +54,7 @@ final class Validation {
             return;
         }
         try (BridgeClient client = new BridgeClient(settings)) {
-            long timeout = Math.min(TIMEOUT_MS, settings.requestTimeoutMs);
+            long timeout = timeoutMs(settings);
             Call call = client.validate(definition.kind, props, timeout);
             Answer answer = call.await(timeout);
             merge(answer == null ? Answer.away("no answer in time") : answer, settings);
@@ -61,6 +64,11 @@ final class Validation {
         }
     }
 
+    private long timeoutMs(Settings settings) {
+        boolean off = "off".equals(props.getOrDefault(REACHABILITY, "").trim());
+        return off ? Math.min(TIMEOUT_MS, settings.requestTimeoutMs) : CLUSTERS_TIMEOUT_MS;
+    }
+
     private void merge(Answer answer, Settings settings) {
         List<String[]> errors = new ArrayList<>();
         Answer.Kind kind = answer.kind;
@@ -68,6 +76,7 @@ final class Validation {
             if (kind == Answer.Kind.OK) {
                 collect((List<?>) answer.body.get("configs"), errors);
                 ignored((List<?>) answer.body.get("ignored_settings"));
+                warnings((List<?>) answer.body.get("warnings"));
             } else if (kind == Answer.Kind.BAD_CONFIG) {
                 for (Object item : (List<?>) answer.body.get("validation_errors")) {
                     Map<?, ?> one = (Map<?, ?>) item;
@@ -100,6 +109,13 @@ final class Validation {
         }
         if (!words.isEmpty()) {
             LOG.warn("{}: {} setting(s) do nothing: {}", props.get("name"), words.size(), String.join("; ", words));
+        }
+    }
+
+    /** Trouble that is no error: Connect has no word for that either. */
+    private void warnings(List<?> warnings) {
+        for (Object item : warnings == null ? List.of() : warnings) {
+            LOG.warn("{}: {}", props.get("name"), ((Map<?, ?>) item).get("message"));
         }
     }
 

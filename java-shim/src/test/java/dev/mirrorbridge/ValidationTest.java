@@ -97,8 +97,9 @@ class ValidationTest {
     }
 
     @Test
-    void withTheServiceHangingAPutGoesThroughAfterTwoSeconds() {
+    void withTheServiceHangingAPutGoesThroughAfterTwoSecondsWhereNoClusterIsTried() {
         service.answers = request -> FakeService.HANG;
+        props.put("bridge.validate.reachability", "off");
         long began = System.nanoTime();
         assertEquals(Map.of(), errors());
         assertTrue(System.nanoTime() - began < 3_000_000_000L);
@@ -165,6 +166,25 @@ class ValidationTest {
             assertEquals(List.of("metric.names.formats", "consumer.fetch.min.bytes"), unseen);
             assertEquals(List.of("c: 2 setting(s) do nothing: metric.reporters (one); tasks.max (two)"),
                 log.from(Level.WARNING));
+        }
+    }
+
+    @Test
+    void withTheServiceHangingAPutGoesThroughAfterTheTimeThatClustersTake() {
+        service.answers = request -> FakeService.HANG;
+        long began = System.nanoTime();
+        assertEquals(Map.of(), errors());
+        long took = System.nanoTime() - began;
+        assertTrue(took > 6_000_000_000L && took < 10_000_000_000L);
+    }
+
+    @Test
+    void warningsStandInTheLogAndRefuseNothing() {
+        service.answers = request -> new Reply(200, "{\"name\":\"x\",\"error_count\":0,\"groups\":[],\"configs\":[],"
+            + "\"warnings\":[{\"key\":\"source.cluster.bootstrap.servers\",\"message\":\"can't be reached\"}]}");
+        try (LogLines log = new LogLines()) {
+            assertEquals(Map.of(), errors());
+            assertEquals(List.of("c: can't be reached"), log.from(Level.WARNING));
         }
     }
 

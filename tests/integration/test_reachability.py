@@ -1,0 +1,135 @@
+"""Why a cluster can't be reached, by real brokers: refused, no name, TLS, login, silence, the wrong protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.describing import Description
+from bridge.kafka.reach import Cause, Trouble, reach
+from bridge.local.broker import Broker
+from bridge.local.jars import kafka_jars
+from bridge.local.security import Security, TlsFiles, make_tls
+from bridge.translation.model import Side
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
+    return make_tls(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, tls: TlsFiles) -> Iterator[Broker]:
+    security = Security(
+        users={"alice": "wonder", "bob": "builder"}, tls=tls, authorizer=True, super_users=("alice",)
+    )
+    running = Broker("secured", kafka_jars("4.3.1"), tmp_path_factory.mktemp("broker"), security=security)
+    running.start()
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def tried(servers: str, seconds: float = 5.0, **props: str) -> Description | list[Trouble]:
+    given = {f"source.cluster.{name.replace('_', '.')}": value for name, value in props.items()}
+    settings = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": servers, **given})
+    began = time.monotonic()
+    found = asyncio.run(reach(settings.raw_admin, seconds))
+    assert time.monotonic() - began < seconds + 1
+    return found
+
+
+def cause(found: Description | list[Trouble]) -> Cause:
+    assert isinstance(found, list)
+    assert "wonder" not in str(found)
+    (trouble,) = found
+    return trouble.cause
+
+
+def login(password: str, user: str = "alice", mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_jaas_config": f'{SCRAM} required username="{user}" password="{password}";',
+    }
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """Takes connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@contextmanager
+def closed() -> Iterator[str]:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+def test_a_cluster_that_answers_is_described_with_what_the_user_may_do(broker: Broker) -> None:
+    plain = tried(broker.bootstrap)
+    assert isinstance(plain, Description)
+    assert list(plain.brokers.values()) == [broker.bootstrap]
+    assert len(plain.cluster_id) == 22
+    assert plain.allowed is not None
+    assert {"CREATE", "DESCRIBE", "ALTER"} <= plain.allowed
+    bob = tried(broker.address("SASL_PLAINTEXT"), **login("builder", "bob"))
+    assert isinstance(bob, Description)
+    assert bob.allowed == frozenset()
+
+
+def test_one_of_two_servers_is_enough(broker: Broker) -> None:
+    with closed() as away:
+        assert isinstance(tried(f"{away},{broker.bootstrap}"), Description)
+
+
+def test_a_port_without_a_broker_refuses(broker: Broker) -> None:
+    with closed() as away:
+        found = tried(f"{away},localhost:1")
+        assert isinstance(found, list)
+        assert [trouble.cause for trouble in found] == [Cause.REFUSED] * 2
+        assert str(found[0]) == f"{away} refuses connections: start the broker, or correct the port"
+
+
+def test_a_name_without_an_address_is_told(broker: Broker) -> None:
+    assert cause(tried("no-such-host.invalid:9092")) is Cause.NO_DNS
+
+
+def test_silence_is_told_in_time() -> None:
+    with silent() as address:
+        found = tried(address, seconds=1)
+        assert cause(found) is Cause.TIMEOUT
+        assert f"{address} does not answer in 1 s" in str(found[0] if isinstance(found, list) else "")
+
+
+def test_tls_that_trusts_another_authority_is_told(broker: Broker, tls: TlsFiles) -> None:
+    found = tried(broker.address("SSL"), security_protocol="SSL")
+    assert cause(found) is Cause.TLS
+    assert "ssl.truststore" in str(found[0] if isinstance(found, list) else "")
+
+
+def test_tls_with_a_listener_without_is_told(broker: Broker) -> None:
+    assert cause(tried(broker.bootstrap, security_protocol="SSL")) in (Cause.TLS, Cause.CLOSED)
+
+
+def test_a_listener_of_tls_without_tls_is_told(broker: Broker) -> None:
+    assert cause(tried(broker.address("SSL"))) is Cause.CLOSED
+
+
+def test_a_wrong_password_is_told_without_it(broker: Broker) -> None:
+    found = tried(broker.address("SASL_PLAINTEXT"), **login("wonderwall"))
+    assert cause(found) is Cause.AUTHENTICATION
+    assert "SCRAM-SHA-256" in str(found[0] if isinstance(found, list) else "")
