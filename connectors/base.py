@@ -62,6 +62,8 @@ class Summary:
     """Records that could not be copied, as an operator is told of them for a day."""
     failure: str | None = None
     """A permanent error (credentials, a rejected configuration, a policy that says fail): fails the task."""
+    failure_code: str = ""
+    """Its name, where it has one: that of a KafkaFault, no_java, copy_taken, bad_config."""
 
 
 @dataclass(frozen=True, slots=True)

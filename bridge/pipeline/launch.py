@@ -16,14 +16,16 @@ from dataclasses import replace
 from bridge.logs.forward import Forward
 from bridge.logs.setup import DRIVER
 from bridge.pipeline.frames import LONGEST, pack_spec, pack_stop, pack_want, read_line, unpack_status
+from bridge.pipeline.java import java_problem
 from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 15.0
 """A driver that was told to stop commits and ends; after this it is killed, and what was not committed not copied."""
-_DRIVER = "bridge.pipeline.driver"
-_FIRST_BACKOFF, _MOST_BACKOFF = 1.0, 60.0
+NO_JAVA = "no_java"
+DRIVER_MODULE = "bridge.pipeline.driver"
+FIRST_BACKOFF, MOST_BACKOFF = 1.0, 60.0
 _STEADY_SECONDS = 300.0
 
 
@@ -35,12 +37,14 @@ class DriverPipelines:
 
 
 class DriverPipeline:
-    def __init__(self, spec: PipelineSpec, module: str = _DRIVER) -> None:
+    def __init__(self, spec: PipelineSpec, module: str = DRIVER_MODULE) -> None:
         """`module`: what is run, and speaks as the driver does."""
         self._spec, self._module = spec, module
         self._wanted: Sequence[Copied] | None = None
         self._status = PipelineStatus()
         self._restarts = 0
+        self._broken: str | None = None
+        """How the last driver ended, until the next one copies."""
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
         self._task = asyncio.create_task(self._supervise(), name=f"pipeline of {spec.name}")
@@ -75,21 +79,29 @@ class DriverPipeline:
             await asyncio.wait({self._task})
 
     async def _supervise(self) -> None:
-        backoff = _FIRST_BACKOFF
+        backoff = FIRST_BACKOFF
         loop = asyncio.get_running_loop()
         while not self._stopping:
+            if self._module == DRIVER_MODULE and (
+                problem := await asyncio.to_thread(java_problem, os.environ)
+            ):
+                state = PipelineState.FAILED
+                self._status = replace(self._status, state=state, failure=problem, failure_code=NO_JAVA)
+                log.error("copying can't begin: %s", problem, extra={"connector": self._spec.name})
+                return
             began = loop.time()
             ended = await self._one_life()
             if self._stopping or self._status.state in (PipelineState.FAILED, PipelineState.CAUGHT_UP):
                 return
             if loop.time() - began > _STEADY_SECONDS:
-                backoff = _FIRST_BACKOFF
+                backoff = FIRST_BACKOFF
             self._restarts += 1
-            said = f"the driver ended ({ended}) and is started again"
+            said = f"the driver ended ({ended}) and is started again, {self._restarts} time(s) so far; see the log"
+            self._broken = said
             self._status = replace(self._status, state=PipelineState.RETRYING, errors=[said])
             log.error("%s in %.0f s", said, backoff, extra={"connector": self._spec.name})
             await asyncio.sleep(backoff)
-            backoff = min(backoff * 2, _MOST_BACKOFF)
+            backoff = min(backoff * 2, MOST_BACKOFF)
 
     async def _one_life(self) -> str:
         """Why it is over."""
@@ -135,7 +147,14 @@ class DriverPipeline:
             with contextlib.suppress(ValueError):
                 said = read_line(line)
                 if "status" in said:
-                    self._status = unpack_status(said["status"])
+                    self._status = self._still_broken(unpack_status(said["status"]))
+
+    def _still_broken(self, status: PipelineStatus) -> PipelineStatus:
+        """A driver that was started again counts as broken until it copies, or can say itself why it does not."""
+        if self._broken is None or status.state is not PipelineState.STARTING:
+            self._broken = None
+            return status
+        return replace(status, state=PipelineState.RETRYING, errors=[self._broken])
 
     def _tell(self, line: bytes) -> None:
         process = self._process

@@ -64,6 +64,7 @@ class Supervisor:
         self._state = PipelineState.STARTING
         self._errors: list[str] = []
         self._failure: str | None = None
+        self._code = ""
         self._watcher: Watcher | None = None
         self._dropper: Dropper | None = None
         self._leader: TransactionalProducer | None = None
@@ -91,6 +92,7 @@ class Supervisor:
             unreadable=watched.unreadable if watched else {},
             errors=tuple(errors),
             failure=self._failure,
+            failure_code=self._code,
             restarts=self._restarts,
         )
 
@@ -120,9 +122,9 @@ class Supervisor:
                 await self._one_layout(jobs, target)
                 continue
             except CopyTaken as taken:
-                self._broke(str(taken), permanent=True)
+                self._broke(str(taken), permanent=True, code="copy_taken")
             except KafkaFailure as error:
-                self._broke(str(error), permanent=error.fault in PERMANENT)
+                self._broke(str(error), permanent=error.fault in PERMANENT, code=error.fault.value)
                 if error.fault is KafkaFault.FENCED:
                     return  # another driver makes the layouts now: ours would only be in its way
             except Exception as error:
@@ -138,11 +140,11 @@ class Supervisor:
     def _over(self) -> bool:
         return self._stop or self._state in (PipelineState.FAILED, PipelineState.CAUGHT_UP)
 
-    def _broke(self, said: str, *, permanent: bool = False) -> None:
+    def _broke(self, said: str, *, permanent: bool = False, code: str = "") -> None:
         self._restarts += 1
         self._errors = [said]
         if permanent:
-            self._state, self._failure = PipelineState.FAILED, said
+            self._state, self._failure, self._code = PipelineState.FAILED, said, code
         elif self._state is not PipelineState.FAILED:
             self._state = PipelineState.RETRYING
 

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from bridge.protocol.base import Message
+from bridge.protocol.base import ErrorBody, Message, ValidationError
 from bridge.protocol.copying import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
 from bridge.protocol.mirror import Names, RemoteGroup, RemoteOffset, RemoteOffsets, ReplicationHops
 from bridge.protocol.operators import (
     AlteredOffset,
     AlteredOffsets,
     CheckpointLatency,
+    Condition,
     ConfigWarning,
     Connectors,
     ConnectorStatus,
@@ -44,6 +45,7 @@ __all__ = [
     "AlteredOffset",
     "AlteredOffsets",
     "CheckpointLatency",
+    "Condition",
     "ConfigEntry",
     "ConfigKey",
     "ConfigValue",
@@ -101,22 +103,6 @@ Session = Annotated[
         examples=["1795230000123-9b2f0c5e"],
     ),
 ]
-
-
-class ValidationError(Message):
-    """One error of one configuration key."""
-
-    key: str
-    message: str
-
-
-class ErrorBody(Message):
-    """The one error body, of every status from 400 up."""
-
-    error_code: str
-    message: str
-    validation_errors: list[ValidationError] = []
-    retriable: bool = False
 
 
 class Version(Message):

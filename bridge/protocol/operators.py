@@ -30,12 +30,22 @@ class ConfigWarning(Message):
     message: str
 
 
+class Condition(Message):
+    """Something that a connector does not do: a name, a sentence with what to do, and since when (null for not known).
+    `starting` is no alarm: it has begun a moment ago."""
+
+    condition: str
+    detail: str
+    since_ms: int | None = None
+
+
 class ConnectorStatus(Message):
     """GET /v1/connectors/{name}/status. `waiting_for`: what it needs before it does its work (a task, the rounds
     process, a cluster that has not answered, its first round); empty while it works; `checkpoints`: emitted so far;
     `unreadable_records`: by internal topic, left out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how
-    long the first of those that wait has been waiting for a poll, null when none does; `copying`: of a connector that
-    copies records; `ignored_settings`: those of its configuration that do nothing."""
+    long the first of those that wait has been waiting for a poll, null when none does; `conditions`: what it does not
+    do, and why, of which `errors` has the sentences; `copying`: of a connector that copies records;
+    `ignored_settings`: those of its configuration that do nothing."""
 
     name: str
     kind: str
@@ -57,6 +67,7 @@ class ConnectorStatus(Message):
     records_in_flight: int = 0
     records_written: int = 0
     oldest_waiting_ms: int | None = None
+    conditions: list[Condition] = []
     errors: list[str] = []
     failure: str | None = None
     copying: CopyTotals | None = None
@@ -247,7 +258,7 @@ class Ready(Message):
 
 
 class Health(Message):
-    """GET /health: `status` is ok, degraded or down; per connector and task what lasts."""
+    """GET /health: `status` is ok, starting, degraded or down; per connector and task what lasts."""
 
     status: str
     version: str

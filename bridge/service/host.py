@@ -111,7 +111,7 @@ class Hosted:
                 desired.name, desired.config, context.clusters, context.pipelines, publisher
             )
         except ConfigRejected as error:
-            publisher.summary(Summary(failure=str(error)))
+            publisher.summary(Summary(failure=str(error), failure_code="bad_config"))
             return error
         except Exception as error:
             return error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.errors import NotAnswered, OperationRefused
 from bridge.service.engine import EngineState
-from bridge.service.readiness import stopped
+from bridge.service.halts import halt
 from bridge.service.service import Service
 from connectors.base import Arguments, Operation
 
@@ -16,7 +16,7 @@ async def operate(
     NotAnswered, and whatever the instance answers instead."""
     known = service.table.connector(name)
     if not known.active():
-        raise OperationRefused(stopped(known))
+        raise OperationRefused(halt(known).detail)
     state = service.engine.state
     if state is not EngineState.RUNNING:
         raise NotAnswered(f"the process that asks the clusters is {state.value}; ask again")

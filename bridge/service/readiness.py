@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from bridge.protocol.operators import Readiness, ReadinessReason
 from bridge.service.engine import EngineState
 from bridge.service.frames import PackedGroup
+from bridge.service.halts import halt, lapsed
 from bridge.service.reasons import REASONS
 from bridge.service.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.tasks import Connector, Task
@@ -191,37 +192,12 @@ def _does_not_run(
     if snapshot.summary.failure is not None:
         return [_reason("connector_failed", f"connector {known.name} has failed: {snapshot.summary.failure}")]
     if not known.active():
-        return [_reason("connector_stopped", stopped(known))]
+        return [_reason("connector_stopped", halt(known).detail)]
     if engine is not EngineState.RUNNING:
         return [_reason("rounds_process_down", f"the process that asks the clusters is {engine.value}")]
     if snapshot.note is not None and snapshot.note.error is not None:
         return [_reason("connector_failed", f"connector {known.name} restarts after: {snapshot.note.error}")]
     return []
-
-
-def stopped(known: Connector) -> str:
-    """Why a connector without a running task has none, and what to do."""
-    if known.stopped and known.tasks and not all(task.stopped for task in known.tasks.values()):
-        return f"connector {known.name} is paused: resume it in Connect"
-    if known.stopped:
-        return (
-            f"connector {known.name} is stopped or deleted: start it in Connect, or, if it was deleted, forget it with "
-            f"DELETE /v1/connectors/{known.name}"
-        )
-    if known.tasks:
-        return (
-            f"connector {known.name} is not polled: look at its tasks' status in Connect, and at its worker"
-        )
-    return f"Connect has started no task of connector {known.name}: look at its status in Connect"
-
-
-def lapsed(known: Connector, task: Task, age_ms: int) -> str:
-    if task.stopped:
-        return f"task {task.index} of connector {known.name} is stopped"
-    return (
-        f"task {task.index} of connector {known.name} has not polled for {age_ms // 1000} s: look at its status in "
-        "Connect, and at its worker"
-    )
 
 
 def _outdated(said: Summary, now_ms: int, *, source_away: bool) -> list[ReadinessReason]:
@@ -260,7 +236,7 @@ def _copies_nothing(known: Connector, said: Summary, now_ms: int) -> ReadinessRe
     if said.failure is not None:
         return _reason("copying_failed", f"connector {known.name} has failed: {said.failure}")
     if not known.active():
-        return _reason("copying_stopped", stopped(known))
+        return _reason("copying_stopped", halt(known).detail)
     if said.last_success_ms is None:
         return _reason("copying_stopped", f"connector {known.name} has not begun to copy yet")
     if now_ms - said.last_success_ms > COPY_SILENT_MS:

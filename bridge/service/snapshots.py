@@ -17,6 +17,7 @@ from bridge.service.latency import GroupLatency, observed, told
 from bridge.service.progress import CopySnapshot
 from connectors.base import CopyReport, Summary
 
+MOST_FORGOTTEN = 1_000
 Kept = tuple[str, int, bool, str, int | None, str | None, int, tuple[str, ...], bytes | None]
 """A PackedGroup as a plain tuple: the garbage collector stops tracking those, which it never does with a
 NamedTuple (100,000 tracked objects cost a collection, and so a poll, several ms)."""
@@ -48,6 +49,8 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._connectors: dict[str, ConnectorSnapshot] = {}
+        self._forgotten: dict[str, int] = {}
+        """Generations of connectors that were forgotten: what is still under way from them is dropped."""
 
     def connector(self, name: str) -> ConnectorSnapshot:
         return self._connectors.get(name) or ConnectorSnapshot()
@@ -158,9 +161,15 @@ class Snapshots:
             known.latencies[group] = observed(known.latencies.get(group), latency_ms)
 
     def forget(self, name: str) -> None:
-        self._connectors.pop(name, None)
+        known = self._connectors.pop(name, None)
+        if known is not None:
+            self._forgotten[name] = known.generation
+            if len(self._forgotten) > MOST_FORGOTTEN:
+                del self._forgotten[next(iter(self._forgotten))]
 
     def _of(self, name: str, generation: int) -> ConnectorSnapshot | None:
+        if generation <= self._forgotten.get(name, -1):
+            return None
         known = self._connectors.setdefault(name, ConnectorSnapshot(generation=generation))
         if generation < known.generation:
             return None

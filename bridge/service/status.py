@@ -1,4 +1,4 @@
-"""What health and status say, from the table and the snapshots: pure functions.
+"""What health and status say, from the table and the snapshots: pure functions (their reasons are in conditions.py).
 
 Ready says that the service can take work and do it, whatever its connectors wait for: a service that was ready only
 once a connector is known could never be reached by the first one. What a connector waits for is in its status.
@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from bridge.protocol.messages import ConnectorStatus, Ready, TaskStatus
+from bridge.service.conditions import STARTING, conditions
 from bridge.service.delivery import Traffic
 from bridge.service.engine import SILENT_SECONDS, EngineState
-from bridge.service.readiness import lapsed, stopped
 from bridge.service.snapshots import ConnectorSnapshot
 from bridge.service.tasks import Connector, Task
 
 CLUSTERS = ("source", "target")
-LONG_MS = 120_000
-"""Records that wait for longer while the connector is active are an error that lasts: its tasks poll, and don't take
-them, because Connect does not acknowledge those before."""
-
-
+_NO_ERRORS = (STARTING, "rounds_process_down")
+"""The first is none, the second one of the service."""
 _NOT_RUNNING = {
     EngineState.STARTING: "the rounds process is starting",
     EngineState.RESTARTING: "the rounds process has ended and is started again",
@@ -35,23 +32,11 @@ def connector_status(
     traffic: Traffic,
     engine: EngineState,
     age_ms: Callable[[Task], int],
+    begun_ms: int,
 ) -> ConnectorStatus:
+    """`begun_ms`: since it was started, or made anew."""
     said, waits = snapshot.summary, waiting_for(known, snapshot, engine)
-    errors = [*said.errors, *said.gaps, *_unreachable(known, snapshot)]
-    if snapshot.note is not None and snapshot.note.error is not None:
-        errors.append(
-            f"instance broke {snapshot.note.restarts} time(s), is made anew in "
-            f"{snapshot.note.retry_in:.0f} s: {snapshot.note.error}"
-        )
-    if known.active():
-        errors += [lapsed(known, task, age_ms(task)) for task in known.tasks.values() if _lapsed(known, task)]
-    else:
-        errors.append(stopped(known))
-    if known.active() and traffic.oldest_waiting_ms is not None and traffic.oldest_waiting_ms >= LONG_MS:
-        errors.append(
-            f"{traffic.waiting} record(s) wait to be written by Connect, the first for "
-            f"{traffic.oldest_waiting_ms // 1000} s; {traffic.in_flight} were handed out and are not acknowledged"
-        )
+    found = conditions(known, snapshot, traffic, engine, waits, begun_ms, age_ms)
     return ConnectorStatus(
         name=known.name,
         kind=known.kind,
@@ -82,21 +67,14 @@ def connector_status(
         records_in_flight=traffic.in_flight,
         records_written=traffic.written,
         oldest_waiting_ms=traffic.oldest_waiting_ms,
-        errors=errors,
+        conditions=found,
+        errors=[
+            each.detail for each in found if each.condition not in _NO_ERRORS and each.detail != said.failure
+        ],
         failure=said.failure,
         copying=snapshot.copying.totals,
         ignored_settings=list(known.ignored),
     )
-
-
-def _unreachable(known: Connector, snapshot: ConnectorSnapshot) -> list[str]:
-    """Of clusters that have not answered since."""
-    seen = snapshot.summary.clusters_seen
-    return [text for side, text in known.unreachable.items() if side not in seen]
-
-
-def _lapsed(known: Connector, task: Task) -> bool:
-    return task.index < known.task_count and not task.active
 
 
 def waiting_for(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState) -> list[str]:
@@ -136,12 +114,15 @@ def can_take_work(engine: EngineState, *, draining: bool, overload: str | None) 
 
 
 def overall(connectors: Iterable[ConnectorStatus], engine: EngineState) -> str:
-    """`down`: nothing is synced. `degraded`: something is not, on purpose or by a fault."""
-    states = [(status.state, bool(status.errors)) for status in connectors]
+    """`down`: nothing is synced. `degraded`: something is not, on purpose or by a fault. `starting`: something began
+    just now, and does not work yet. `ok`: all of it is done."""
+    known = list(connectors)
+    states = [status.state for status in known]
     if engine in (EngineState.RESTARTING, EngineState.STALLED, EngineState.STOPPED):
         return "down"
-    if states and all(state == "failed" for state, _ in states):
+    if states and all(state == "failed" for state in states):
         return "down"
-    if any(state not in ("running", "starting") or errors for state, errors in states):
+    named = {each.condition for status in known for each in status.conditions}
+    if named - {STARTING}:
         return "degraded"
-    return "ok"
+    return STARTING if named or engine is EngineState.STARTING else "ok"

@@ -59,6 +59,8 @@ class Connector:
     stopped: bool = False
     tasks: dict[int, Task] = field(default_factory=dict)
     idle_since: float | None = None
+    begun: float = 0.0
+    """When it was started, or made anew, last."""
 
     @property
     def lease_ms(self) -> int:
@@ -103,7 +105,7 @@ class TaskTable:
         else:
             self._configure(known, session, kind, config)
         if session > known.session:
-            known.session, known.stopped = session, False
+            known.session, known.stopped, known.begun = session, False, self._clock()
         return known
 
     def stop_connector(self, name: str, session: str) -> Connector:
@@ -242,6 +244,10 @@ class TaskTable:
     def age_ms(self, task: Task) -> int:
         return int(self._clock() - task.last_poll)
 
+    def begun_ms(self, known: Connector) -> int:
+        """Since it was started, or made anew."""
+        return int(self._clock() - known.begun)
+
     # -- steps -------------------------------------------------------------------------------------
 
     def _add(self, name: str, session: str, kind: str, config: Config) -> Connector:
@@ -264,7 +270,7 @@ class TaskTable:
     def _next_generation(self, known: Connector) -> None:
         self._generation += 1
         self.version += 1
-        known.generation = self._generation
+        known.generation, known.begun = self._generation, self._clock()
 
     def _task(self, known: Connector, index: int) -> Task:
         task = known.tasks.get(index)

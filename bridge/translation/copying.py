@@ -159,6 +159,8 @@ class PipelineStatus:
     gap_counts: Mapping[str, int] = field(default_factory=dict)
     unreadable: Mapping[str, int] = field(default_factory=dict)
     """Records that were left out, by state topic."""
+    failure_code: str = ""
+    """The name of `failure`, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,7 +279,6 @@ class GroupsInstance(Generic[Options]):
         return {side.value: int(time.time() * 1000), **self._summary.away_since_ms}
 
     def _failed(self, away: ClusterAway) -> None:
-        """The round as a whole: said in the log when it begins, shown in health when it lasts."""
         said = f"{away.side.value} cluster: {away.failure}"
         self._outages.cluster_failed(away.side, away.failure)
         if not self._failures:
@@ -296,5 +295,6 @@ class GroupsInstance(Generic[Options]):
             away_since_ms=self._away(away.side),
             errors=[said] if self._failures.lasting else self._summary.errors,
             failure=said if self._failures.permanent else None,
+            failure_code=away.failure.fault.value if self._failures.permanent else "",
         )
         self._publisher.summary(self._summary)

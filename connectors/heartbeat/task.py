@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bridge.errors import KafkaFailure
+from bridge.errors import AWAY, KafkaFailure
 from bridge.translation.mm2_records import Heartbeat
 from bridge.translation.model import Side
 from connectors.base import Arguments, Assignment, EmittedRecord, Publisher, Summary
@@ -106,18 +106,23 @@ class HeartbeatInstance:
         self._failures.clear()
         self._outages.well(_MAKE_TOPIC, [Side.TARGET])
         seen = _SOURCE_ONLY | {Side.TARGET.value}
-        self._summary = replace(self._summary, errors=(), failure=None, clusters_seen=seen)
+        last_success_ms, rounds = self._summary.last_success_ms, self._summary.rounds
+        self._summary = Summary(last_success_ms=last_success_ms, rounds=rounds, clusters_seen=seen)
         self._publisher.summary(self._summary)
 
     def _failed(self, failure: KafkaFailure) -> None:
         """Said in the log when it begins, shown in health when it lasts."""
         said = f"{Side.TARGET.value} cluster: {failure}"
+        now_ms = int(time.time() * 1000)
+        away = {Side.TARGET.value: now_ms, **self._summary.away_since_ms} if failure.fault in AWAY else {}
         self._outages.cluster_failed(Side.TARGET, failure, _MAKE_TOPIC)
         self._failures.add(failure)
         self._summary = replace(
             self._summary,
             errors=[said] if self._failures.lasting else (),
             failure=said if self._failures.permanent else None,
+            failure_code=failure.fault.value if self._failures.permanent else "",
+            away_since_ms=away,
         )
         self._publisher.summary(self._summary)
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from bridge.errors import KafkaFailure, KafkaFault
+from bridge.errors import AWAY, KafkaFailure, KafkaFault
 from bridge.translation.copying import Gap, PipelineState, PipelineStatus
 from bridge.translation.model import Side
 from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
@@ -51,7 +51,7 @@ class Looked(NamedTuple):
     away: KafkaFailure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Duty:
     """Something that is done again and again: every `interval` seconds, None for once; sooner while there is
     trouble."""
@@ -61,6 +61,8 @@ class Duty:
     interval: float | None
     troubles: Troubles
     requested: RequestedRounds[Looked] = field(default_factory=RequestedRounds)
+    away: Side | None = None
+    """The cluster that did not answer the last round."""
 
 
 class SourceInstance:
@@ -90,6 +92,7 @@ class SourceInstance:
         self._rounds = 0
         self._last_success_ms: int | None = None
         self._told: Summary | None = None
+        self._away: dict[str, int] = {}
         self._reporter = Reporter(options.source_alias, options.target_alias)
 
     def assign(self, assignment: Assignment) -> None:
@@ -192,7 +195,9 @@ class SourceInstance:
     async def _round(self, duty: Duty) -> Looked:
         try:
             failures = await duty.round()
+            duty.away = None
         except ClusterAway as away:
+            duty.away = away.side if away.failure.fault in AWAY else None
             self._outages.cluster_failed(away.side, away.failure, duty.what)
             failure = of(away.side, away.failure)
             return Looked([failure], failure)
@@ -241,8 +246,14 @@ class SourceInstance:
         if report is not None:
             self._publisher.progress(report)
 
+    def _away_since_ms(self, now_ms: int) -> Mapping[str, int]:
+        """Which clusters did not answer a duty's last round, and since when."""
+        sides = {duty.away.value for duty in self._duties if duty.away is not None}
+        self._away = {side: self._away.get(side, now_ms) for side in sorted(sides)}
+        return self._away
+
     def _summary(self, status: PipelineStatus | None) -> Summary:
-        failures = [duty.troubles.failure for duty in self._duties]
+        failures = [(str(each), each.fault.value) for duty in self._duties if (each := duty.troubles.failure)]
         errors = [said for duty in self._duties for said in duty.troubles.lasting]
         errors += self._found.remarks
         now_ms = int(time.time() * 1000)
@@ -250,7 +261,8 @@ class SourceInstance:
         unreadable: Mapping[str, int] = {}
         if status is not None:
             unreadable = status.unreadable
-            failures.insert(0, status.failure)
+            if status.failure is not None:
+                failures.insert(0, (status.failure, status.failure_code))
             errors += status.errors
             gaps = _gaps([gap for gap in status.gaps if now_ms - gap.seen_at_ms < _GAPS_SHOWN_MS])
         if self._loaded.is_set() and not errors and (status is None or status.state in _WELL):
@@ -262,7 +274,9 @@ class SourceInstance:
             unreadable_records=unreadable,
             errors=errors,
             gaps=gaps,
-            failure=next((said for said in failures if said is not None), None),
+            away_since_ms=self._away_since_ms(now_ms),
+            failure=failures[0][0] if failures else None,
+            failure_code=failures[0][1] if failures else "",
         )
 
 

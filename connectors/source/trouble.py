@@ -42,8 +42,8 @@ class Troubles:
         return [said for said, count in self._counts.items() if count >= _LASTING]
 
     @property
-    def failure(self) -> str | None:
+    def failure(self) -> KafkaFailure | None:
         for said, count in self._counts.items():
-            if count >= _PERMANENT_AFTER and self._failures[said].fault in self._permanent:
-                return said
+            if count >= _PERMANENT_AFTER and (failure := self._failures[said]).fault in self._permanent:
+                return failure
         return None

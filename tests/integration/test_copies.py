@@ -70,6 +70,7 @@ def hand_back(flow: CopyFlow) -> None:
 def failed(status: PipelineStatus, owner: str) -> str:
     assert status.state is PipelineState.FAILED
     assert status.failure is not None
+    assert status.failure_code == "copy_taken"
     assert f"connector {owner} copies" in status.failure
     assert f"bridge.take.over.from={owner}" in status.failure
     return status.failure

@@ -170,10 +170,11 @@ def test_a_cluster_that_is_away_fails_nothing_and_is_named_while_it_lasts(raised
         assert said.errors == [f"target cluster: {UNREACHABLE if raised else NO_FACTOR}"]
         assert (said.failure, stand.published.emitted) == (None, [])
         assert said.clusters_seen == {"source"}
+        assert list(said.away_since_ms) == (["target"] if raised else [])
         stand.target.away = None
         stand.target.create_trouble.clear()
         well = await stand.published.until(lambda summary: summary.rounds > 0)
-        assert well.errors == ()
+        assert (well.errors, dict(well.away_since_ms)) == ((), {})
         assert well.clusters_seen == {"source", "target"}
         assert well.last_success_ms == stand.published.emitted[-1].timestamp
 
@@ -188,6 +189,7 @@ def test_credentials_that_stay_wrong_are_a_failure_until_they_are_right() -> Non
         instance.assign(ALONE)
         said = await stand.published.until(lambda summary: summary.failure is not None)
         assert said.failure == "target cluster: Authentication failed"
+        assert said.failure_code == "credentials"
         stand.target.away = None
         await stand.published.until(lambda summary: summary.failure is None and summary.rounds > 0)
 

@@ -40,13 +40,14 @@ class Flow:
         zero, one = report("zero", "g"), report("one", "g").model_copy(update={"task": 1})
         self.at.reports(zero, one, connector="g")
 
-    def round(self, **changes: Any) -> None:
+    def round(self, generation: int = 1, **changes: Any) -> None:
         now_ms = int(time.time() * 1000)
         said = {"rounds": 1, "as_of_ms": now_ms, "tasks": (0, 1), "interval_ms": INTERVAL_MS} | changes
-        self.snapshots.summary("g", 1, Summary(**said))
+        self.snapshots.summary("g", generation, Summary(**said))
 
     def copied(self, name: str = "s", topic: str = "orders", **changes: Any) -> None:
-        said = {"rounds": 1, "last_success_ms": int(time.time() * 1000)} | changes
+        seen = frozenset({"source", "target"})
+        said = {"rounds": 1, "last_success_ms": int(time.time() * 1000), "clusters_seen": seen} | changes
         self.snapshots.summary(name, 1, Summary(**said))
         row = CopyRow(topic, 0, f"A.{topic}", 9, 9, 0, 9, 90, 0.0, 0.0, -1, -1)
         totals = CopyTotals(source="A", target="B", state="caught_up")
@@ -417,7 +418,7 @@ def test_a_connector_that_finds_no_group_is_not_ready() -> None:
 
     async def test(made: Flow) -> None:
         made.at.service.snapshots.forget("g")
-        made.round()
+        made.round(generation=2)
         whole = (await made.at.client.get("/v1/readiness")).json()
         assert whole["readiness"] == "cannot_tell"
         assert [each["reason"] for each in whole["flows"][0]["reasons"]] == ["no_groups"]

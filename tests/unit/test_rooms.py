@@ -76,9 +76,6 @@ ROOMS = {
             "bridge.translation bridge.settings connectors"
         )
     ),
-    "bridge.doctor": Room(
-        ours=names("bridge.kafka bridge.pipeline bridge.translation bridge.errors connectors"),
-    ),
     "bridge.client": Room(
         ours=names("bridge.kafka bridge.translation bridge.errors connectors"),
     ),
@@ -91,8 +88,7 @@ ROOMS = {
 LATE = {
     "bridge.cli": names("pyspark bridge.pipeline bridge.local bridge.service bridge.demo"),
     "bridge.commands": names(
-        "pyspark bridge.pipeline bridge.local bridge.service bridge.kafka bridge.client "
-        "bridge.doctor.collecting"
+        "pyspark bridge.pipeline bridge.local bridge.service bridge.kafka bridge.client"
     ),
     "bridge.local": names("pyspark"),
     "bridge.pipeline": names("bridge.pipeline.transforming"),

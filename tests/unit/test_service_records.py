@@ -198,6 +198,8 @@ def test_b9_records_that_connect_does_not_write_are_seen() -> None:
     async def test(at: Stand) -> None:
         generation = await started(at)
         publish(at, generation, emitted("g", int(at.clock.ms)))
+        seen = frozenset({"source", "target"})
+        at.service.snapshots.summary("c", generation, Summary(rounds=1, clusters_seen=seen))
         assert (await at.client.get("/health")).json()["status"] == "ok"
         at.clock.ms += 119_000
         publish(

@@ -281,14 +281,22 @@ def test_b26_what_does_not_appear_is_told_and_the_rest_is_copied() -> None:
 def test_b27_a_first_look_that_fails_is_tried_again_soon_without_refresh_too() -> None:
     stand = Stand(refresh_topics_enabled="false")
     stand.source.away = KafkaFailure(KafkaFault.TIMEOUT, "nobody there")
+    began_ms = int(time.time() * 1000)
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
         said = await stand.until(lambda said: bool(said.errors))
         assert (said.errors, said.failure) == (["source cluster: nobody there"], None)
         assert said.clusters_seen == frozenset()
+        assert began_ms <= said.away_since_ms["source"] <= int(time.time() * 1000)
+        assert list(said.away_since_ms) == ["source"]
+        since = said.away_since_ms
+        later = int(time.time() * 1000) + 5
+        await stand.until(lambda said: time.time() * 1000 > later)
+        assert stand.published.summaries[-1].away_since_ms == since, "since the first round that failed"
         stand.source.away = None
         said = await stand.until(lambda said: said.rounds > 0 and not said.errors)
+        assert said.away_since_ms == {}
         assert len(stand.wanted) == 2
         before = stand.source.calls["topic_names"]
         await asyncio.sleep(0.05)
@@ -365,6 +373,8 @@ def test_only_a_missing_right_on_a_chosen_topic_fails_the_task(failure: KafkaFai
         said = await stand.until(lambda said: said.rounds > rounds + 3)
         assert said.errors == [f"target cluster: {failure}"]
         assert said.failure == (said.errors[0] if fails else None)
+        assert said.failure_code == ("not_authorized" if fails else "")
+        assert said.away_since_ms == {}, "it has answered"
         assert stand.wanted == [(TopicPartition("stock", 0), "A.stock")]
 
     stand.play(script)
@@ -435,10 +445,11 @@ def test_what_the_pipeline_says_is_said() -> None:
         await stand.until(lambda said: (said.last_success_ms or 0) > well and len(said.gaps) == 1)
         stand.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:1])
         await stand.until(lambda said: not said.gaps)
-        stand.pipeline.status = PipelineStatus(PipelineState.FAILED, failure="orders-1: policy says fail")
-        assert (await stand.until(lambda said: said.failure is not None)).failure == (
-            "orders-1: policy says fail"
+        stand.pipeline.status = PipelineStatus(
+            PipelineState.FAILED, failure="orders-1: policy says fail", failure_code="policy"
         )
+        said = await stand.until(lambda said: said.failure is not None)
+        assert (said.failure, said.failure_code) == ("orders-1: policy says fail", "policy")
 
     stand.play(script)
 

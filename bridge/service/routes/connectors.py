@@ -122,4 +122,6 @@ def statuses(service: Service) -> list[ConnectorStatus]:
 
 def _status(service: Service, known: Connector) -> ConnectorStatus:
     snapshot, traffic = service.snapshots.connector(known.name), service.deliveries.traffic(known.name)
-    return connector_status(known, snapshot, traffic, service.engine.state, service.table.age_ms)
+    return connector_status(
+        known, snapshot, traffic, service.engine.state, service.table.age_ms, service.table.begun_ms(known)
+    )

@@ -1,1 +1,0 @@
-"""What is wrong with a connector's configuration, its clusters and its machine: facts in, findings out."""

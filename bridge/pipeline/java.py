@@ -1,0 +1,46 @@
+"""The Java that Spark's driver needs: looked for where Spark looks, before a driver is started."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+LEAST = 17
+_SECONDS = 20.0
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+
+
+def java_problem(environment: Mapping[str, str]) -> str | None:
+    """Why no driver can be started, and what to do; None when there is a Java that is new enough. Blocking."""
+    home, path = environment.get("JAVA_HOME"), environment.get("PATH", "")
+    where = f"JAVA_HOME is {home or 'not set'}, PATH is {path}"
+    remedy = (
+        f"install a JDK {LEAST} or newer on the machine of the service, or set JAVA_HOME to one; restart the service, "
+        "and then the task in Connect"
+    )
+    # As Spark does: JAVA_HOME if it is set, whatever it holds.
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=path)
+    if java is None:
+        return f"there is no Java for Spark: {where}; {remedy}"
+    try:
+        said = subprocess.run(
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+            env=dict(environment),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = error.strerror if isinstance(error, OSError) else f"no answer within {_SECONDS:.0f} s"
+        return f"there is no Java for Spark: {java} can't be run ({why}); {where}; {remedy}"
+    found = _VERSION.search(said.stderr + said.stdout)
+    if found is None:
+        return f"there is no Java for Spark: {java} names no version; {where}; {remedy}"
+    version = int(found[2] or 0) if found[1] == "1" else int(found[1])  # Java 8 calls itself 1.8
+    if version < LEAST:
+        return f"the Java for Spark is too old: {java} is Java {version}; {where}; {remedy}"
+    return None
