@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
+from bridge.kafka.requests import read_controller
 from bridge.kafka.wire import Call, Reader, Writer
 
 _UNKNOWN = -(1 << 31)
@@ -73,3 +75,97 @@ def _read(answer: Reader, doing: str) -> Description:
         answer.tags()
         brokers[node] = f"{host}:{port}"
     return Description(cluster_id, brokers, operations(answer.int32()))
+
+
+def describe_topics(topics: Sequence[str]) -> Call:
+    """Metadata v9 to v10, with authorized operations. Creates no topic."""
+
+    def write(writer: Writer, version: int) -> None:
+        writer.array(len(topics))
+        for topic in topics:
+            if version >= 10:
+                writer.uuid("00000000-0000-0000-0000-000000000000")
+            writer.string(topic)
+            writer.tags()
+        writer.int8(0)
+        writer.int8(0)
+        writer.int8(1)
+        writer.tags()
+
+    return Call(3, range(9, 11), 9, write)
+
+
+class DescribedTopic(NamedTuple):
+    """`error`: a protocol code; `allowed`: operations on it, None for not said."""
+
+    error: int
+    partitions: int
+    allowed: frozenset[str] | None
+
+
+def read_topics(answer: Reader, version: int) -> dict[str, DescribedTopic]:
+    read_controller(answer)
+    found = {}
+    for _ in answer.array():
+        error, name = answer.int16(), answer.string()
+        if version >= 10:
+            answer.uuid()
+        answer.skip(1)
+        partitions = answer.array()
+        for _ in partitions:
+            answer.skip(2 + 4 + 4 + 4)
+            for _ in range(3):
+                answer.skip(4 * len(answer.array()))
+            answer.tags()
+        allowed = operations(answer.int32())
+        answer.tags()
+        found[name] = DescribedTopic(error, len(partitions), allowed)
+    return found
+
+
+def describe_groups(groups: Sequence[str]) -> Call:
+    """DescribeGroups v5, with authorized operations, which are told of groups that do not exist too."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.array(len(groups))
+        for group in groups:
+            writer.string(group)
+        writer.int8(1)
+        writer.tags()
+
+    return Call(15, range(5, 6), 5, write)
+
+
+def read_groups(answer: Reader) -> dict[str, tuple[int, frozenset[str] | None]]:
+    """By group an error code, and the operations on it."""
+    answer.skip(4)
+    found = {}
+    for _ in answer.array():
+        error, group = answer.int16(), answer.string()
+        for _ in range(3):
+            answer.string()
+        for _ in answer.array():  # members
+            for _ in range(4):
+                answer.string()
+            answer.blob()
+            answer.blob()
+            answer.tags()
+        allowed = operations(answer.int32())
+        answer.tags()
+        found[group] = (error, allowed)
+    return found
+
+
+def api_versions() -> Call:
+    """ApiVersions v0: what a broker speaks."""
+    return Call(18, range(1), 3, lambda *_: None)
+
+
+def read_api_versions(answer: Reader) -> dict[int, int]:
+    """The highest version by API."""
+    answer.skip(2)
+    found = {}
+    for _ in answer.array():
+        key, _lowest, highest = answer.int16(), answer.int16(), answer.int16()
+        found[key] = highest
+    return found

@@ -4,7 +4,7 @@ come back."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotFound, Overloaded
@@ -134,7 +134,12 @@ def rejected(kind: Kind, config: Config, errors: Sequence[ConfigError]) -> Confi
     return ConfigRejected([replace(error, message=_without(secrets, error.message)) for error in errors])
 
 
-def _secrets(kind: Kind, config: Config) -> list[str]:
+def scrubbed(kind: Kind, config: Mapping[str, str | None], text: str) -> str:
+    """The text without the configuration's secrets."""
+    return _without(_secrets(kind, config), text)
+
+
+def _secrets(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
     """Values that must not be shown: of PASSWORD keys, and of client properties that are named like
     secrets."""
     hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}

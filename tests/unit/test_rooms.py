@@ -76,6 +76,9 @@ ROOMS = {
             "bridge.translation bridge.settings connectors"
         )
     ),
+    "bridge.doctor": Room(
+        ours=names("bridge.kafka bridge.pipeline bridge.translation bridge.errors connectors"),
+    ),
     "bridge.client": Room(
         ours=names("bridge.kafka bridge.translation bridge.errors connectors"),
     ),
@@ -88,7 +91,8 @@ ROOMS = {
 LATE = {
     "bridge.cli": names("pyspark bridge.pipeline bridge.local bridge.service bridge.demo"),
     "bridge.commands": names(
-        "pyspark bridge.pipeline bridge.local bridge.service bridge.kafka bridge.client"
+        "pyspark bridge.pipeline bridge.local bridge.service bridge.kafka bridge.client "
+        "bridge.doctor.collecting"
     ),
     "bridge.local": names("pyspark"),
     "bridge.pipeline": names("bridge.pipeline.transforming"),

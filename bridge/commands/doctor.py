@@ -1,0 +1,140 @@
+"""`mirror-bridge doctor`: what is wrong with a connector's configuration, its clusters and its machine."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bridge.commands.connector_config import load_connector, unresolved
+from bridge.commands.ending import BAD_SETTINGS, end, reported
+from bridge.commands.properties import PropertiesProblem
+from bridge.commands.service_client import TokenFileOption
+from bridge.commands.show import Output, OutputOption, printable, show_json
+
+if TYPE_CHECKING:
+    from bridge.doctor.facts import Unknown
+    from bridge.doctor.findings import Finding
+
+_SECONDS = 5.0
+_WORDS = {
+    "problem": "PROBLEM",
+    "warning": "warning",
+    "not_checked": "NOT CHECKED",
+    "skipped": "skipped",
+    "ok": "ok",
+}
+
+
+def doctor(
+    config: Annotated[
+        Path,
+        typer.Option(
+            help="The connector's configuration: Java .properties, or the JSON that is PUT to Connect."
+        ),
+    ],
+    url: Annotated[
+        str | None, typer.Option("--url", help="Address of the service, to compare clocks.")
+    ] = None,
+    connect_url: Annotated[
+        str | None, typer.Option(help="REST API of the Connect worker, to see which cluster it writes to.")
+    ] = None,
+    auth_token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Check a connector's configuration, clusters, rights and machine, and say what to do about each finding.
+
+    It changes nothing. Exit status 0: no problem; 1: problems; 2: usage; 3: none, but not all could be checked.
+    """
+    from bridge.doctor.checks import examine
+    from bridge.doctor.collecting import collect
+    from bridge.doctor.findings import exit_status
+    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.service.checking import scrubbed
+    from connectors.registry import KINDS
+
+    props = _load(config)
+    kind = KINDS[_kind(config, props, {each.connector_class: name for name, each in KINDS.items()})]
+    with reported():
+        facts = asyncio.run(collect(kind, props.get("name", ""), props, StaticClientCheck()))
+    if connect_url is not None:
+        facts = replace(facts, worker_cluster_id=_worker(connect_url))
+    if url is not None:
+        facts = replace(facts, service_skew=_skew(url))
+    found = [
+        replace(each, found=scrubbed(kind, props, each.found), remedy=scrubbed(kind, props, each.remedy))
+        for each in examine(facts)
+    ]
+    _show(found, output)
+    raise typer.Exit(exit_status(found))
+
+
+def _load(path: Path) -> dict[str, str]:
+    try:
+        props = load_connector(path)
+    except PropertiesProblem as problem:
+        end(str(problem), BAD_SETTINGS)
+    if left := unresolved(props):
+        end(
+            f"{path}: {', '.join(left)} refer to config providers, which are Connect's: write it out",
+            BAD_SETTINGS,
+        )
+    return props
+
+
+def _kind(path: Path, props: Mapping[str, str], kinds: Mapping[str, str]) -> str:
+    """By connector.class, of which Connect takes the simple name too, with Connector at its end or without."""
+    given = props.get("connector.class", "")
+    simple = {name.rpartition(".")[2]: kind for name, kind in kinds.items()}
+    short = {name.removesuffix("Connector"): kind for name, kind in simple.items()}
+    found = {**kinds, **simple, **short}.get(given)
+    if found is None:
+        end(f"{path}: connector.class is {given!r}; it must be one of {', '.join(kinds)}", BAD_SETTINGS)
+    return found
+
+
+def _worker(url: str) -> str | Unknown:
+    import httpx
+
+    from bridge.doctor.facts import Unknown
+
+    if not re.match(r"https?://[^/]", url):
+        end(f"--connect-url {url!r} is not of the form http://host:port", BAD_SETTINGS)
+    try:
+        said = httpx.get(url, timeout=_SECONDS).json()
+        found = said.get("kafka_cluster_id") if isinstance(said, dict) else None
+    except (httpx.HTTPError, ValueError) as error:
+        return Unknown(f"no answer of a Connect worker at {url}: {error}")
+    return found if isinstance(found, str) else Unknown(f"{url} answers, and not as a Connect worker does")
+
+
+def _skew(url: str) -> float | Unknown:
+    """Seconds that the service's clock is ahead, by the Date header of its answer."""
+    import httpx
+
+    from bridge.doctor.facts import Unknown
+
+    try:
+        answer = httpx.get(f"{url.rstrip('/')}/health/live", timeout=_SECONDS)
+        return parsedate_to_datetime(answer.headers["date"]).timestamp() + 0.5 - time.time()
+    except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError) as error:
+        return Unknown(f"no answer of the service at {url}: {error}")
+
+
+def _show(found: Sequence[Finding], output: Output) -> None:
+    if output is Output.JSON:
+        show_json({"findings": [asdict(each) for each in found]})
+        return
+    width = max(len(each.check) for each in found)
+    for each in found:
+        sys.stdout.write(f"{_WORDS[each.severity]:<11}  {each.check:<{width}}  {printable(each.found)}\n")
+        if each.remedy:
+            sys.stdout.write(f"{'':<11}  {'':<{width}}  -> {printable(each.remedy)}\n")

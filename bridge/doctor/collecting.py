@@ -1,0 +1,226 @@
+"""Collects facts from clusters and from this machine: each step for a bounded time, and what fails is a fact too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from bridge.doctor.facts import ClusterFacts, Facts, TopicFacts, Unknown
+from bridge.doctor.machine import machine
+from bridge.doctor.plan import Plan
+from bridge.errors import BridgeError, KafkaFailure
+from bridge.kafka.client_config import client_settings
+from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.inspecting import Inspection
+from bridge.kafka.reach import reach
+from bridge.pipeline.layout_records import Claim
+from bridge.translation.lookups import FindTime
+from bridge.translation.model import LogRecord, Side, TopicInfo, TopicPartition
+from connectors.base import Kind
+from connectors.ports import ClientCheck, Cluster
+
+T = TypeVar("T")
+REACH_SECONDS, STEP_SECONDS = 5.0, 10.0
+MOST_PAIRS, MOST_GROUPS, MOST_DATED = 2_000, 2_000, 50
+_FUTURE_MS = 60_000
+_MOST_READS = 200
+
+
+@dataclass(slots=True)
+class Open:
+    """A cluster that answers."""
+
+    cluster: Cluster
+    inspection: Inspection
+
+
+async def collect(kind: Kind, name: str, props: Mapping[str, str], clients: ClientCheck) -> Facts:
+    """Everything that needs no other address than the configuration's."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it logs each attempt that fails
+    judged = kind.validate(props, clients)
+    errors = [(error.key, error.message) for error in judged.errors]
+    ignored = [(setting.key, setting.reason) for setting in judged.ignored]
+    facts = Facts(kind.kind, name, errors, ignored)
+    if kind.kind == "source":
+        facts = replace(facts, machine=await asyncio.to_thread(machine))
+    if errors:
+        why = Unknown("the configuration has errors")
+        return replace(facts, claims=why, stock_syncs=why)
+    clusters = KafkaClusters()
+    try:
+        return await _of_clusters(facts, Plan.of(kind, props), props, clusters)
+    finally:
+        await clusters.close()
+
+
+async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clusters: KafkaClusters) -> Facts:
+    reached = await asyncio.gather(*(_reached(side, props) for side in plan.sides))
+    described = dict(zip(plan.sides, reached, strict=True))
+    there: dict[Side, Open] = {}
+    try:
+        for side, found in described.items():
+            if isinstance(found, ClusterFacts):
+                settings = client_settings(side, props)
+                there[side] = Open(clusters.open(side, props), Inspection(settings.raw_admin))
+                described[side] = await _with_versions(found, there[side])
+        facts = replace(
+            facts,
+            clusters=described,
+            replications=plan.replications(),
+            policy=plan.config.text("replication.policy.class"),
+            separator=plan.config.text("replication.policy.separator"),
+        )
+        return await _of_topics(facts, plan, there)
+    finally:
+        for each in there.values():
+            await each.inspection.close()
+
+
+async def _of_topics(facts: Facts, plan: Plan, there: Mapping[Side, Open]) -> Facts:
+    source, target = there.get(Side.SOURCE), there.get(Side.TARGET)
+    names = {side: await _or_unknown(each.cluster.topic_names()) for side, each in there.items()}
+    on_source = names.get(Side.SOURCE, Unknown("the source cluster did not answer"))
+    pairs = [] if isinstance(on_source, Unknown) else plan.pairs(on_source)[:MOST_PAIRS]
+    groups: list[str] = []
+    allowed: dict[Side, Mapping[str, frozenset[str] | None] | Unknown] = {}
+    if source is not None and plan.group_filter is not None:
+        listed = await _or_unknown(source.cluster.list_groups())
+        groups = [] if isinstance(listed, Unknown) else plan.groups(list(listed))[:MOST_GROUPS]
+        for side, each in there.items():
+            allowed[side] = await _or_unknown(each.inspection.groups(groups)) if groups else {}
+    present = frozenset(name for some in names.values() if not isinstance(some, Unknown) for name in some)
+    needs = plan.needs(pairs, groups, present)
+    wanted = {
+        side: {need.name for need in needs if need.side is side and need.resource == "topic"}
+        for side in there
+    }
+    wanted.setdefault(Side.SOURCE, set()).update(pair.source for pair in pairs)
+    wanted.setdefault(Side.TARGET, set()).update(pair.target for pair in pairs)
+    topics = {side: await _topics(each, sorted(wanted[side])) for side, each in there.items()}
+    ahead = {side: await _or_unknown(_ahead(each.cluster, topics[side])) for side, each in there.items()}
+    away = Unknown("the target cluster did not answer")
+    claims: Mapping[tuple[str, str], str] | Unknown = away if target is None else {}
+    if target is not None and plan.kind == "source" and plan.layout_topic in present:
+        claims = await _or_unknown(_claims(target.cluster, plan.layout_topic))
+    return replace(
+        facts,
+        topics=topics,
+        groups=allowed,
+        needs=needs,
+        pairs=pairs,
+        claims=claims,
+        stock_syncs=_stock_syncs(plan, there, present, claims),
+        ahead=ahead,
+    )
+
+
+def _stock_syncs(
+    plan: Plan,
+    there: Mapping[Side, Open],
+    present: frozenset[str],
+    claims: Mapping[tuple[str, str], str] | Unknown,
+) -> bool | Unknown:
+    """Offset syncs without any claim of ours are another mirror's."""
+    if plan.kind != "source" or plan.syncs is None:
+        return False
+    side, topic = plan.syncs
+    if side not in there:
+        return Unknown(f"the {side} cluster did not answer")
+    if isinstance(claims, Unknown):
+        return claims
+    return topic in present and not claims
+
+
+async def _reached(side: Side, props: Mapping[str, str]) -> ClusterFacts | Unknown:
+    found = await reach(client_settings(side, props).raw_admin, REACH_SECONDS)
+    if isinstance(found, list):
+        return Unknown("; ".join(map(str, found)))
+    return ClusterFacts(found.cluster_id, found.brokers, found.allowed)
+
+
+async def _with_versions(facts: ClusterFacts, there: Open) -> ClusterFacts:
+    found = await _or_unknown(there.inspection.versions())
+    if isinstance(found, Unknown):
+        return replace(facts, fetch_version=found, offsets_version=found)
+    return replace(facts, fetch_version=found[0], offsets_version=found[1])
+
+
+async def _topics(there: Open, names: Sequence[str]) -> Mapping[str, TopicFacts] | Unknown:
+    described = await _or_unknown(there.inspection.topics(names))
+    if isinstance(described, Unknown):
+        return described
+    existing = [name for name, topic in described.items() if topic.partitions]
+    configs = await _or_unknown(there.cluster.topic_admin.configs(existing)) if existing else {}
+
+    def append_time(name: str) -> bool | None:
+        found = None if isinstance(configs, Unknown) else configs.get(name)
+        if found is None or isinstance(found, KafkaFailure):
+            return None
+        entry = found.get("message.timestamp.type")
+        return entry is not None and entry.value == "LogAppendTime"
+
+    return {
+        name: TopicFacts(topic.partitions, topic.allowed, append_time(name))
+        for name, topic in described.items()
+    }
+
+
+async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]:
+    """By copy its owner: of several claims the first holds."""
+    records: list[LogRecord] = []
+    tail = cluster.tail(topic, committed_only=True)
+    for _ in range(_MOST_READS):
+        part = await tail.read()
+        records = [*([] if part.restarted else records), *part.records]
+        if part.at_end:
+            break
+    held: dict[bytes, Claim] = {}
+    for each in records:
+        claim = Claim.decode(each.key)
+        if claim is None or each.key is None:
+            continue
+        held.pop(each.key, None)
+        if each.value is not None:
+            held[each.key] = claim
+    owners: dict[tuple[str, str], str] = {}
+    for claim in held.values():
+        owners.setdefault((claim.source_topic, claim.target_topic), claim.connector)
+    return owners
+
+
+async def _ahead(cluster: Cluster, topics: Mapping[str, TopicFacts] | Unknown) -> list[str]:
+    """Topics with a record that is from the future."""
+    if isinstance(topics, Unknown):
+        return []
+    some = [name for name, topic in sorted(topics.items()) if topic.partitions][:MOST_DATED]
+    found = await cluster.topics(some)  # their leaders are known then
+    future = int(time.time() * 1000) + _FUTURE_MS
+    needs = {
+        TopicPartition(name, number): [FindTime(Side.SOURCE, future)]
+        for name, topic in found.items()
+        if isinstance(topic, TopicInfo)
+        for number in range(topic.partitions)
+    }
+    answers = await cluster.answer(needs, committed_only=False) if needs else {}
+    return sorted(
+        {
+            partition.topic
+            for partition, answer in answers.items()
+            for at in answer.values()
+            if at is not None and not isinstance(at, KafkaFailure)
+        }
+    )
+
+
+async def _or_unknown(asked: Awaitable[T]) -> T | Unknown:
+    try:
+        async with asyncio.timeout(STEP_SECONDS):
+            return await asked
+    except TimeoutError:
+        return Unknown(f"no answer in {STEP_SECONDS:g} s")
+    except BridgeError as error:
+        return Unknown(str(error))

@@ -1,0 +1,44 @@
+"""Java and Spark of this machine, as drivers of the pipeline will find them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+
+from bridge.doctor.facts import MachineFacts, Unknown
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_SECONDS = 10.0
+
+
+def machine() -> MachineFacts:
+    return MachineFacts(_java(), os.environ.get("JAVA_HOME", ""), _spark())
+
+
+def _java() -> int | Unknown:
+    """As Spark's launcher looks for it: JAVA_HOME, then PATH."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None:
+        return Unknown("there is no java on the PATH")
+    try:
+        ran = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Unknown(f"{java} can't be run: {getattr(error, 'strerror', None) or 'no answer'}")
+    found = _VERSION.search(ran.stderr + ran.stdout)
+    return int(found[1]) if found else Unknown(f"{java} does not say its version")
+
+
+def _spark() -> str | Unknown:
+    if importlib.util.find_spec("pyspark") is None:
+        return Unknown("pyspark is not installed")
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return Unknown("pyspark is there, but not as an installed package")

@@ -1,0 +1,108 @@
+"""Checks of clusters: do they answer, how old are they, which is the worker's, what time is it. Pure."""
+
+from __future__ import annotations
+
+from bridge.doctor.facts import Facts, Unknown
+from bridge.doctor.findings import Finds, Severity, named, unknown
+from bridge.translation.model import Side
+
+P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
+_MOST_SKEW = 2.0
+"""Seconds between two clocks that nobody need care about."""
+_RELEASES = {
+    11: "2.3 to 2.6",
+    12: "2.7 to 3.0",
+    13: "3.1 to 3.4",
+    15: "3.5 or 3.6",
+    16: "3.7 or 3.8",
+    17: "3.9 or 4.0",
+}
+_OFFSETS_OF_MANY = 8
+"""Version of OffsetFetch that takes many groups at once (KIP-709, Kafka 3.0)."""
+
+
+def reachability(facts: Facts) -> Finds:
+    if not facts.clusters:
+        yield unknown("clusters", Unknown("the configuration has errors"))
+    for side, cluster in facts.clusters.items():
+        if isinstance(cluster, Unknown):
+            yield (
+                P,
+                f"the {side} cluster can't be reached: {cluster.why}",
+                "see above; nothing works without it",
+            )
+        else:
+            yield OK, f"the {side} cluster {cluster.cluster_id} answers, {len(cluster.brokers)} broker(s)", ""
+
+
+def versions(facts: Facts) -> Finds:
+    for side, cluster in facts.clusters.items():
+        if isinstance(cluster, Unknown):
+            continue
+        fetch, offsets = cluster.fetch_version, cluster.offsets_version
+        if isinstance(fetch, Unknown):
+            yield unknown(f"versions of the {side} cluster's brokers", fetch)
+        elif isinstance(offsets, Unknown):
+            yield unknown(f"versions of the {side} cluster's brokers", offsets)
+        elif facts.kind != "source" and offsets < _OFFSETS_OF_MANY:
+            yield (
+                P,
+                f"brokers of the {side} cluster are of Kafka {_release(fetch)}",
+                "groups need brokers from 3.0 on",
+            )
+        elif fetch < min(_RELEASES):
+            yield (
+                P,
+                f"brokers of the {side} cluster are older than Kafka 2.3",
+                "copying needs brokers from 2.5 on",
+            )
+        else:
+            yield OK, f"brokers of the {side} cluster are of Kafka {_release(fetch)}", ""
+
+
+def _release(fetch: int) -> str:
+    return _RELEASES.get(fetch, "4.1 or newer" if fetch > max(_RELEASES) else "an unknown release")
+
+
+def replication(facts: Facts) -> Finds:
+    for each in facts.replications:
+        cluster = facts.clusters.get(each.side)
+        if cluster is None or isinstance(cluster, Unknown):
+            yield unknown(each.key, Unknown(f"the {each.side} cluster did not answer"))
+        elif each.factor > len(cluster.brokers):
+            what = f"{each.key} is {each.factor}, and the {each.side} cluster has {len(cluster.brokers)} broker(s)"
+            yield P, what, f"set {each.key}={len(cluster.brokers)}, or -1 for the brokers' default"
+
+
+def worker(facts: Facts) -> Finds:
+    if facts.kind not in ("checkpoint", "heartbeat"):
+        return
+    target, there = facts.clusters.get(Side.TARGET), facts.worker_cluster_id
+    if isinstance(there, Unknown):
+        yield unknown("the worker's cluster", there)
+    elif target is None or isinstance(target, Unknown):
+        yield unknown("the worker's cluster", Unknown("the target cluster did not answer"))
+    elif there != target.cluster_id:
+        what = f"the worker writes records to cluster {there}, and the target is {target.cluster_id}"
+        yield P, what, "deploy the connector on a worker whose bootstrap.servers are the target's"
+
+
+def clocks(facts: Facts) -> Finds:
+    for side, topics in facts.ahead.items():
+        if isinstance(topics, Unknown):
+            yield unknown(f"clocks of the {side} cluster", topics)
+        elif topics:
+            yield (
+                W,
+                f"records of {named(topics)} on the {side} are more than a minute in the future by this clock",
+                "set the clocks of this machine and of the producers by NTP",
+            )
+    skew = facts.service_skew
+    if isinstance(skew, Unknown):
+        yield unknown("the service's clock", skew)
+    elif abs(skew) > _MOST_SKEW:
+        yield (
+            W,
+            f"the service's clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's",
+            "set both by NTP; ages and recovery points are wrong by that much",
+        )

@@ -1,0 +1,101 @@
+"""Checks of topics and their copies. Pure."""
+
+from __future__ import annotations
+
+from bridge.doctor.facts import Facts, Unknown
+from bridge.doctor.findings import Finds, Severity, named, unknown
+from bridge.translation.model import Side
+
+P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
+
+
+def second_mirror(facts: Facts) -> Finds:
+    if facts.kind != "source":
+        return
+    if isinstance(facts.claims, Unknown):
+        yield unknown("claims of other connectors", facts.claims)
+    else:
+        taken: dict[str, list[str]] = {}
+        for pair in facts.pairs:
+            owner = facts.claims.get((pair.source, pair.target))
+            if owner is not None and owner != facts.name:
+                taken.setdefault(owner, []).append(pair.source)
+        for owner, topics in taken.items():
+            yield (
+                P,
+                f"connector {owner} copies {named(sorted(topics))} already",
+                f"exclude them with topics.exclude, or set bridge.take.over.from={owner}",
+            )
+    if isinstance(facts.stock_syncs, Unknown):
+        yield unknown("offset syncs of another mirror", facts.stock_syncs)
+    elif facts.stock_syncs:
+        yield (
+            W,
+            "there are offset syncs of this flow, and no connector of ours has copied: a stock mirror wrote them",
+            "stop it before this connector starts, and see docs/take-over.md",
+        )
+
+
+def timestamps(facts: Facts) -> Finds:
+    topics = facts.topics.get(Side.TARGET, {})
+    if isinstance(topics, Unknown):
+        yield unknown("timestamp types", topics)
+        return
+    copies = {pair.target for pair in facts.pairs}
+    wrong = sorted(name for name, topic in topics.items() if topic.append_time and name in copies)
+    unread = sorted(
+        name
+        for name, topic in topics.items()
+        if topic.append_time is None and topic.partitions and name in copies
+    )
+    if wrong:
+        yield (
+            P,
+            f"the target overwrites the timestamps of {named(wrong)}: their copies can't be told by them",
+            "set message.timestamp.type=CreateTime on them",
+        )
+    if unread:
+        why = Unknown(f"the configs of {named(unread)} can't be read; grant DESCRIBE_CONFIGS")
+        yield unknown("timestamp types", why)
+
+
+def partitions(facts: Facts) -> Finds:
+    source, target = facts.topics.get(Side.SOURCE, {}), facts.topics.get(Side.TARGET, {})
+    for side, topics in ((Side.SOURCE, source), (Side.TARGET, target)):
+        if isinstance(topics, Unknown):
+            yield unknown(f"partition counts of the {side} cluster", topics)
+    if isinstance(source, Unknown) or isinstance(target, Unknown):
+        return
+    for pair in facts.pairs:
+        mine, copy = source.get(pair.source), target.get(pair.target)
+        if mine is None or copy is None or not mine.partitions or not copy.partitions:
+            continue
+        if mine.partitions > copy.partitions:
+            yield (
+                W if facts.kind == "source" else P,
+                f"{pair.source} has {mine.partitions} partitions, its copy {pair.target} {copy.partitions}",
+                f"add partitions to {pair.target}; BridgeMirrorSourceConnector does it by itself",
+            )
+        elif mine.partitions < copy.partitions:
+            yield (
+                W,
+                f"{pair.source} has {mine.partitions} partitions, its copy {pair.target} {copy.partitions}",
+                "others may write to the copy; records with keys are in other partitions than on the source",
+            )
+
+
+def policies(facts: Facts) -> Finds:
+    if isinstance(facts.others, Unknown):
+        yield unknown("replication policies of the other connectors", facts.others)
+        return
+    for other in facts.others:
+        for key, theirs, ours in (
+            ("replication.policy.class", other.policy, facts.policy),
+            ("replication.policy.separator", other.separator, facts.separator),
+        ):
+            if theirs != ours:
+                yield (
+                    P,
+                    f"{key} is {ours!r}, and {theirs!r} in connector {other.name} of this flow",
+                    f"set one {key}",
+                )

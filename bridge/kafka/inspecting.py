@@ -1,0 +1,71 @@
+"""What doctor asks of a cluster: its brokers' versions, and what the user may do with topics and groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from bridge.kafka import describing
+from bridge.kafka.client_config import RawSettings
+from bridge.kafka.describing import DescribedTopic
+from bridge.kafka.errors import TOPIC_DENIED, of_code
+from bridge.kafka.link import Link
+
+_A_CALL = 500
+_GROUP_DENIED = 30
+_PAUSES = (0.3, 0.6, 1.2, 2.4)
+"""Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first."""
+_FETCH, _OFFSET_FETCH = 1, 9
+
+
+class Inspection:
+    """Over a link of its own; every call raises KafkaFailure. For use in one event loop."""
+
+    def __init__(self, settings: RawSettings) -> None:
+        self._link = Link(settings)
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    async def versions(self) -> tuple[int, int]:
+        """The highest of Fetch and of OffsetFetch that every broker speaks."""
+        found = []
+        for node in await self._link.nodes():
+            answer = await self._link.send(node, describing.api_versions(), "ask for versions")
+            found.append(describing.read_api_versions(answer))
+        return min(each[_FETCH] for each in found), min(each[_OFFSET_FETCH] for each in found)
+
+    async def topics(self, names: Sequence[str]) -> dict[str, DescribedTopic]:
+        """A topic that does not exist has no partitions; one that we may not describe allows nothing."""
+        found: dict[str, DescribedTopic] = {}
+        for at in range(0, len(names), _A_CALL):
+            call = describing.describe_topics(names[at : at + _A_CALL])
+            answer = await self._link.send(None, call, "describe topics")
+            found |= describing.read_topics(answer, call.API_VERSION)
+        nothing = frozenset[str]()
+        return {
+            name: topic._replace(allowed=nothing) if topic.error == TOPIC_DENIED else topic
+            for name, topic in found.items()
+        }
+
+    async def groups(self, names: Sequence[str]) -> dict[str, frozenset[str] | None]:
+        """The operations on each group; groups that can't be described now are left out."""
+        nodes, errors = await self._link.coordinators(names)
+        for pause in _PAUSES:
+            if not set(errors.values()) - {_GROUP_DENIED}:
+                break
+            await asyncio.sleep(pause)
+            nodes, errors = await self._link.coordinators(names)
+        found: dict[str, frozenset[str] | None] = {
+            name: frozenset() for name, code in errors.items() if code == _GROUP_DENIED
+        }
+        for node, kept in nodes.items():
+            for at in range(0, len(kept), _A_CALL):
+                call = describing.describe_groups(kept[at : at + _A_CALL])
+                answer = await self._link.send(node, call, "describe groups")
+                for name, (code, allowed) in describing.read_groups(answer).items():
+                    if code == _GROUP_DENIED:
+                        found[name] = frozenset()
+                    elif of_code(code, "describe groups") is None:
+                        found[name] = allowed
+        return found

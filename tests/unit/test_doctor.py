@@ -1,0 +1,337 @@
+"""Doctor's checks, each alone: what it finds, what it leaves alone, and what it says could not be checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bridge.cli import app
+from bridge.doctor.checks import CHECKS, examine
+from bridge.doctor.facts import (
+    ClusterFacts,
+    Facts,
+    MachineFacts,
+    Need,
+    Other,
+    Pair,
+    Replication,
+    TopicFacts,
+    Unknown,
+)
+from bridge.doctor.findings import Finding, Severity, exit_status
+from bridge.doctor.machine import machine
+from bridge.doctor.plan import Plan
+from bridge.translation.model import Side
+from connectors.registry import KINDS
+from tests.unit.test_key_effects import GOOD
+
+A, B = Side.SOURCE, Side.TARGET
+ALL = frozenset({"READ", "WRITE", "CREATE", "ALTER", "DESCRIBE"})
+CLUSTER = ClusterFacts("id-of-cluster", {1: "b:9092"}, ALL, 17, 9)
+TOPIC = TopicFacts(2, ALL, append_time=False)
+WELL = Facts(
+    kind="source",
+    name="mine",
+    clusters={A: CLUSTER, B: replace(CLUSTER, cluster_id="id-of-target")},
+    topics={A: {"orders": TOPIC}, B: {"A.orders": TOPIC}},
+    groups={A: {"g": ALL}, B: {"g": ALL}},
+    needs=[Need(A, "READ", "topic", "orders", "to copy"), Need(B, "WRITE", "topic", "A.orders", "to copy")],
+    replications=[Replication("replication.factor", 1, B)],
+    pairs=[Pair("orders", "A.orders")],
+    worker_cluster_id="id-of-target",
+    others=[Other("other", "Default", ".")],
+    policy="Default",
+    separator=".",
+    ahead={A: [], B: []},
+    service_skew=0.3,
+    machine=MachineFacts(17, "/jdk", "4.1.0"),
+)
+
+
+def found(check: str, **changes: Any) -> list[tuple[str, str]]:
+    """Severity and text of what the check finds, without what is well."""
+    facts = replace(WELL, **changes)
+    return [
+        (each.severity.value, each.found)
+        for each in examine(facts)
+        if each.check == check and each.severity is not Severity.OK
+    ]
+
+
+def one(check: str, severity: str, words: str, **changes: Any) -> None:
+    ((there, text),) = found(check, **changes)
+    assert (there, words in text) == (severity, True), text
+
+
+def topics(side: Side, name: str, topic: TopicFacts | None) -> Mapping[Side, Any]:
+    there = WELL.topics[side]
+    assert not isinstance(there, Unknown)
+    changed: dict[str, TopicFacts | None] = {**there, name: topic}
+    return {**WELL.topics, side: {key: value for key, value in changed.items() if value is not None}}
+
+
+def test_where_all_is_well_each_check_says_so() -> None:
+    for kind in KINDS:
+        findings = examine(replace(WELL, kind=kind))
+        assert {each.severity for each in findings} == {Severity.OK}
+        assert {each.check for each in findings} == {check.name for check in CHECKS}
+        assert exit_status(findings) == 0
+
+
+def test_each_finding_but_those_that_are_well_says_what_to_do() -> None:
+    bad = Facts(
+        "source", "mine", [("groupz", "Unknown")], [("linger.ms", "none")], {A: Unknown("gone"), B: CLUSTER}
+    )
+    for each in examine(bad):
+        assert each.severity is Severity.OK or each.remedy, each
+
+
+def test_the_exit_status_is_that_of_the_worst() -> None:
+    some = {each: Finding("x", each, "y") for each in Severity}
+    assert exit_status([some[Severity.OK], some[Severity.WARNING], some[Severity.SKIPPED]]) == 0
+    assert exit_status([some[Severity.NOT_CHECKED], some[Severity.WARNING]]) == 3
+    assert exit_status(some.values()) == 1
+
+
+def test_settings() -> None:
+    one("configuration", "problem", "did you mean 'groups'", errors=[("groupz", "did you mean 'groups'?")])
+    one("ignored", "warning", "owner does nothing: nobody's", ignored=[("owner", "nobody's")])
+
+
+def test_reachability() -> None:
+    one(
+        "reachability",
+        "problem",
+        "the source cluster can't be reached: refused",
+        clusters={A: Unknown("refused"), B: CLUSTER},
+    )
+    one("reachability", "not_checked", "the configuration has errors", clusters={})
+
+
+@pytest.mark.parametrize(("fetch", "offsets", "kind", "wrong"), [
+    (12, 7, "checkpoint", True), (12, 8, "checkpoint", False), (12, 7, "source", False), (10, 5, "source", True),
+    (99, 99, "source", False),
+])  # fmt: skip
+def test_versions(fetch: int, offsets: int, kind: str, wrong: bool) -> None:
+    old = replace(CLUSTER, fetch_version=fetch, offsets_version=offsets)
+    assert bool(found("versions", clusters={A: CLUSTER, B: old}, kind=kind)) is wrong
+
+
+def test_versions_that_are_not_known() -> None:
+    one(
+        "versions",
+        "not_checked",
+        "no answer",
+        clusters={A: replace(CLUSTER, fetch_version=Unknown("no answer"))},
+    )
+
+
+def test_rights_by_operation_and_resource() -> None:
+    some = replace(TOPIC, allowed=frozenset({"READ"}))
+    one(
+        "rights",
+        "problem",
+        "WRITE on topic A.orders is missing on the target, to copy",
+        topics=topics(B, "A.orders", some),
+    )
+    needs = [Need(A, "DESCRIBE", "group", "g", "to read"), Need(B, "READ", "group", "g", "to commit")]
+    one(
+        "rights",
+        "problem",
+        "READ on group g is missing on the target",
+        needs=needs,
+        groups={A: {"g": ALL}, B: {"g": frozenset()}},
+    )
+    acls = [Need(B, "ALTER", "cluster", "", "to write ACLs")]
+    none = replace(CLUSTER, allowed=frozenset[str]())
+    one(
+        "rights",
+        "problem",
+        "ALTER on the cluster is missing on the target",
+        needs=acls,
+        clusters={A: CLUSTER, B: none},
+    )
+    spare = [Need(B, "WRITE", "topic", "A.orders", "to keep", spare=True)]
+    one("rights", "warning", "WRITE on topic A.orders", needs=spare, topics=topics(B, "A.orders", some))
+
+
+def test_rights_of_many_topics_are_one_finding() -> None:
+    names = [f"t{number}" for number in range(9)]
+    needs = [Need(A, "READ", "topic", name, "to copy") for name in names]
+    denied = {name: replace(TOPIC, allowed=frozenset[str]()) for name in names}
+    one(
+        "rights",
+        "problem",
+        "READ on topic t0, t1, t2, t3, t4 and 4 more",
+        needs=needs,
+        topics={A: denied, B: {}},
+    )
+
+
+def test_rights_that_nobody_tells_are_not_checked() -> None:
+    one(
+        "rights",
+        "not_checked",
+        "the broker does not say",
+        topics=topics(A, "orders", replace(TOPIC, allowed=None)),
+    )
+    one("rights", "not_checked", "it was not described", topics=topics(A, "orders", None))
+    one("rights", "not_checked", "no answer", topics={**WELL.topics, A: Unknown("no answer")})
+    assert found("rights", clusters={A: Unknown("gone"), B: CLUSTER}) == [
+        (
+            "not_checked",
+            "rights on orders of the source cluster: not checked, the source cluster did not answer",
+        )
+    ]
+
+
+def test_a_topic_that_is_to_be_made_takes_create() -> None:
+    missing = topics(B, "A.orders", TopicFacts(0, None))
+    assert found("rights", topics=missing) == []
+    none = {A: CLUSTER, B: replace(CLUSTER, allowed=frozenset({"DESCRIBE"}))}
+    one("rights", "problem", "CREATE is missing for A.orders", topics=missing, clusters=none)
+    own = topics(B, "A.orders", TopicFacts(0, frozenset({"CREATE", "WRITE"})))
+    assert found("rights", topics=own, clusters=none) == []
+
+
+def test_replication() -> None:
+    one("replication", "problem", "x.replication.factor is 3, and the target cluster has 1 broker(s)",
+        replications=[Replication("x.replication.factor", 3, B)])  # fmt: skip
+    assert found("replication", replications=[Replication("x", -1, B)]) == []
+    one(
+        "replication",
+        "not_checked",
+        "x: not checked",
+        replications=[Replication("x", 3, B)],
+        clusters={B: Unknown("-")},
+    )
+
+
+def test_the_workers_cluster() -> None:
+    one(
+        "worker",
+        "problem",
+        "the worker writes records to cluster other",
+        kind="checkpoint",
+        worker_cluster_id="other",
+    )
+    one(
+        "worker",
+        "skipped",
+        "not checked",
+        kind="checkpoint",
+        worker_cluster_id=Unknown("--connect-url", skipped=True),
+    )
+    one("worker", "not_checked", "no answer", kind="checkpoint", worker_cluster_id=Unknown("no answer"))
+    assert found("worker", kind="source", worker_cluster_id="other") == []
+
+
+def test_a_second_mirror() -> None:
+    one("second mirror", "problem", "connector first copies orders", claims={("orders", "A.orders"): "first"})
+    assert found("second mirror", claims={("orders", "A.orders"): "mine", ("x", "A.x"): "first"}) == []
+    one("second mirror", "warning", "a stock mirror", stock_syncs=True)
+    one("second mirror", "not_checked", "no answer", claims=Unknown("no answer"))
+    assert found("second mirror", kind="checkpoint", claims={("orders", "A.orders"): "first"}) == []
+
+
+def test_timestamps() -> None:
+    one(
+        "timestamps",
+        "problem",
+        "timestamps of A.orders",
+        topics=topics(B, "A.orders", replace(TOPIC, append_time=True)),
+    )
+    one(
+        "timestamps",
+        "not_checked",
+        "DESCRIBE_CONFIGS",
+        topics=topics(B, "A.orders", replace(TOPIC, append_time=None)),
+    )
+    assert found("timestamps", topics=topics(B, "A.orders", TopicFacts(0, None))) == []
+
+
+@pytest.mark.parametrize(("kind", "copies", "severity"), [
+    ("checkpoint", 1, "problem"), ("source", 1, "warning"), ("checkpoint", 3, "warning"),
+])  # fmt: skip
+def test_partitions(kind: str, copies: int, severity: str) -> None:
+    other = topics(B, "A.orders", replace(TOPIC, partitions=copies))
+    one(
+        "partitions",
+        severity,
+        f"orders has 2 partitions, its copy A.orders {copies}",
+        topics=other,
+        kind=kind,
+    )
+
+
+def test_policies() -> None:
+    one("policies", "problem", "'.', and '-' in connector other", others=[Other("other", "Default", "-")])
+    one("policies", "problem", "'Default', and 'Identity'", others=[Other("other", "Identity", ".")])
+    one("policies", "skipped", "not checked", others=Unknown("--url", skipped=True))
+
+
+def test_clocks() -> None:
+    one("clocks", "warning", "records of orders on the source", ahead={A: ["orders"]})
+    one("clocks", "warning", "5 s behind", service_skew=-5.0)
+    one("clocks", "not_checked", "no answer", ahead={A: Unknown("no answer")})
+
+
+def test_java_and_spark() -> None:
+    one("machine", "problem", "JAVA_HOME is /jdk", machine=MachineFacts(Unknown("no java"), "/jdk", "4"))
+    one("machine", "problem", "JAVA_HOME is not set", machine=MachineFacts(Unknown("no java"), "", "4"))
+    one("machine", "problem", "Java is 11", machine=MachineFacts(11, "", "4"))
+    one(
+        "machine",
+        "problem",
+        "pyspark is not",
+        machine=MachineFacts(17, "", Unknown("pyspark is not installed")),
+    )
+    assert found("machine", kind="checkpoint", machine=Unknown("none")) == []
+
+
+def test_java_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here = machine()
+    assert isinstance(here.java, int)
+    assert isinstance(here.spark, str)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    away = machine()
+    assert isinstance(away.java, Unknown)
+    assert f"{tmp_path}/bin/java can't be run" in away.java.why
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plan_names_the_needs_of_its_kind(kind: str) -> None:
+    plan = Plan.of(KINDS[kind], GOOD[kind])
+    pairs = plan.pairs(["orders", "__consumer_offsets"])
+    needs = {(need.side, need.operation, need.resource) for need in plan.needs(pairs, ["g"], frozenset())}
+    assert ((B, "WRITE", "topic") in needs) is (kind != "heartbeat")
+    assert ((A, "DESCRIBE", "group") in needs) is (kind in ("checkpoint", "group_offset"))
+    assert ((B, "READ", "group") in needs) is (kind == "group_offset")
+    assert [each.source for each in pairs] == ([] if kind == "heartbeat" else ["orders"])
+    assert all(each.key.endswith("replication.factor") for each in plan.replications())
+
+
+def test_a_configuration_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    for config, words in (
+        ({"connector.class": "x.Y"}, "connector.class is 'x.Y'"),
+        ({"connector.class": "MirrorGroupOffset", "topics": "${file:/x:y}"}, "config providers"),
+    ):
+        path.write_text(json.dumps(config))
+        ran = CliRunner().invoke(app, ["doctor", "--config", str(path)])
+        assert ran.exit_code == 2
+        assert words in ran.stderr
+    assert CliRunner().invoke(app, ["doctor", "--config", str(tmp_path / "none.json")]).exit_code == 2
+    assert CliRunner().invoke(app, ["doctor"]).exit_code == 2
+
+
+def test_the_documentation_has_the_table_of_checks() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text("utf-8")
+    rows = "".join(f"| {check.name} | {check.finds} | {check.remedy} |\n" for check in CHECKS)
+    assert f"| Check | Finds | Remedy |\n| --- | --- | --- |\n{rows}" in page
