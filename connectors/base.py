@@ -50,6 +50,8 @@ class Summary:
     """When the last round began that both clusters have answered."""
     tasks: Sequence[int] = ()
     """Whose groups it has looked at."""
+    elsewhere: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Tasks that other services look after: as of when, and after how many ms they look again."""
     interval_ms: int = 0
     """Between the rounds of groups."""
     away_since_ms: Mapping[str, int] = field(default_factory=dict)

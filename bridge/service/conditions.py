@@ -3,7 +3,7 @@ docs/readiness.md."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from bridge.protocol.operators import Condition
 from bridge.service.delivery import Traffic
@@ -29,11 +29,12 @@ def conditions(
     waits: Sequence[str],
     begun_ms: int,
     age_ms: Callable[[Task], int],
+    elsewhere: Collection[int] = (),
 ) -> list[Condition]:
     """Empty for one that does all that it is to do. `waits`: what it waits for; `begun_ms`: since it was started, or
-    made anew."""
+    made anew; `elsewhere`: tasks that other services look after."""
     young = begun_ms < STARTING_MS
-    found = [*_failed(snapshot), *_tasks(known, young, age_ms)]
+    found = [*_failed(snapshot), *_tasks(known, young, age_ms, elsewhere)]
     if engine not in (EngineState.RUNNING, EngineState.STARTING):
         found.append(_named("rounds_process_down", f"the process that asks the clusters is {engine.value}"))
     found += _away(known, snapshot)
@@ -66,7 +67,9 @@ def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
     return [_named(said.failure_code or "failed", said.failure)] if said.failure is not None else []
 
 
-def _tasks(known: Connector, young: bool, age_ms: Callable[[Task], int]) -> list[Condition]:
+def _tasks(
+    known: Connector, young: bool, age_ms: Callable[[Task], int], elsewhere: Collection[int]
+) -> list[Condition]:
     if not known.active():
         why = halt(known)
         if young and not known.stopped:
@@ -75,9 +78,9 @@ def _tasks(known: Connector, young: bool, age_ms: Callable[[Task], int]) -> list
     found = [
         _named("task_stopped" if task.stopped else "task_lapsed", lapsed(known, task, age_ms(task)))
         for task in known.tasks.values()
-        if task.index < known.task_count and not task.active
+        if task.index < known.task_count and not task.active and task.index not in elsewhere
     ]
-    if missing := missing_tasks(known):
+    if missing := [task for task in missing_tasks(known) if task not in elsewhere]:
         listed = ", ".join(map(str, missing))
         if young:
             found.append(_named(STARTING, f"connector {known.name} has no task {listed} yet"))

@@ -37,6 +37,8 @@ def _flow(known: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) ->
     reasons = [*view.unknown, *view.tasks.values(), *_once(view), *away]
     if not counts and not view.unknown:
         reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
+    # Of a task that nobody looks after there may be groups that nobody knows.
+    unknown = [Readiness.CANNOT_TELL] if view.tasks else []
     missing, since_ms = summed(snapshot.missing.values())
     return FlowReadiness(
         missing_records=missing,
@@ -44,7 +46,7 @@ def _flow(known: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) ->
         connector=known.name,
         source=source or "",
         target=target or "",
-        readiness=_weakest(counts),
+        readiness=_weakest([*counts, *unknown]),
         as_of_ms=view.as_of_ms,
         groups=sum(counts.values()),
         ready=counts[Readiness.READY],

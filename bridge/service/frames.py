@@ -158,6 +158,7 @@ def pack_summary(name: str, generation: int, summary: Summary) -> bytes:
 def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
     name, generation, said = json.loads(payload)
     said["clusters_seen"] = frozenset(said["clusters_seen"])
+    said["elsewhere"] = {int(task): tuple(looked) for task, looked in said["elsewhere"].items()}
     for key in ("errors", "gaps", "tasks"):
         said[key] = tuple(said[key])
     return name, generation, Summary(**said)

@@ -17,15 +17,12 @@ from bridge.protocol.operators import Readiness, ReadinessReason
 from bridge.service.engine import EngineState
 from bridge.service.frames import PackedGroup
 from bridge.service.halts import halt, lapsed
+from bridge.service.others import LEAST_AGE_MS, MOST_INTERVALS, others
 from bridge.service.reasons import REASONS
 from bridge.service.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.tasks import Connector, Task
 from connectors.base import Summary
 
-MOST_INTERVALS = 3
-"""A verdict that is older than so many intervals of its connector is none,"""
-_LEAST_AGE_MS = 5_000
-"""or than so long, where intervals are short: a busy machine may pause for a few seconds."""
 COPY_SILENT_MS = 30_000
 """Copying that has not been well for so long counts as stopped: a broker that fails over takes less."""
 _UNKNOWN = {
@@ -61,7 +58,8 @@ class GroupAnswer:
 class ConnectorView:
     """What holds for all groups of a connector now."""
 
-    as_of_ms: int | None
+    own_ms: int | None
+    """When both clusters were asked last for the tasks that run here."""
     unknown: Sequence[ReadinessReason] = ()
     """Why nothing can be told."""
     not_copied: Mapping[str, ReadinessReason] = field(default_factory=dict)
@@ -73,6 +71,8 @@ class ConnectorView:
     """Tasks that run."""
     asked: frozenset[int] = frozenset()
     """Tasks whose groups were looked at then."""
+    times: Mapping[int, int] = field(default_factory=dict)
+    """By task that another service looks after: when it has looked at its groups."""
 
     def answer(
         self,
@@ -104,7 +104,13 @@ class ConnectorView:
         told: dict[str, ReadinessReason] = {}
         for each in (*unknown, *missing, *copying.values(), *away):
             told.setdefault(each.detail, each)
-        return GroupAnswer(readiness, self.as_of_ms, list(told.values()))
+        return GroupAnswer(readiness, self.times.get(task, self.own_ms), list(told.values()))
+
+    @property
+    def as_of_ms(self) -> int | None:
+        """The oldest time of any task."""
+        times = [*self.times.values(), *([] if self.own_ms is None else [self.own_ms])]
+        return min(times, default=None)
 
 
 class Answers:
@@ -171,18 +177,21 @@ def _view(
     if not unknown:
         unknown += _outdated(said, now_ms, source_away=source_away is not None)
     running = known.active()
+    elsewhere = others(known, said, now_ms, source_away=source_away is not None)
+    lapsed_here = {
+        task.index: _reason("task_lapsed", lapsed(known, task, age_ms(task)))
+        for task in known.tasks.values()
+        if task.index not in running and task.index not in elsewhere.as_of_ms
+    }
     return ConnectorView(
-        as_of_ms=said.as_of_ms,
+        own_ms=said.as_of_ms,
         unknown=unknown,
         not_copied=_not_copied(copying, now_ms),
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
-        tasks={
-            task.index: _reason("task_lapsed", lapsed(known, task, age_ms(task)))
-            for task in known.tasks.values()
-            if task.index not in running
-        },
-        running=running,
-        asked=frozenset(said.tasks),
+        tasks={**elsewhere.unknown, **lapsed_here},
+        running=running | elsewhere.as_of_ms.keys(),
+        asked=frozenset(said.tasks) - elsewhere.unknown.keys() | elsewhere.as_of_ms.keys(),
+        times=elsewhere.as_of_ms,
     )
 
 
@@ -205,7 +214,7 @@ def _outdated(said: Summary, now_ms: int, *, source_away: bool) -> list[Readines
         return [_reason("not_looked_at_yet", "no round has ended yet that asked both clusters")]
     age = now_ms - said.as_of_ms
     interval_ms = max(said.interval_ms, int(1000 * (said.last_round_seconds or 0)))
-    longest = max(_LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
+    longest = max(LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
     if source_away and age >= 0:
         return []
     if age > longest:

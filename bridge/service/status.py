@@ -12,6 +12,7 @@ from bridge.protocol.messages import ConnectorStatus, Ready, TaskStatus
 from bridge.service.conditions import STARTING, conditions
 from bridge.service.delivery import Traffic
 from bridge.service.engine import SILENT_SECONDS, EngineState
+from bridge.service.others import others
 from bridge.service.snapshots import ConnectorSnapshot
 from bridge.service.tasks import Connector, Task
 
@@ -33,10 +34,12 @@ def connector_status(
     engine: EngineState,
     age_ms: Callable[[Task], int],
     begun_ms: int,
+    now_ms: int,
 ) -> ConnectorStatus:
     """`begun_ms`: since it was started, or made anew."""
     said, waits = snapshot.summary, waiting_for(known, snapshot, engine)
-    found = conditions(known, snapshot, traffic, engine, waits, begun_ms, age_ms)
+    elsewhere = others(known, said, now_ms, source_away="source" in said.away_since_ms).as_of_ms
+    found = conditions(known, snapshot, traffic, engine, waits, begun_ms, age_ms, elsewhere)
     return ConnectorStatus(
         name=known.name,
         kind=known.kind,

@@ -45,13 +45,20 @@ class TaskRecord(Value):
     task_count: int
     interval_ms: int
     """After which the next record is to be expected, if all is well."""
+    writer: str
+    """The instance of the connector that looks after the task."""
 
     @property
     def meaning(self) -> int:
         return hash(self)
 
     def fields(self) -> dict[str, Any]:
-        return {"asOfMs": self.as_of_ms, "taskCount": self.task_count, "intervalMs": self.interval_ms}
+        return {
+            "asOfMs": self.as_of_ms,
+            "taskCount": self.task_count,
+            "intervalMs": self.interval_ms,
+            "writer": self.writer,
+        }
 
     @classmethod
     def read(cls, found: Mapping[str, Any]) -> TaskRecord:
@@ -59,6 +66,7 @@ class TaskRecord(Value):
             number(found, "asOfMs", 0, LAST_MS),
             number(found, "taskCount", 1, MOST_TASKS),
             number(found, "intervalMs", 1, _MOST_MS),
+            text(found, "writer", 1),
         )
 
 

@@ -27,6 +27,11 @@ class Backlog:
         """Times (ms) with the source's end then, oldest first: from the newest on that is copied whole."""
         self._told: dict[TopicPartition, Missing] = {}
 
+    @property
+    def told(self) -> Mapping[TopicPartition, Missing]:
+        """What is missing of each partition, as of the last round."""
+        return self._told
+
     def after(
         self, at_ms: int, behind: Mapping[TopicPartition, Behind]
     ) -> dict[TopicPartition, Missing | None]:

@@ -37,6 +37,10 @@ class Commits:
     def forget(self, group: str) -> None:
         self._written.pop(group, None)
 
+    def recall(self, group: str, written: Mapping[TopicPartition, Written]) -> None:
+        """What an instance before this one has written."""
+        self._written[group] = {**written, **self._written.get(group, {})}
+
     def plan(self, group: str, translated: Sequence[Translated], target: TargetGroup) -> GroupPlan:
         rewind = self._options.rewind is Rewind.EMPTY_GROUPS
         written = self._written.get(group, {})

@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from bridge.errors import KafkaFailure
-from bridge.protocol.messages import GroupReport
-from bridge.translation.assignment import task_of
-from bridge.translation.model import Reason, Side
-from bridge.translation.plan import SYNCED_TYPES, GroupPlan
+from bridge.translation.model import Side
+from bridge.translation.plan import SYNCED_TYPES
 from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
 from connectors.failures import Failures
 from connectors.groups.backlog import Backlog
 from connectors.groups.checks import GroupOptions
 from connectors.groups.listed import ListedGroups, refreshed
-from connectors.groups.report import Tally, fingerprint, pack, report, unpack
+from connectors.groups.readiness_topic import ReadinessTopic
+from connectors.groups.report import Tally
+from connectors.groups.reporting import Reports
 from connectors.groups.round import Outcome, Rounds
 from connectors.groups.runs import FollowedRuns
 from connectors.groups.trouble import ClusterAway, reason_of
@@ -71,15 +71,19 @@ class GroupsInstance(Generic[Options]):
         """When a round without the source may be next (monotonic seconds)."""
         self._groups_due = False
         """Groups are listed in the next round, whatever the interval."""
-        self._reported: dict[str, tuple[int | None, bytes]] = {}
-        """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
+        self._reports = Reports(name, options, publisher)
         self._summary = Summary(interval_ms=int(interval * 1000))
         self._failures = Failures()
         self._backlog = Backlog()
+        self._kept: ReadinessTopic | None = None
+        if options.readiness_enabled:
+            parts = self._groups, self._rounds, self._reports, self._backlog
+            self._kept = ReadinessTopic(name, options, self._target, publisher, interval, *parts)
 
     def assign(self, assignment: Assignment) -> None:
         if assignment != self._assignment:
             self._assignment = assignment
+            self._reports.task_count = assignment.task_count
             self._changed.set()
 
     async def close(self) -> None:
@@ -99,6 +103,8 @@ class GroupsInstance(Generic[Options]):
             if self._assignment.active and self._options.enabled:
                 if self._requested.begin():
                     self._all_due(began)
+                if self._kept is not None and not self._kept.begun:
+                    self._summary = await self._kept.begin(self._assignment, self._summary)
                 self._requested.end(await self._round(began))
             else:
                 self._requested.refuse(does_not_run(self._name))
@@ -116,6 +122,8 @@ class GroupsInstance(Generic[Options]):
 
     async def _prepare(self) -> None:
         """Before the groups of a round are looked at. Raises ClusterAway."""
+        if self._kept is not None:
+            self._summary = await self._kept.follow(self._assignment, self._summary)
         if self._runs is not None:
             await self._runs.follow()
 
@@ -169,16 +177,19 @@ class GroupsInstance(Generic[Options]):
         self._failures.clear()
         self._outages.well()
         self._finish(tally, assignment, began, began_ms)
+        if self._kept is not None:
+            await self._kept.ended(assignment, tally.seen, began_ms)
         return None
 
     async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
         for at in range(0, len(groups), _PORTION):
-            self._publish(await self._portion(groups[at : at + _PORTION]), tally)
+            outcome = await self._portion(groups[at : at + _PORTION])
+            self._reports.outcome(outcome, tally, self._rounds.source_away)
 
     async def _go_on_alone(self, failure: KafkaFailure, began: float) -> None:
         """A round without the source: the mirror may have got further since the last one, and runs tell how far. Once
         an interval, however often the source is tried; but one follows the other while there is more to be read."""
-        if began < self._alone_at or not self._rounds.go_on_alone:
+        if began < self._alone_at or not (self._rounds.go_on_alone or self._kept):
             return
         self._alone_at = began + self._interval
         try:
@@ -186,6 +197,9 @@ class GroupsInstance(Generic[Options]):
                 tally = Tally()
                 self._rounds.source_away = failure
                 await self._prepare()
+                if self._kept is not None:
+                    reason = reason_of(Side.SOURCE, failure)
+                    self._summary = await self._kept.recall(self._assignment, self._summary, reason)
                 await self._portions(self._groups.synced(self._assignment), tally)
                 late = time.monotonic() >= self._alone_at
                 if late or self._changed.is_set() or not self._rounds.unfinished:
@@ -203,76 +217,26 @@ class GroupsInstance(Generic[Options]):
 
     # -- reports --------------------------------------------------------------------------------------------------
 
-    def _publish(self, outcome: Outcome, tally: Tally) -> None:
-        """The reports of a portion that differ from the last ones. Without the source that is the reason of all that
-        have no other; where nothing is known without it the last verdicts stand."""
-        now_ms = int(time.time() * 1000)
-        changed: dict[str, GroupReport | None] = {}
-        away = self._rounds.source_away
-        reason = None if away is None else reason_of(Side.SOURCE, away)
-        for name, plan in outcome.plans.items():
-            if reason is not None and all(row.verdict.reason is reason for row in plan.rows):
-                continue
-            tally.count(plan)
-            mark = hash((fingerprint(plan), reason, self._task(name)))
-            if self._reported.get(name, (None,))[0] != mark:
-                changed[name] = found = self._report(plan, now_ms, reason)
-                self._reported[name] = (mark, pack(found))
-        for name, reason in outcome.troubles.items():
-            tally.seen.add(name)
-            changed[name] = self._not_seen(name, reason)
-        tally.add(outcome)
-        if changed:
-            self._publisher.groups(changed)
-
     def _finish(self, tally: Tally, assignment: Assignment, began: float, began_ms: int) -> None:
         """The end of a round: groups that went, groups of types that are not synced, and the sums. Groups of a task
         that does not run stay: their last report is all that is known of them."""
-        changed: dict[str, GroupReport | None] = {}
-        for name in self._groups.of(assignment):
-            if self._groups.all[name].type not in SYNCED_TYPES:
-                tally.seen.add(name)
-                mark = hash((Reason.GROUP_TYPE_UNSUPPORTED, self._task(name)))
-                if self._reported.get(name, (None,))[0] != mark:
-                    changed[name] = found = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
-                    self._reported[name] = (mark, pack(found))
-        stay = tally.seen | (self._groups.all.keys() - self._groups.of(assignment))
-        for name in [name for name in self._reported if name not in stay]:
-            del self._reported[name]
+        other = (
+            name for name in self._groups.of(assignment) if self._groups.all[name].type not in SYNCED_TYPES
+        )
+        changed = self._reports.unsupported(other, tally)
+        gone = self._reports.gone(tally.seen | (self._groups.all.keys() - self._groups.of(assignment)))
+        for name in gone:
             self._rounds.forget_group(name)
-            changed[name] = None
-        if changed:
-            self._publisher.groups(changed)
+        if changed or gone:
+            self._publisher.groups({**changed, **gone})
         tally.errors.update(self._remarks())
+        if self._kept is not None:
+            tally.errors.update(self._kept.remarks)
         sums = tally.summary(self._summary, began_ms, time.monotonic() - began)
         tasks = sorted(assignment.active)
-        self._summary = replace(sums, unreadable_records=self._unreadable(), tasks=tasks)
+        unreadable = {**self._unreadable(), **(self._kept.unreadable if self._kept else {})}
+        self._summary = replace(sums, unreadable_records=unreadable, tasks=tasks)
         self._publisher.summary(self._summary)
-
-    def _task(self, name: str) -> int:
-        return task_of(name, self._assignment.task_count)
-
-    def _report(self, plan: GroupPlan, now_ms: int | None, reason: Reason | None = None) -> GroupReport:
-        """`reason`: shown where the plan has none."""
-        state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
-        found = report(
-            plan,
-            connector=self._name,
-            source=self._options.source_alias,
-            target=self._options.target_alias,
-            task=self._task(plan.group),
-            state=state,
-            synced_at_ms=now_ms,
-        )
-        return found.model_copy(update={"reason": reason.value}) if reason and not found.reason else found
-
-    def _not_seen(self, name: str, reason: Reason, *, ready: bool = False) -> GroupReport:
-        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5)."""
-        _, packed = self._reported.get(name, (None, None))
-        last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
-        found = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})
-        self._reported[name] = (None, pack(found))
-        return found
 
     def _away(self, side: Side) -> Mapping[str, int]:
         """Which clusters are away since when, with this one."""
@@ -286,9 +250,7 @@ class GroupsInstance(Generic[Options]):
             mine = self._groups.of(self._assignment)
             # What stood on the target when the source went still does: it is asked again without the source.
             ready = away.side is Side.SOURCE
-            self._publisher.groups(
-                {name: self._not_seen(name, reason, ready=ready) for name in {*self._reported, *mine}}
-            )
+            self._reports.away({*self._reports.names(), *mine}, reason, ready=ready)
         self._failures.add(away.failure)
         self._summary = replace(
             self._summary,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure
 from bridge.translation.assignment import task_of
-from bridge.translation.model import GroupListing, Side
+from bridge.translation.model import GroupListing, GroupState, Side
 from bridge.translation.plan import SYNCED_TYPES
 from connectors.base import Arguments, Assignment
 from connectors.groups.checks import GroupOptions
@@ -36,6 +36,13 @@ class ListedGroups:
     def synced(self, assignment: Assignment) -> list[str]:
         """Those that the tasks translate."""
         return [name for name in self.of(assignment) if self._groups[name].type in SYNCED_TYPES]
+
+    def recall(self, name: str, type_: str) -> bool:
+        """A group that another instance has listed; whether it is one of ours."""
+        listing = GroupListing(name, GroupState.UNKNOWN, type_)
+        if name not in self._groups and self._chosen(listing):
+            self._groups[name] = listing
+        return name in self._groups
 
     async def refresh(self, *, at_once: bool = False) -> bool:
         """Lists them when that is due (`at_once`: it is); whether there are others than before. Raises ClusterAway."""

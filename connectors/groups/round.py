@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure
 from bridge.translation.model import Committed, GroupListing, GroupState, Reason, Side, TopicPartition
-from bridge.translation.plan import GroupPlan, TargetGroup, Translated
+from bridge.translation.plan import GroupPlan, TargetGroup, Translated, Written
 from connectors.groups.backlog import Behind
 from connectors.groups.checks import GroupOptions
 from connectors.groups.commits import Commits
@@ -77,6 +77,16 @@ class Rounds:
     def forget_group(self, group: str) -> None:
         self._commits.forget(group)
         self._last.forget(group)
+
+    def recall(
+        self,
+        group: str,
+        committed: Mapping[TopicPartition, Committed],
+        written: Mapping[TopicPartition, Written],
+    ) -> None:
+        """Where the group was committed on the source, and what was written for that, before this instance began."""
+        self._last.keep(group, {place: at for place, at in committed.items() if self._judge.pair(place)})
+        self._commits.recall(group, written)
 
     async def run(self, groups: Sequence[str]) -> Outcome:
         """A portion of a round: some of the groups. Raises ClusterAway."""

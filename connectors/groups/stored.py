@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.translation.group_record import GroupRecord
 from bridge.translation.model import LogRecord, Side
 from bridge.translation.readiness_records import (
     RecordKey,
@@ -20,6 +22,8 @@ from connectors.groups.followed import Followed
 from connectors.groups.trouble import ClusterAway, ask
 from connectors.internal_topics import make
 from connectors.ports import Cluster, Tail
+
+log = logging.getLogger(__name__)
 
 V = TypeVar("V", bound=Value)
 
@@ -62,6 +66,7 @@ class StoredState:
         self._kept: dict[Place, _Kept] = {}
         self._others: dict[str, dict[bytes, int]] = {}
         """Of other connectors: keys, and the time (ms) of their newest record."""
+        self._news: set[str] = set()
         self._made = False
         self.lost = 0
         """How often what it held was gone, because the topic was deleted, made again, or cut back."""
@@ -111,6 +116,11 @@ class StoredState:
         kept = self._kept.get((kind.kind, name))
         return None if kept is None else kept.meaning
 
+    def take_changed(self) -> set[str]:
+        """Groups of which something was read since the last call."""
+        taken, self._news = self._news, set()
+        return taken
+
     def silent(self, before_ms: int) -> dict[str, list[bytes]]:
         """Other connectors of which nothing was written since then, with all of their keys."""
         return {
@@ -148,12 +158,18 @@ class StoredState:
             self._made = self._made and failed.fault is not KafkaFault.UNKNOWN_TOPIC
             if failed.fault not in _OF_THE_TOPIC:
                 raise
-            self._trouble = f"{self.topic} on the target cluster can't be written: {failed}; {_LOST}"
+            self._say(failed)
             raise failed from None
         except KafkaFailure as failed:
-            self._trouble = f"{failed}; {_LOST}"
+            self._say(failed)
             raise
         self._trouble = None
+
+    def _say(self, failed: KafkaFailure) -> None:
+        trouble = f"{self.topic} on the target cluster can't be written: {failed}; {_LOST}"
+        if trouble != self._trouble:
+            log.warning(trouble, extra={"connector": self._connector})
+        self._trouble = trouble
 
     async def _make(self) -> None:
         options = self._options
@@ -175,6 +191,8 @@ class StoredState:
             self._apply_other(key.connector, record)
             return
         place = key.kind, key.name
+        if key.kind == GroupRecord.kind:
+            self._news.add(key.name)
         # What can't be read has replaced what stood there all the same.
         self._kept.pop(place, None)
         if record.value is not None:
@@ -196,6 +214,7 @@ class StoredState:
 
     def _begin_anew(self) -> None:
         self.lost += bool(self._kept)
+        self._news.update(self.names(GroupRecord))
         self._kept.clear()
         self._others.clear()
         self._made, self.whole = False, False

@@ -5,6 +5,7 @@ Each test has a flow of its own, by aliases of its own: nobody else's internal t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -139,7 +140,10 @@ def login(side: str, broker: Broker) -> dict[str, str]:
 def checkpointing_there(mine: Ground, closed: Broker, groups: str, **settings: object) -> Iterator[str]:
     """Our checkpoint connector with the closed broker as its target, to which Connect writes too."""
     config = our_control("Checkpoint", mine, groups=groups, **settings) | login("target", closed)
-    config |= {"producer.override.bootstrap.servers": closed.bootstrap}
+    config |= {
+        "producer.override.bootstrap.servers": closed.bootstrap,
+        "emit.group-readiness.enabled": "false",
+    }
     with connector(mine.worker, config, unique("closed")) as name:
         yield name
 
@@ -207,6 +211,32 @@ def test_a_checkpoints_topic_that_we_may_not_read_is_named_and_checkpoints_go_on
         mine.worker.rest.wait_running(name)
         allow(closed.bootstrap, f"User:{USER}", checkpoints_topic(mine), "READ")
         wait_no_error(mine, name)
+
+
+def test_a_readiness_topic_that_we_may_not_make_or_write_is_named_and_group_sync_goes_on(
+    ground: Ground, closed: Broker
+) -> None:
+    mine = synced(ground, target=closed)
+    topic, group = copied(mine, closed), unique("closed")
+    missing = f"mm2-group-readiness.{mine.source.name}.internal"
+    consequence = "started while the source is away knows no groups"
+    commit(mine.source.bootstrap, group, {(topic, 0): 42})
+    config = mine.config(exactly(group)) | login("target", closed)
+    with connector(mine.worker, config, unique("closed")) as name:
+        mine.wait_there(group, {(topic, 0): 42 + SHIFT})
+        wait_error(mine, name, missing, "can't be written", "uthoriz", consequence)
+        for operation in ("DESCRIBE", "READ"):
+            allow(closed.bootstrap, f"User:{USER}", missing, operation)
+        wait_error(mine, name, missing, "not allowed to create", consequence)
+        allow(closed.bootstrap, f"User:{USER}", missing, "CREATE")
+        wait_error(mine, name, missing, "grant WRITE on it", consequence)
+        commit(mine.source.bootstrap, group, {(topic, 0): 50})
+        mine.wait_there(group, {(topic, 0): 50 + SHIFT})
+        allow(closed.bootstrap, f"User:{USER}", missing, "WRITE")
+        wait_no_error(mine, name)
+        mine.worker.rest.wait_running(name)
+    kinds = {json.loads(record.key or b"{}")["kind"] for record in read(closed.bootstrap, missing)}
+    assert {"group", "task"} <= kinds
 
 
 @pytest.mark.parametrize("evidence", ["both", "syncs"])

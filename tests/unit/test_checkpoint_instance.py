@@ -18,6 +18,8 @@ from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
 COPY = TopicPartition("A.orders", 0)
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 
+READINESS = "mm2-group-readiness.A.internal"
+
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +43,7 @@ def at(offset: int | Committed, group: str = "g") -> tuple[FakeCluster, FakeClus
 def test_the_topic_is_made_once_with_stocks_replication_factor(given: dict[str, str], factor: int) -> None:
     stand = CheckpointStand(*at(5), **given)
     stand.play_rounds()
-    assert stand.target.created == [(TOPIC, factor)]
+    assert stand.target.created == [(TOPIC, factor), (READINESS, -1)]
 
 
 def test_trouble_with_making_the_topic_is_told_until_it_is_made() -> None:
@@ -287,7 +289,7 @@ def test_records_that_can_not_be_read_cost_themselves_only_and_are_counted(
     stand = CheckpointStand(source, target, translation_evidence="syncs")
     published = stand.play_rounds()
     assert published.offsets == [(12, 12 + JUNK)]
-    assert published.summaries[-1].unreadable_records == {SYNCS: 3, TOPIC: 1}
+    assert published.summaries[-1].unreadable_records == {SYNCS: 3, TOPIC: 1, READINESS: 0}
     # Each by its place and the reason, once.
     for where in (f"{TOPIC}-0 at offset 0: ", *(f"{SYNCS}-0 at offset {at}: " for at in (1, 2, 3))):
         (line,) = [line for line in caplog.messages if line.startswith(where)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,19 @@ def test_a_configuration_that_is_changed_starts_anew() -> None:
         await at.put("/v1/connectors/c", {**START, "session": session(2), "config": {"how.many": "4"}})
         at.service.snapshots.note(InstanceNote("c", at.service.table.connector("c").generation))
         assert (await health(at))[0] == "starting"
+
+    working(test)
+
+
+def test_a_task_that_another_service_looks_after_is_not_missing() -> None:
+    async def test(at: Stand) -> None:
+        await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2), "task_count": 2})
+        for _ in range(2 * STARTING_MS // 1000):
+            at.clock.ms += 1000
+            at.service.table.poll("c", 0, session(2))
+        for age_ms, status in ((1_000, "ok"), (7_000, "degraded")):
+            says(at, elsewhere={1: (int(time.time() * 1000) - age_ms, 2_000)})
+            assert (await health(at))[0] == status
 
     working(test)
 

@@ -156,6 +156,7 @@ def test_no_checkpoint_for_a_topic_that_is_missing() -> None:
         assert any(TOPIC in error and "not allowed to create" in error for error in told.errors)
         assert stand.published.emitted == []
         target.compacted(TOPIC)
+        target.compacted("mm2-group-readiness.A.internal")
         assert (await stand.rounds(4)).errors == []
         assert stand.published.offsets == [(0, 0)]
 

@@ -12,7 +12,7 @@ import pytest
 from bridge.protocol.copying import CopyTotals
 from bridge.protocol.operators import Readiness
 from bridge.service.engine import EngineState
-from bridge.service.frames import InstanceNote
+from bridge.service.frames import InstanceNote, pack_report
 from bridge.service.reasons import REASONS
 from bridge.translation.model import Reason, TopicPartition
 from connectors.base import CopyReport, CopyRow, Missing, Summary
@@ -192,6 +192,131 @@ def test_a_connector_that_was_deleted_can_be_forgotten_with_its_groups_and_metri
         }
         assert (await made.at.client.delete("/v1/connectors/g")).status_code == 404
         assert await _health(made.at) == "ok"
+
+    flow(test)
+
+
+# -- tasks that run beside other services ------------------------------------------------------------------------------
+
+
+def _shared(made: Flow) -> None:
+    """Task 1 runs in a worker that has a service of its own."""
+    del made.table.connector("g").tasks[1]
+    made.table.version += 1
+
+
+def _ago(seconds: float) -> int:
+    return int(time.time() * 1000 - 1000 * seconds)
+
+
+def test_the_groups_of_a_task_beside_another_service_are_as_that_one_has_seen_them() -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        at_ms = _ago(2)
+        made.round(tasks=(0,), elsewhere={1: (at_ms, INTERVAL_MS)})
+        assert await made.answers() == (both("ready"), [])
+        (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert one["as_of_ms"] == at_ms
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["as_of_ms"], whole["flows"][0]["reasons"]) == ("ready", at_ms, [])
+
+    flow(test)
+
+
+@pytest.mark.parametrize(
+    ("looked", "code", "said"),
+    [
+        (None, "task_lapsed", "nothing is known of task 1 of connector g"),
+        (
+            (7, INTERVAL_MS),
+            "outdated",
+            "task 1 of connector g runs beside another service, which has not looked",
+        ),
+        (
+            (-60, INTERVAL_MS),
+            "outdated",
+            "the groups of task 1 of connector g were looked at by another service",
+        ),
+    ],
+)
+def test_without_a_fresh_record_of_a_task_its_groups_are_unknown(
+    looked: tuple[int, int] | None, code: str, said: str
+) -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        elsewhere = {} if looked is None else {1: (_ago(looked[0]), looked[1])}
+        made.round(tasks=(0,), elsewhere=elsewhere)
+        found, reasons = await made.answers()
+        assert (found, reasons) == ({"zero": "ready", "one": "cannot_tell"}, [])
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        (why,) = whole["flows"][0]["reasons"]
+        assert why["reason"] == code
+        assert why["detail"].startswith(said)
+        (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert one["reasons"] == [why]
+
+    flow(test)
+
+
+def test_a_task_of_which_nothing_is_known_makes_the_flow_unknown_also_without_groups() -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        made.round(tasks=(0,))
+        made.snapshots.groups("g", 1, [pack_report("one", None)])
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["flows"][0]["ready"]) == ("cannot_tell", 1)
+
+    flow(test)
+
+
+def test_without_the_source_what_another_service_knew_counts_as_of_then() -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        at_ms, away_ms = _ago(3_600), _ago(3_500)
+        said = {"elsewhere": {1: (at_ms, INTERVAL_MS)}, "away_since_ms": {"source": away_ms}}
+        made.round(tasks=(0,), as_of_ms=at_ms + 7, **said)
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("ready_as_of"), "source_unreachable")
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", at_ms)
+        made.round(tasks=(0,), **said | {"away_since_ms": {"source": away_ms, "target": away_ms}})
+        found, _ = await made.answers()
+        assert found == both("cannot_tell")
+
+    flow(test)
+
+
+def test_a_task_that_has_moved_to_another_worker_is_not_lapsed() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_task("g", 1, session(1))
+        made.round(tasks=(0,))
+        found, _ = await made.answers()
+        assert found == {"zero": "ready", "one": "cannot_tell"}
+        made.round(tasks=(0,), elsewhere={1: (_ago(1), INTERVAL_MS)})
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+# -- started while the source is away ----------------------------------------------------------------------------------
+
+
+def test_what_an_instance_before_has_seen_is_an_answer_only_without_the_source() -> None:
+    async def test(made: Flow) -> None:
+        at_ms = _ago(3_600)
+        begun = {"rounds": 0, "as_of_ms": at_ms, "tasks": ()}
+        made.round(**begun)
+        found, _ = await made.answers()
+        assert found == both("cannot_tell")
+        made.round(**begun, away_since_ms={"source": _ago(3)})
+        found, _ = await made.answers()
+        assert found == both("cannot_tell"), "the target was not asked yet"
+        made.round(**begun | {"tasks": (0, 1)}, away_since_ms={"source": _ago(3)})
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("ready_as_of"), "source_unreachable")
+        made.round(**begun | {"tasks": (0, 1), "as_of_ms": _ago(-3_600)}, away_since_ms={"source": _ago(3)})
+        found, ((code, _), *_) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "outdated"), "a clock that was wrong is not believed"
 
     flow(test)
 

@@ -14,8 +14,9 @@ from bridge.translation.runs import Segment
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.checkpoint_stand import SYNCS, CheckpointStand, put
 from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.test_task_instance import Stand
+from tests.unit.test_task_instance import WITHOUT_TOPIC, Stand
 
+READINESS = "mm2-group-readiness.A.internal"
 RUNS = "mm2-offset-runs.A.internal"
 ORIGINAL = TopicPartition("orders", 0)
 COPY = TopicPartition("A.orders", 0)
@@ -80,7 +81,7 @@ def test_a_record_that_cant_be_read_is_counted() -> None:
     put(target, RUNS, b"\0\1later schema", b"\0\1")
     stand = played(source, target)
     assert verdict(stand)["evidence"] == "run"
-    assert stand.published.summaries[-1].unreadable_records == {RUNS: 1}
+    assert stand.published.summaries[-1].unreadable_records == {RUNS: 1, READINESS: 0}
 
 
 def test_runs_that_do_not_hold_write_nothing() -> None:
@@ -99,7 +100,7 @@ def test_runs_that_do_not_hold_write_nothing() -> None:
 def test_the_plain_rule_stays_the_plain_rule() -> None:
     source, target = clusters(5)
     put_runs(target, Segment(0, 0, JUNK, 20))
-    stand = played(source, target, translation_verify="false")
+    stand = played(source, target, translation_verify="false", **WITHOUT_TOPIC)
     assert verdict(stand)["evidence"] == "timestamp"
     assert target.calls["tail"] == 0
 

@@ -20,7 +20,7 @@ from connectors.groups.last_commits import LastCommits
 from tests.unit.checkpoint_stand import SYNCS, CheckpointStand, put
 from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.test_runs_followed import COPY, ORIGINAL, RUNS, put_runs
-from tests.unit.test_task_instance import Stand
+from tests.unit.test_task_instance import WITHOUT_TOPIC, Stand
 
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 AWAY = "source_unreachable"
@@ -224,7 +224,7 @@ def test_runs_that_did_not_hold_are_not_believed_afterwards() -> None:
 def test_where_there_are_no_runs_nothing_is_asked_without_the_source() -> None:
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
-    stand = Stand(source, target)
+    stand = Stand(source, target, **WITHOUT_TOPIC)
 
     async def script(_: GroupOffsetInstance) -> None:
         await stand.rounds(2)
@@ -260,9 +260,10 @@ def test_once_an_interval_however_often_the_source_is_tried() -> None:
 
     async def script(instance: GroupOffsetInstance) -> None:
         await stand.rounds(1)
-        instance._interval = 600.0
         source.away = UNREACHABLE
         await stand.summaries(2)
+        instance._interval = 600.0
+        await stand.summaries(4)
         asked = target.calls["topics"]
         await asyncio.wait_for(stand.summaries(10), 5)
         assert target.calls["topics"] == asked

@@ -18,8 +18,10 @@ from bridge.pipeline.layout_records import (
     report_key,
 )
 from bridge.translation.copying import Gap, GapKind
+from bridge.translation.group_record import GroupRecord, GroupRow
 from bridge.translation.model import TopicPartition
 from bridge.translation.naming import DefaultReplicationPolicy
+from bridge.translation.readiness_records import VALUES, MissingRecord, RecordKey, TaskRecord, encode
 from bridge.translation.runs import OffsetRun
 from tests.pipeline.values import SPEC
 
@@ -28,6 +30,10 @@ PAGE, RUNS = ((DOCS / name).read_text("utf-8") for name in ("state-topics.md", "
 NAMING = DefaultReplicationPolicy()
 CLAIM = Claim("orders", "A.orders", "mirror")
 GAP = Gap(TopicPartition("orders", 0), GapKind.SKIPPED, "id", 0, 1, 0)
+ROW = GroupRow(
+    "orders", 0, 1, "m", "A.orders", 1, "exact", 0, "run", "dry_run", 1, ("truncated",), {"run_from": 1}
+)
+GROUP = GroupRecord(1, 0, 1, "EMPTY", "dry_run", (ROW,))
 JSON = [
     layout_key(SPEC),
     LayoutRecord(1, 1).value(),
@@ -36,6 +42,9 @@ JSON = [
     CLAIM.key(),
     CLAIM.value(),
     *ledger_entry(GAP, "mirror"),
+    RecordKey("groups", "group", "g").encode(),
+    *map(encode, (GROUP, TaskRecord(1, 1, 1, "one"), MissingRecord(1, ()))),
+    json.dumps(ROW.fields()).encode(),
 ]
 FLAGS = {"handed_back", "again", "transformed"}
 
@@ -61,6 +70,11 @@ def test_each_kind_of_gap_is_explained(kind: GapKind) -> None:
 
 
 def test_topics_and_limits_are_those_of_the_code() -> None:
-    for name in (NAMING.offset_runs_topic, NAMING.layout_topic, NAMING.gaps_topic):
+    for name in (NAMING.offset_runs_topic, NAMING.layout_topic, NAMING.gaps_topic, NAMING.readiness_topic):
         assert f"| `{name('<source alias>')}` |" in PAGE
     assert f"`slots` 0 to {MOST_SLOTS}" in PAGE
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_each_kind_of_readiness_record_is_explained(kind: str) -> None:
+    assert f"| `{kind}` |" in PAGE.partition("## What is known of groups")[2].partition("\n## ")[0]

@@ -47,13 +47,13 @@ def test_what_was_put_is_there_at_once_and_for_whoever_comes_next() -> None:
     async def write(store: StoredState) -> None:
         assert store.get(TaskRecord, "0") is None
         await store.put({("group", "g"): group(5), ("group", "h"): group(6)})
-        await store.put({("task", "0"): TaskRecord(9, 1, 60_000), ("group", "h"): None})
+        await store.put({("task", "0"): TaskRecord(9, 1, 60_000, "one"), ("group", "h"): None})
         assert store.get(GroupRecord, "g") == group(5)
         assert list(store.all(GroupRecord)) == [("g", group(5))]
 
     async def read(store: StoredState) -> None:
         assert store.whole
-        assert store.get(TaskRecord, "0") == TaskRecord(9, 1, 60_000)
+        assert store.get(TaskRecord, "0") == TaskRecord(9, 1, 60_000, "one")
         assert list(store.all(GroupRecord)) == [("g", group(5))]
         assert store.remarks == []
 

@@ -24,6 +24,9 @@ UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
 REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "Authentication failed", retriable=False)
 
 
+WITHOUT_TOPIC = {"emit.group-readiness.enabled": "false"}
+
+
 class Stand(Watching):
     """An instance that runs for the time of `play`, with intervals of a few hundredths of a second."""
 
@@ -342,7 +345,7 @@ def test_a_cluster_that_hangs_ends_the_round_in_time() -> None:
 
     async def script(_: GroupOffsetInstance) -> None:
         nonlocal stuck
-        summary = await stand.summaries(2)
+        summary = await stand.summaries(4)
         assert summary.errors == ["source cluster: no answer within admin.timeout.ms"]
         assert stand.published.reports["g"].reason == "source_unreachable"
         stuck = False

@@ -40,7 +40,7 @@ _ROW = GroupRow(
 )
 _PENDING = GroupRow("orders", 4, 5, "", "A.orders", None, "pending", reason="copy_not_found")
 _GROUP = GroupRecord(1_700_000_000_000, 1, 2, "EMPTY", "group_active_on_target", (_ROW, _PENDING))
-_TASK = TaskRecord(1_700_000_000_000, 2, 60_000)
+_TASK = TaskRecord(1_700_000_000_000, 2, 60_000, "one")
 _MISSING = MissingRecord(1_700_000_000_000, ((0, 12, 1_699_999_999_999), (1, -1, -1)))
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -72,7 +72,7 @@ _VALUES: st.SearchStrategy[Value] = st.one_of(
         st.none() | _TEXTS,
         st.tuples(_ROWS, _ROWS),
     ),
-    st.builds(TaskRecord, _TIMES, st.integers(1, 10_000), st.integers(1, 2**53)),
+    st.builds(TaskRecord, _TIMES, st.integers(1, 10_000), st.integers(1, 2**53), _TEXTS.filter(bool)),
     st.builds(MissingRecord, _TIMES, st.just(((0, 5, -1), (2**31 - 1, -1, LAST_MS)))),
 )
 
@@ -93,6 +93,7 @@ def test_keys_and_values_are_those_of_the_docs() -> None:
         "asOfMs": 1_700_000_000_000,
         "taskCount": 2,
         "intervalMs": 60_000,
+        "writer": "one",
     }
     assert json.loads(encode(_GROUP))["partitions"][1] == {
         "topic": "orders",
@@ -166,6 +167,7 @@ def test_other_keys_are_refused(wrong: bytes | None) -> None:
         *((_GROUP, ("partitions", 0, "flags"), each) for each in ("x", [7], ["\ud800"])),
         (_GROUP, ("partitions", 0, "detail"), []),
         *((_GROUP, ("partitions", 0, "detail"), each) for each in ({"x": 1.5}, {"x": None, "\ud800": 1})),
+        *((_TASK, ("writer",), each) for each in (None, "", 7)),
         *((_TASK, ("intervalMs",), each) for each in (0, 2**53 + 1, None)),
         *((_MISSING, ("partitions",), each) for each in ([[1, 2]], [[-1, 0, 0]], [[0, -2, 0]])),
         (_MISSING, ("partitions",), [7]),
@@ -201,7 +203,7 @@ _FIELDS = sorted({*json.loads(encode(_GROUP)), *json.loads(encode(_TASK)), *_ROW
 def test_nothing_but_schema_errors_comes_of_nonsense(
     kind: str, changed: dict[str, object], row: dict[str, object]
 ) -> None:
-    found = json.loads(encode(_GROUP)) | {"intervalMs": 1} | changed
+    found = json.loads(encode(_GROUP)) | {"intervalMs": 1, "writer": "one"} | changed
     if changed.get("partitions") is None:
         found["partitions"] = [_ROW.fields() | row]
     try:
