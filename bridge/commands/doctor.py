@@ -11,20 +11,22 @@ from dataclasses import asdict, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
 from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.ending import BAD_SETTINGS, end, reported
 from bridge.commands.properties import PropertiesProblem
-from bridge.commands.service_client import TokenFileOption
+from bridge.commands.service_client import URL, ServiceClient, TokenFileOption
 from bridge.commands.show import Output, OutputOption, printable, show_json
 
 if TYPE_CHECKING:
     from bridge.doctor.facts import Unknown
     from bridge.doctor.findings import Finding
 
-_SECONDS = 5.0
+_SECONDS, _LONG = 5.0, 120.0
+"""For an answer; for one that waits for clusters."""
 _WORDS = {
     "problem": "PROBLEM",
     "warning": "warning",
@@ -36,13 +38,17 @@ _WORDS = {
 
 def doctor(
     config: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="The connector's configuration: Java .properties, or the JSON that is PUT to Connect."
         ),
-    ],
+    ] = None,
+    connector: Annotated[
+        str | None, typer.Option(help="A connector that the service has, to be examined from there.")
+    ] = None,
     url: Annotated[
-        str | None, typer.Option("--url", help="Address of the service, to compare clocks.")
+        str | None,
+        typer.Option("--url", help=f"Address of the service [{URL}]; with --config, to compare clocks."),
     ] = None,
     connect_url: Annotated[
         str | None, typer.Option(help="REST API of the Connect worker, to see which cluster it writes to.")
@@ -54,27 +60,58 @@ def doctor(
 
     It changes nothing. Exit status 0: no problem; 1: problems; 2: usage; 3: none, but not all could be checked.
     """
+    from bridge.doctor.findings import exit_status
+
+    if (config is None) == (connector is None):
+        end("give either --config FILE or --connector NAME", BAD_SETTINGS)
+    worker = None if connect_url is None else _worker(connect_url)
+    if config is not None:
+        found = _here(config, url, worker)
+    else:
+        found = _there(
+            str(connector), ServiceClient(url or URL, auth_token_file, failed=3, seconds=_LONG), worker
+        )
+    _show(found, output)
+    raise typer.Exit(exit_status(found))
+
+
+def _here(path: Path, url: str | None, worker: str | Unknown | None) -> list[Finding]:
+    """Of a file, from this machine."""
     from bridge.doctor.checks import examine
     from bridge.doctor.collecting import collect
-    from bridge.doctor.findings import exit_status
     from bridge.kafka.client_config import StaticClientCheck
     from bridge.service.checking import scrubbed
     from connectors.registry import KINDS
 
-    props = _load(config)
-    kind = KINDS[_kind(config, props, {each.connector_class: name for name, each in KINDS.items()})]
+    props = _load(path)
+    kind = KINDS[_kind(path, props, {each.connector_class: name for name, each in KINDS.items()})]
     with reported():
         facts = asyncio.run(collect(kind, props.get("name", ""), props, StaticClientCheck()))
-    if connect_url is not None:
-        facts = replace(facts, worker_cluster_id=_worker(connect_url))
+    if worker is not None:
+        facts = replace(facts, worker_cluster_id=worker)
     if url is not None:
         facts = replace(facts, service_skew=_skew(url))
-    found = [
+    return [
         replace(each, found=scrubbed(kind, props, each.found), remedy=scrubbed(kind, props, each.remedy))
         for each in examine(facts)
     ]
-    _show(found, output)
-    raise typer.Exit(exit_status(found))
+
+
+def _there(name: str, client: ServiceClient, worker: str | Unknown | None) -> list[Finding]:
+    """Of a connector of the service, which has its configuration."""
+    from bridge.doctor.facts import Unknown
+    from bridge.doctor.findings import Finding, Severity, unknown
+    from bridge.protocol.doctor import DoctorReport
+
+    query = {"worker_cluster_id": worker} if isinstance(worker, str) else None
+    report = client.get(f"/v1/connectors/{quote(name, safe='')}/doctor", DoctorReport, query)
+    found = [
+        Finding(each.check, Severity(each.severity), each.found, each.remedy) for each in report.findings
+    ]
+    if not isinstance(worker, Unknown):
+        return found
+    away = Finding("worker", *unknown("the worker's cluster", worker))
+    return [away if (each.check, each.severity) == ("worker", Severity.SKIPPED) else each for each in found]
 
 
 def _load(path: Path) -> dict[str, str]:

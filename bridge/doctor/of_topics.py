@@ -5,6 +5,7 @@ from __future__ import annotations
 from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import Finds, Severity, named, unknown
 from bridge.translation.model import Side
+from connectors.mirror_options import STOCK
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 
@@ -93,7 +94,7 @@ def policies(facts: Facts) -> Finds:
             ("replication.policy.class", other.policy, facts.policy),
             ("replication.policy.separator", other.separator, facts.separator),
         ):
-            if theirs != ours:
+            if theirs.removeprefix(STOCK) != ours.removeprefix(STOCK):
                 yield (
                     P,
                     f"{key} is {ours!r}, and {theirs!r} in connector {other.name} of this flow",

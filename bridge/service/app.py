@@ -16,7 +16,17 @@ from bridge.service.failures import on_bridge_error, on_http_error, on_request_e
 from bridge.service.gate import Gate
 from bridge.service.metrics import Metrics, ServiceCollector
 from bridge.service.openapi import document
-from bridge.service.routes import connectors, groups, health, metrics, mirror, plugins, readiness, tasks
+from bridge.service.routes import (
+    connectors,
+    doctor,
+    groups,
+    health,
+    metrics,
+    mirror,
+    plugins,
+    readiness,
+    tasks,
+)
 from bridge.service.service import Service
 
 
@@ -60,7 +70,7 @@ def create_app(
     counted.registry.register(CopyCollector(service.table, service.snapshots))
     app.state.service = service
     app.state.metrics = counted
-    for module in (tasks, health, connectors, groups, readiness, plugins, mirror, metrics):
+    for module in (tasks, health, connectors, doctor, groups, readiness, plugins, mirror, metrics):
         app.include_router(module.router)
     app.add_exception_handler(BridgeError, on_bridge_error)
     app.add_exception_handler(RequestValidationError, on_request_error)

@@ -39,6 +39,11 @@ class Checker:
         self._pool = pool
         self._copied = copied
         self.reachability = Reachability(context.probe)
+        self.doctor = context.doctor
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return self._context.kinds
 
     def plugins(self, version: str) -> list[PluginInfo]:
         return [

@@ -6,8 +6,9 @@ import importlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from bridge.protocol.doctor import DoctorReport
 from bridge.translation.model import Committed, Side, TopicPartition
 from bridge.translation.resetting import Row
 from connectors.base import Kind
@@ -34,13 +35,31 @@ class Probe(Protocol):
     def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]: ...
 
 
+class Naming(NamedTuple):
+    """How another connector names topics."""
+
+    name: str
+    policy: str
+    separator: str
+
+
+class Doctor(Protocol):
+    """Examines a connector (bridge.doctor); blocks, so for a bounded pool. `worker_cluster_id`: None for not known."""
+
+    def __call__(
+        self, kind: Kind, name: str, props: Props, others: Sequence[Naming], worker_cluster_id: str | None
+    ) -> DoctorReport: ...
+
+
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """Of the HTTP process: what checking a configuration takes. `probe`: None tries to reach no cluster."""
+    """Of the HTTP process: what checking a configuration takes. `probe`: None tries to reach no cluster; `doctor`: None
+    examines none."""
 
     kinds: Mapping[str, Kind]
     clients: ClientCheck
     probe: Probe | None = None
+    doctor: Doctor | None = None
 
 
 class MirrorQuestions(Protocol):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from bridge.service.context import Probe
 from bridge.service.desired import Config
@@ -15,6 +16,7 @@ from connectors.base import Kind
 from connectors.cluster_options import REACHABILITY
 from connectors.configdef import given
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 SECONDS = 5.0
@@ -57,6 +59,10 @@ class Reachability:
         except TimeoutError:
             found = dict.fromkeys(sides, f"nothing has answered in {self._seconds:g} s, DNS neither")
         return {side: f"the {side} cluster can't be reached: {why}" for side, why in found.items()}
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """What `call` answers, which waits for clusters, in a thread of those here. Raises Overloaded."""
+        return await self._pool.run(call)
 
     def started(self, known: Connector, kind: Kind) -> None:
         """Of a connector whose configuration is new: the log and its status say what can't be reached. It is never

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, Props, RoundsContext
+from bridge.protocol.doctor import DoctorFinding, DoctorReport
+from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, Naming, Props, RoundsContext
 from bridge.translation.model import Side
+from connectors.base import Kind
 
 _STOP_SECONDS = 20.0
 """A connector that was stopped just now still commits what it has copied."""
@@ -30,7 +32,7 @@ def check_context() -> CheckContext:
     from bridge.kafka.client_config import StaticClientCheck
     from connectors.registry import KINDS
 
-    return CheckContext(KINDS, StaticClientCheck(), probe)
+    return CheckContext(KINDS, StaticClientCheck(), probe, doctor)
 
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
@@ -49,6 +51,28 @@ def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, 
         }
 
     return asyncio.run(troubles())
+
+
+def doctor(
+    kind: Kind, name: str, props: Props, others: Sequence[Naming], worker_cluster_id: str | None
+) -> DoctorReport:
+    """The Doctor of the HTTP process."""
+    from dataclasses import replace
+
+    from bridge.doctor.checks import examine
+    from bridge.doctor.collecting import collect
+    from bridge.doctor.facts import Other
+    from bridge.kafka.client_config import StaticClientCheck
+
+    facts = asyncio.run(collect(kind, name, props, StaticClientCheck()))
+    facts = replace(facts, others=[Other(*each) for each in others], service_skew=0.0)
+    if worker_cluster_id is not None:
+        facts = replace(facts, worker_cluster_id=worker_cluster_id)
+    findings = [
+        DoctorFinding(check=each.check, severity=each.severity, found=each.found, remedy=each.remedy)
+        for each in examine(facts)
+    ]
+    return DoctorReport(name=name, findings=findings)
 
 
 def mirror_questions() -> MirrorQuestions:

@@ -35,6 +35,7 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("put", "/v1/connectors/{name}"),
         ("put", "/v1/connectors/{name}/stop"),
         ("get", "/v1/connectors/{name}/status"),
+        ("get", "/v1/connectors/{name}/doctor"),
         ("get", "/v1/connectors/{name}/progress"),
         ("get", "/v1/connectors/{name}/gaps"),
         ("put", "/v1/connectors/{name}/tasks/{n}"),

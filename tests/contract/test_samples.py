@@ -13,14 +13,14 @@ import pytest
 from pydantic import ValidationError
 
 from bridge.errors import ErrorCode
-from bridge.protocol import messages
+from bridge.protocol import doctor, messages
 from bridge.protocol.messages import Message
 
 SAMPLES = Path(__file__).parent / "samples"
 FILES = sorted(SAMPLES.glob("*.json"))
 MESSAGES = {
     name: member
-    for name, member in vars(messages).items()
+    for name, member in {**vars(messages), **vars(doctor)}.items()
     if isinstance(member, type) and issubclass(member, Message) and member is not Message
 }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -27,9 +29,19 @@ from bridge.doctor.facts import (
 from bridge.doctor.findings import Finding, Severity, exit_status
 from bridge.doctor.machine import machine
 from bridge.doctor.plan import Plan
+from bridge.kafka.client_config import StaticClientCheck
+from bridge.protocol.doctor import DoctorFinding, DoctorReport
+from bridge.protocol.messages import ErrorBody
+from bridge.service.app import create_app
+from bridge.service.checking import Checker
+from bridge.service.context import CheckContext, Naming
+from bridge.service.service import Service
 from bridge.translation.model import Side
+from connectors.base import Kind
 from connectors.registry import KINDS
+from tests.unit.service_fakes import fake_service
 from tests.unit.test_key_effects import GOOD
+from tests.unit.test_progress_command import serve
 
 A, B = Side.SOURCE, Side.TARGET
 ALL = frozenset({"READ", "WRITE", "CREATE", "ALTER", "DESCRIBE"})
@@ -273,6 +285,8 @@ def test_partitions(kind: str, copies: int, severity: str) -> None:
 def test_policies() -> None:
     one("policies", "problem", "'.', and '-' in connector other", others=[Other("other", "Default", "-")])
     one("policies", "problem", "'Default', and 'Identity'", others=[Other("other", "Identity", ".")])
+    stock = "org.apache.kafka.connect.mirror.Default"
+    assert found("policies", others=[Other("other", stock, ".")]) == []
     one("policies", "skipped", "not checked", others=Unknown("--url", skipped=True))
 
 
@@ -335,3 +349,89 @@ def test_the_documentation_has_the_table_of_checks() -> None:
     page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text("utf-8")
     rows = "".join(f"| {check.name} | {check.finds} | {check.remedy} |\n" for check in CHECKS)
     assert f"| Check | Finds | Remedy |\n| --- | --- | --- |\n{rows}" in page
+
+
+# -- of a connector of the service -------------------------------------------------------------------------------------
+
+SECRET = "wonderland-9137"
+SESSION = "1795230000123-9b2f0c5e"
+
+
+class Examined:
+    """A Doctor that finds a secret, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Mapping[str, str], Sequence[Naming], str | None]] = []
+
+    def __call__(
+        self, kind: Kind, name: str, props: Mapping[str, str], others: Sequence[Naming], worker: str | None
+    ) -> DoctorReport:
+        self.asked.append((props, others, worker))
+        finding = DoctorFinding(check="x", severity="problem", found=f"not {SECRET}", remedy=f"no {SECRET}")
+        return DoctorReport(name=name, findings=[finding])
+
+
+def service_with(doctor: Examined | None) -> Service:
+    service = fake_service()
+    service.checker = Checker(CheckContext(KINDS, StaticClientCheck(), None, doctor), service.pool)
+    flow = {"source.cluster.alias": "A", "target.cluster.alias": "B"}
+    for name, kind, more in (
+        ("one", "group_offset", {"bridge.auth.token": SECRET, "bridge.task.index": "0"}),
+        ("two", "source", {**flow, "replication.policy.separator": "-"}),
+        ("beats", "heartbeat", {**flow, "replication.policy.separator": "-"}),
+        ("elsewhere", "source", {"source.cluster.alias": "C"}),
+    ):
+        service.table.start_connector(name, SESSION, kind, {**GOOD[kind], **more})
+    return service
+
+
+def get(service: Service, path: str) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://bridge") as client:
+            return await client.get(path)
+
+    return asyncio.run(ask())
+
+
+def test_a_connector_of_the_service_is_examined_with_the_others_of_its_flow() -> None:
+    doctor = Examined()
+    service = service_with(doctor)
+    answer = get(service, "/v1/connectors/one/doctor?worker_cluster_id=w")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "name": "one",
+        "findings": [{"check": "x", "severity": "problem", "found": "not [hidden]", "remedy": "no [hidden]"}],
+    }
+    ((props, others, worker),) = doctor.asked
+    policy = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
+    assert (list(others), worker) == ([Naming("two", policy, "-")], "w")
+    assert (props["name"], "bridge.task.index" in props) == ("one", False)
+
+
+def test_a_connector_that_is_not_there_is_404_and_so_is_a_service_without_doctor() -> None:
+    assert get(service_with(Examined()), "/v1/connectors/x/doctor").status_code == 404
+    assert get(service_with(None), "/v1/connectors/one/doctor").status_code == 404
+
+
+def test_the_command_shows_what_the_service_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/a%2Fb/doctor") or request.url.raw_path.startswith(
+            b"/v1/connectors/a%2Fb/"
+        ):
+            found = [
+                DoctorFinding(check="worker", severity="skipped", found="not checked", remedy="--connect-url")
+            ]
+            return httpx.Response(200, content=DoctorReport(name="a/b", findings=found).model_dump_json())
+        return httpx.Response(404, content=ErrorBody(error_code="x", message="none").model_dump_json())
+
+    serve(monkeypatch, answer)
+    ran = CliRunner().invoke(app, ["doctor", "--connector", "a/b"])
+    assert (ran.exit_code, ran.stdout) == (
+        0,
+        "skipped      worker  not checked\n                     -> --connect-url\n",
+    )
+    ran = CliRunner().invoke(app, ["doctor", "--connector", "other"])
+    assert (ran.exit_code, "none" in ran.stderr) == (3, True)
+    both = ["doctor", "--connector", "x", "--config", "y"]
+    assert CliRunner().invoke(app, both).exit_code == 2

@@ -72,7 +72,7 @@ ROOMS = {
     # The one module where the service meets its adapters.
     "bridge.service.wiring": Room(
         ours=names(
-            "bridge.service bridge.kafka bridge.pipeline bridge.client bridge.protocol bridge.errors "
+            "bridge.service bridge.kafka bridge.pipeline bridge.client bridge.doctor bridge.protocol bridge.errors "
             "bridge.translation bridge.settings connectors"
         )
     ),
