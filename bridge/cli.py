@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from bridge import PROTOCOL, VERSION
-from bridge.commands import client, doctor, hand_back, progress, read, readiness, refresh, replicate, reset
+from bridge.commands import (
+    client,
+    doctor,
+    failover,
+    hand_back,
+    progress,
+    read,
+    readiness,
+    refresh,
+    replicate,
+    reset,
+)
 from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end
 
 app = typer.Typer(
@@ -27,6 +38,9 @@ app.command()(readiness.groups)
 app.command()(readiness.explain)
 app.command()(refresh.refresh)
 app.command()(doctor.doctor)
+app.command()(failover.failover)
+app.command()(failover.rollback)
+app.command()(failover.plan)
 app.command()(progress.progress)
 app.command()(hand_back.hand_back)
 app.command()(reset.reset)

@@ -7,6 +7,7 @@
     ├── NotFound                404  connector, task, plugin or group that the service does not know
     ├── Fenced                  409  a newer session of the task has taken over
     ├── OperationRefused        409  it would lose records or copy them twice
+    ├── GroupsRefused           409  groups are not ready to fail over; `errors` say why, group by group
     ├── BodyRejected            422  the request body is not of the contract's form
     ├── TooLarge                413  the request body is larger than the service reads
     ├── Overloaded              503  the bounded pool is full; ask again after `retry_after` seconds
@@ -41,6 +42,8 @@ class ErrorCode(StrEnum):
     TOO_LARGE = "too_large"
     OVERLOADED = "overloaded"
     NOT_ANSWERED = "not_answered"
+    NOT_READY = "not_ready"
+    CANNOT_TELL = "cannot_tell"
     UNSUPPORTED_PROTOCOL = "unsupported_protocol"
     KAFKA = "kafka"
 
@@ -109,6 +112,17 @@ class OperationRefused(BridgeError):
 
 class NothingCopied(OperationRefused):
     """There is no position to be changed: nothing was copied yet."""
+
+
+class GroupsRefused(BridgeError):
+    """Groups that can't fail over now, or of which that can't be told (`code`); `errors`: each with its reasons."""
+
+    code = ErrorCode.NOT_READY
+    status = 409
+
+    def __init__(self, message: str, lines: Sequence[tuple[str, str]], *, code: ErrorCode) -> None:
+        super().__init__(message, code=code)
+        self.errors = tuple(ConfigError(*line) for line in lines)
 
 
 class BodyRejected(BridgeError):

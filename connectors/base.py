@@ -166,6 +166,10 @@ class Operation(StrEnum):
 
     REFRESH = "refresh"
     """Look for groups or topics now, in a round of its own."""
+    MOVE = "move"
+    """Commit groups no more: they go on on the target."""
+    ROLL_BACK = "roll_back"
+    """Set moved groups back to where they were, and go on as if they had not been moved."""
 
 
 Arguments = Mapping[str, Any]

@@ -20,12 +20,13 @@ from bridge.protocol.messages import Explanation, Groups, GroupSummary, Readines
 from bridge.protocol.operators import Readiness
 
 NOT_READY, CANNOT_TELL = 1, 3
-_STATUSES = {"ready": 0, "not_ready": NOT_READY}
+_STATUSES = {"ready": 0, "moved": 0, "not_ready": NOT_READY}
 _WORDS = {
     "ready": "ready",
     "ready_as_of": "was ready",
     "not_ready": "not ready",
     "cannot_tell": "can't tell",
+    "moved": "moved",
 }
 _PAGE = 1000
 _FLOWS = (
@@ -38,6 +39,7 @@ _FLOWS = (
     "was ready",
     "not ready",
     "can't tell",
+    "moved",
     "missing",
 )
 _GROUPS = ("group", "connector", "readiness", "verdict", "bound", "missing", "why")
@@ -124,6 +126,7 @@ def _show_flows(found: ReadinessReport) -> None:
             "was ready": each.ready_as_of,
             "not ready": each.not_ready,
             "can't tell": each.cannot_tell,
+            "moved": each.moved,
             "missing": each.missing_records,
         }
         for each in found.flows

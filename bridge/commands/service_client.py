@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from pydantic import ValidationError
 
-from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end
+from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note
 from bridge.commands.show import printable
 from bridge.protocol.base import Message
 from bridge.protocol.messages import CopyProgress, ErrorBody, Groups
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _ENVIRONMENT = "MIRROR_BRIDGE_AUTH_TOKEN"
 _SECONDS = 10.0
+_BY_GROUP = ("not_ready", "cannot_tell")
+"""Error codes whose message does not hold all errors already."""
 
 UrlOption = Annotated[str, typer.Option("--url", help="Address of the service.")]
 TokenFileOption = Annotated[
@@ -40,9 +42,16 @@ class ServiceClient:
     """Asks a service. Ends the command with one line when there is no such answer; `failed`: with which status."""
 
     def __init__(
-        self, url: str, token_file: Path | None, *, failed: int = CANNOT_START, seconds: float = _SECONDS
+        self,
+        url: str,
+        token_file: Path | None,
+        *,
+        failed: int = CANNOT_START,
+        statuses: Mapping[str, int] | None = None,
+        seconds: float = _SECONDS,
     ) -> None:
-        """`seconds`: for the answer."""
+        """`statuses`: those of the command by error code; `seconds`: for the answer."""
+        self._statuses = statuses or {}
         self._url, self._headers, self._failed, self._seconds = url, _headers(token_file), failed, seconds
 
     def get(self, path: str, message: type[Answer], query: Query | None = None) -> Answer:
@@ -80,7 +89,10 @@ class ServiceClient:
         try:
             if answer.status_code != 200:
                 said = ErrorBody.model_validate_json(answer.content)
-                end(printable(said.message), self._failed)
+                note(printable(said.message))
+                for each in said.validation_errors if said.error_code in _BY_GROUP else ():
+                    note(printable(f"{each.key}: {each.message}"))
+                raise typer.Exit(self._statuses.get(said.error_code, self._failed))
             return message.model_validate_json(answer.content)
         except ValidationError:
             text = f"{self._url} answers {answer.status_code}, and not as a Mirror Bridge service does"

@@ -12,6 +12,16 @@ from pydantic import Field
 
 from bridge.protocol.base import ErrorBody, Message, ValidationError
 from bridge.protocol.copying import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
+from bridge.protocol.failover import (
+    Failover,
+    FailoverPlan,
+    LeftOffset,
+    MovedGroup,
+    MoveGroups,
+    PlannedOffset,
+    Refreshed,
+    RolledBack,
+)
 from bridge.protocol.mirror import Names, RemoteGroup, RemoteOffset, RemoteOffsets, ReplicationHops
 from bridge.protocol.operators import (
     AlteredOffset,
@@ -34,8 +44,16 @@ from bridge.protocol.operators import (
     ReadinessReason,
     ReadinessReport,
     Ready,
-    Refreshed,
     TaskStatus,
+)
+from bridge.protocol.plugins import (
+    ConfigEntry,
+    ConfigKey,
+    ConfigValue,
+    PluginInfo,
+    Plugins,
+    ValidateRequest,
+    ValidateResponse,
 )
 
 __all__ = [
@@ -49,12 +67,15 @@ __all__ = [
     "ConfigEntry",
     "ConfigKey",
     "ConfigValue",
+    "ConfigWarning",
     "ConnectorStatus",
     "Connectors",
     "CopyProgress",
     "CopyTotals",
     "ErrorBody",
     "Explanation",
+    "Failover",
+    "FailoverPlan",
     "FlowReadiness",
     "GapReport",
     "Gaps",
@@ -64,11 +85,16 @@ __all__ = [
     "Groups",
     "Header",
     "Health",
+    "IgnoredSetting",
+    "LeftOffset",
     "Live",
     "Message",
+    "MoveGroups",
+    "MovedGroup",
     "Names",
     "PartitionProgress",
     "PartitionReport",
+    "PlannedOffset",
     "PluginInfo",
     "Plugins",
     "PollRequest",
@@ -82,6 +108,7 @@ __all__ = [
     "RemoteOffset",
     "RemoteOffsets",
     "ReplicationHops",
+    "RolledBack",
     "Session",
     "StartConnector",
     "StartTask",
@@ -108,69 +135,6 @@ Session = Annotated[
 class Version(Message):
     version: str
     protocol: int
-
-
-# -- plugins and validation: Connect's own vocabulary (ConfigInfos of Connect's REST API) --------------------------
-
-
-class ConfigKey(Message):
-    """A configuration key as Connect describes one (`ConfigKeyInfo`)."""
-
-    name: str
-    type: str
-    required: bool
-    default_value: str | None
-    importance: str
-    documentation: str
-    group: str
-    order_in_group: int
-    width: str
-    display_name: str
-    dependents: list[str] = []
-
-
-class ConfigValue(Message):
-    """The value of a key and what is wrong with it (`ConfigValueInfo`). Values of PASSWORD keys are `[hidden]`."""
-
-    name: str
-    value: str | None
-    recommended_values: list[str] = []
-    errors: list[str] = []
-    visible: bool = True
-
-
-class ConfigEntry(Message):
-    definition: ConfigKey
-    value: ConfigValue
-
-
-class PluginInfo(Message):
-    kind: str
-    connector_class: str
-    version: str
-    config: list[ConfigKey]
-
-
-class Plugins(Message):
-    version: str
-    protocol: int
-    plugins: list[PluginInfo]
-
-
-class ValidateRequest(Message):
-    config: dict[str, str | None]
-
-
-class ValidateResponse(Message):
-    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them. `ignored_settings`: those that
-    do nothing, which Connect has no word for; their values are not `visible`. `warnings`: trouble that is no error."""
-
-    name: str
-    error_count: int
-    groups: list[str]
-    configs: list[ConfigEntry]
-    ignored_settings: list[IgnoredSetting] = []
-    warnings: list[ConfigWarning] = []
 
 
 # -- life cycle of connectors and tasks ------------------------------------------------------------------------------

@@ -93,20 +93,6 @@ class Connectors(Message):
     connectors: list[ConnectorStatus]
 
 
-class Refreshed(Message):
-    """POST /v1/connectors/{name}/refresh, after the round: how many groups, or topics of a source connector, were
-    `found`; of those that are new and of those that are gone up to 1,000 names; `errors`: topics that could not be
-    looked at, or made on the target."""
-
-    name: str
-    kind: str
-    seconds: float
-    found: int
-    added: list[str] = []
-    removed: list[str] = []
-    errors: list[str] = []
-
-
 class PartitionReport(Message):
     """Verdict on one partition of one group. `bound`: greatest number of records that can be read twice, null when
     not known. `written`: the offset on the target cluster now. `detail`: what the answer rests on, for `explain`.
@@ -143,6 +129,8 @@ class Readiness(StrEnum):
     READY = "ready"
     READY_AS_OF = "ready_as_of"
     """It was, when the source answered last; what was produced or committed there since is not known."""
+    MOVED = "moved"
+    """It has failed over: its connector commits it no more."""
     NOT_READY = "not_ready"
     CANNOT_TELL = "cannot_tell"
 
@@ -157,11 +145,12 @@ class ReadinessReason(Message):
 
 class GroupReport(Message):
     """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and stands on the target, and
-    what that rests on holds now), `ready_as_of` (it did when the source answered last), `not_ready`, or `cannot_tell`;
-    `reasons` say why. `as_of_ms`: when both clusters were asked last. `ready`: `readiness` is `ready`.
-    `missing_records`: of the source's records at most so many were not on the target at `as_of_ms`, null for not known;
-    none that was appended before `missing_since_ms` is missing. `synced_at_ms`: since when the report reads like this.
-    `checkpoint_latency_ms`: null where no checkpoint was written."""
+    what that rests on holds now), `ready_as_of` (it did when the source answered last), `not_ready`, `cannot_tell`, or
+    `moved` (it has failed over, which is no alarm); `reasons` say why. `as_of_ms`: when both clusters were asked last.
+    `ready`: `readiness` is `ready`. `missing_records`: of the source's records at most so many were not on the target
+    at `as_of_ms`, null for not known; none that was appended before `missing_since_ms` is missing. `synced_at_ms`:
+    since when the report reads like this. `checkpoint_latency_ms`: null where no checkpoint was written. `moved_at_ms`:
+    when the group was failed over; its partitions are as they were then."""
 
     group: str
     connector: str
@@ -181,6 +170,7 @@ class GroupReport(Message):
     missing_records: int | None = None
     missing_since_ms: int | None = None
     reasons: list[ReadinessReason] = []
+    moved_at_ms: int | None = None
 
 
 class GroupSummary(Message):
@@ -196,6 +186,7 @@ class GroupSummary(Message):
     missing_records: int | None = None
     missing_since_ms: int | None = None
     reasons: list[ReadinessReason] = []
+    moved_at_ms: int | None = None
 
 
 class FlowReadiness(Message):
@@ -212,6 +203,7 @@ class FlowReadiness(Message):
     ready_as_of: int
     not_ready: int
     cannot_tell: int
+    moved: int = 0
     missing_records: int | None = None
     missing_since_ms: int | None = None
     reasons: list[ReadinessReason] = []
@@ -230,6 +222,7 @@ class Groups(Message):
     groups: list[GroupSummary]
     total: int
     ready: int
+    moved: int = 0
     next: str | None = None
 
 

@@ -19,6 +19,7 @@ from bridge.service.openapi import document
 from bridge.service.routes import (
     connectors,
     doctor,
+    failover,
     groups,
     health,
     metrics,
@@ -70,7 +71,7 @@ def create_app(
     counted.registry.register(CopyCollector(service.table, service.snapshots))
     app.state.service = service
     app.state.metrics = counted
-    for module in (tasks, health, connectors, doctor, groups, readiness, plugins, mirror, metrics):
+    for module in (tasks, health, connectors, doctor, failover, groups, readiness, plugins, mirror, metrics):
         app.include_router(module.router)
     app.add_exception_handler(BridgeError, on_bridge_error)
     app.add_exception_handler(RequestValidationError, on_request_error)

@@ -22,6 +22,7 @@ _READINESS = {
     "ready_as_of": "was ready to fail over when the source answered last,",
     "not_ready": "not ready to fail over",
     "cannot_tell": "can't tell whether it can fail over;",
+    "moved": "has failed over, and its connector commits it no more; its partitions are as they were then;",
 }
 
 

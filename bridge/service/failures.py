@@ -17,6 +17,7 @@ from bridge.errors import (
     ConfigError,
     ConfigRejected,
     ErrorCode,
+    GroupsRefused,
     Overloaded,
     Unauthorized,
 )
@@ -58,7 +59,7 @@ def bridge_error(error: BridgeError) -> Response:
         headers["Retry-After"] = str(error.retry_after if isinstance(error, Overloaded) else 1)
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = 'Bearer realm="mirror-bridge"'
-    errors = error.errors if isinstance(error, ConfigRejected | BodyErrors) else ()
+    errors = error.errors if isinstance(error, ConfigRejected | BodyErrors | GroupsRefused) else ()
     return error_response(
         error.status, error.code, str(error), errors, retriable=error.retriable, headers=headers
     )
@@ -115,7 +116,7 @@ _SAID = {
     400: "The configuration, or the protocol version, is rejected",
     401: "No bearer token, or a wrong one",
     404: "No such connector, task, plugin or group",
-    409: "A newer session has taken over, or what is asked for would lose records or copy them twice",
+    409: "A newer session has taken over, or what is asked for would lose records or repeat them",
     413: "The request body is too large",
     422: "The request is not of the contract's form; every error is listed",
     503: "The bounded pool is full, or a cluster or connector does not answer; ask again after Retry-After seconds",

@@ -11,7 +11,13 @@ from bridge.service.reasons import REASONS
 from bridge.service.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.tasks import Connector
 
-_WEAKEST = (Readiness.NOT_READY, Readiness.CANNOT_TELL, Readiness.READY_AS_OF, Readiness.READY)
+_WEAKEST = (
+    Readiness.NOT_READY,
+    Readiness.CANNOT_TELL,
+    Readiness.READY_AS_OF,
+    Readiness.READY,
+    Readiness.MOVED,
+)
 
 
 def readiness_report(
@@ -53,6 +59,7 @@ def _flow(known: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) ->
         ready_as_of=counts[Readiness.READY_AS_OF],
         not_ready=counts[Readiness.NOT_READY],
         cannot_tell=counts[Readiness.CANNOT_TELL],
+        moved=counts[Readiness.MOVED],
         reasons=reasons,
     )
 

@@ -84,6 +84,8 @@ class PackedGroup(NamedTuple):
     bound: int | None
     reason: str | None
     partitions: int
+    moved_ms: int | None
+    """When it was failed over."""
     topics: tuple[str, ...]
     """Of the source, that it has committed offsets of."""
     blob: bytes | None
@@ -231,7 +233,7 @@ _ADDED: Mapping[str, IncEx | bool] = {
 
 def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
     if report is None:
-        return PackedGroup(group, 0, False, "", None, None, 0, (), None)
+        return PackedGroup(group, 0, False, "", None, None, 0, None, (), None)
     squeeze = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
     blob = squeeze.compress(report.model_dump_json(exclude=_ADDED).encode()) + squeeze.flush()
     return PackedGroup(
@@ -242,6 +244,7 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
         report.bound,
         report.reason,
         len(report.partitions),
+        report.moved_at_ms,
         tuple(sorted({each.topic for each in report.partitions})),
         blob,
     )

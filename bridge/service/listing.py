@@ -47,7 +47,7 @@ async def page(
 ) -> Groups:
     start = from_cursor(cursor, (str, str))
     found: list[GroupSummary] = []
-    total = ready = seen = 0
+    total = ready = moved = seen = 0
     following: str | None = None
     for name in snapshots.names():
         if name not in views or (wanted.connector is not None and name != wanted.connector):
@@ -62,6 +62,7 @@ async def page(
                 continue
             total += 1
             ready += answer.ready
+            moved += answer.readiness is Readiness.MOVED
             if (name, group.group) < start:
                 continue
             if len(found) < limit:
@@ -70,7 +71,7 @@ async def page(
                     await asyncio.sleep(0)
             elif following is None:
                 following = to_cursor(name, group.group)
-    return Groups(groups=found, total=total, ready=ready, next=following)
+    return Groups(groups=found, total=total, ready=ready, moved=moved, next=following)
 
 
 def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows) -> GroupSummary:
@@ -86,5 +87,6 @@ def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows
         readiness=answer.readiness,
         as_of_ms=answer.as_of_ms,
         reasons=list(answer.reasons),
+        moved_at_ms=group.moved_ms,
         **of_group(unpack_report(group.blob), rows),
     )

@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from bridge.protocol.messages import (
     AckRequest,
     AlterOffsets,
+    MoveGroups,
     PollRequest,
     StartConnector,
     StartTask,
@@ -24,6 +25,7 @@ REQUESTS = (
     StartConnector,
     StopConnector,
     AlterOffsets,
+    MoveGroups,
     StartTask,
     StopTask,
     PollRequest,

@@ -121,13 +121,15 @@ class Answers:
         self._made: dict[tuple[int, bool, str | None, tuple[str, ...], bool], GroupAnswer] = {}
 
     def of(self, group: PackedGroup) -> GroupAnswer:
+        if group.moved_ms is not None:
+            return moved(group.moved_ms, self._view.as_of_ms)
         return self._of(group.task, group.ready, group.reason, group.topics, group.group)
 
     def all(self) -> Counter[Readiness]:
         """How many groups have which."""
         return Counter(
-            self._of(task, stands, reason, topics, name).readiness
-            for name, task, stands, _, _, reason, _, topics, _ in self._snapshot.groups.values()
+            self._of(task, stands, reason, topics, name).readiness if moved_ms is None else Readiness.MOVED
+            for name, task, stands, _, _, reason, _, moved_ms, topics, _ in self._snapshot.groups.values()
         )
 
     def _of(
@@ -141,6 +143,11 @@ class Answers:
             older = key[-1]
             made = self._made[key] = self._view.answer(task, reason, concerned, stands=stands, older=older)
         return made
+
+
+def moved(since_ms: int, as_of_ms: int | None) -> GroupAnswer:
+    """Of a group that was failed over: whatever runs or does not, its connector commits it no more."""
+    return GroupAnswer(Readiness.MOVED, as_of_ms, [_reason("moved", since_ms=since_ms)])
 
 
 def connector_views(

@@ -29,6 +29,7 @@ REASONS = {
     "timestamp_unusable": "the record at the offset has no timestamp to look for",
     "commit_failed": "the target refused the commit",
     "dry_run": "dry.run=true: planned, and not written",
+    "moved": "it was failed over, and goes on on the target",
     "not_looked_at_yet": "it is looked at in the next round",
     "rounds_process_down": "the process that asks the clusters does not run",
     "connector_failed": "the connector has failed",

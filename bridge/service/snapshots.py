@@ -18,7 +18,7 @@ from bridge.service.progress import CopySnapshot
 from connectors.base import CopyReport, Summary
 
 MOST_FORGOTTEN = 1_000
-Kept = tuple[str, int, bool, str, int | None, str | None, int, tuple[str, ...], bytes | None]
+Kept = tuple[str, int, bool, str, int | None, str | None, int, int | None, tuple[str, ...], bytes | None]
 """A PackedGroup as a plain tuple: the garbage collector stops tracking those, which it never does with a
 NamedTuple (100,000 tracked objects cost a collection, and so a poll, several ms)."""
 
@@ -115,6 +115,7 @@ class Snapshots:
                 group.bound,
                 sys.intern(group.reason) if group.reason is not None else None,
                 group.partitions,
+                group.moved_ms,
                 group.topics,
                 group.blob,
             )

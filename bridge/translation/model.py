@@ -167,6 +167,7 @@ class Reason(StrEnum):
     COMMIT_FAILED = "commit_failed"
     DRY_RUN = "dry_run"
     NOT_LOOKED_AT_YET = "not_looked_at_yet"
+    MOVED = "moved"
 
 
 class Flag(StrEnum):

@@ -4,7 +4,7 @@
     {"connector", "kind": "group", "name": GROUP}      GroupRecord: committed offsets, and what each translates to
     {"connector", "kind": "task", "name": INDEX}       TaskRecord: when the task's groups were looked at last
     {"connector", "kind": "missing", "name": TOPIC}    MissingRecord: what of a source topic is not on the target
-    {"connector", "kind": "move", "name": GROUP}       reserved
+    {"connector", "kind": "move", "name": GROUP}       MoveRecord: that the group was failed over
 
 A new kind is a class like those below, named in VALUES. All connectors of one source alias share the topic. Anybody who
 may write to it may write nonsense into it: nothing but SchemaError comes out of `decode`.
@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from bridge.translation.fields import SchemaError
 from bridge.translation.group_record import GroupRecord
 from bridge.translation.json_records import LAST_MS, MOST_PARTITION, number, numbers, read_object, text
+from bridge.translation.move_record import MoveRecord
 from bridge.translation.state_value import MOST_TASKS, VERSION, Value
 
 _MOST_MS = 1 << 53
@@ -95,7 +96,7 @@ class MissingRecord(Value):
 
 
 VALUES: Final[Mapping[str, type[Value]]] = {
-    each.kind: each for each in (GroupRecord, TaskRecord, MissingRecord)
+    each.kind: each for each in (GroupRecord, TaskRecord, MissingRecord, MoveRecord)
 }
 """By kind, the classes of values."""
 

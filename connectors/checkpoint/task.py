@@ -120,7 +120,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
     def _remarks(self) -> Sequence[str]:
         opposite = self._opposite.trouble if self._opposite else None
         remarks = (self._topic_trouble, self._checkpoints.remark, self._syncs.remark, opposite)
-        return [remark for remark in remarks if remark is not None]
+        return [*super()._remarks(), *(remark for remark in remarks if remark is not None)]
 
     def _unreadable(self) -> Mapping[str, int]:
         opposite = self._opposite.unreadable if self._opposite else {}

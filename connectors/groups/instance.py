@@ -15,22 +15,27 @@ from typing import Generic, TypeVar
 
 from bridge.errors import KafkaFailure
 from bridge.translation.model import Side
+from bridge.translation.move_record import MoveRecord
 from bridge.translation.plan import SYNCED_TYPES
-from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
+from connectors.base import Arguments, Assignment, Publisher, Summary
 from connectors.failures import Failures
+from connectors.groups.around_moves import AroundMoves
 from connectors.groups.backlog import Backlog
 from connectors.groups.checks import GroupOptions
-from connectors.groups.listed import ListedGroups, refreshed
+from connectors.groups.listed import ListedGroups
+from connectors.groups.moves import Moves
+from connectors.groups.operating import GroupOperations
 from connectors.groups.readiness_topic import ReadinessTopic
 from connectors.groups.report import Tally
 from connectors.groups.reporting import Reports
 from connectors.groups.round import Outcome, Rounds
 from connectors.groups.runs import FollowedRuns
+from connectors.groups.stored import StoredState
 from connectors.groups.trouble import ClusterAway, reason_of
 from connectors.groups.ways import Way
 from connectors.outages import Outages
 from connectors.ports import Cluster, Clusters
-from connectors.requested import RequestedRounds, does_not_run, not_offered
+from connectors.requested import RequestedRounds, does_not_run
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +64,8 @@ class GroupsInstance(Generic[Options]):
     ) -> None:
         """`runs`: those that `way` rests on."""
         self._runs = runs
+        moved: dict[str, MoveRecord] = {}
+        whole, publisher = publisher, AroundMoves(publisher, moved)
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
         self._interval, self._outages = interval, outages
         self._source, self._target = sides
@@ -66,7 +73,7 @@ class GroupsInstance(Generic[Options]):
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
         self._requested = RequestedRounds[ClusterAway | None](self._changed)
-        self._groups = ListedGroups(options, self._source)
+        self._groups = ListedGroups(options, self._source, moved)
         self._alone_at = 0.0
         """When a round without the source may be next (monotonic seconds)."""
         self._groups_due = False
@@ -79,11 +86,15 @@ class GroupsInstance(Generic[Options]):
         if options.readiness_enabled:
             parts = self._groups, self._rounds, self._reports, self._backlog
             self._kept = ReadinessTopic(name, options, self._target, publisher, interval, *parts)
+        store = self._kept.store if self._kept else StoredState(name, options, self._target)
+        self._moves = Moves(name, options, self._target, store, moved, whole, self._reports.forget)
+        own = self._requested, self._groups, self._moves, self._reports.last
+        self._operations = GroupOperations(name, options, *own)
 
     def assign(self, assignment: Assignment) -> None:
         if assignment != self._assignment:
             self._assignment = assignment
-            self._reports.task_count = assignment.task_count
+            self._reports.task_count = self._moves.task_count = assignment.task_count
             self._changed.set()
 
     async def close(self) -> None:
@@ -92,9 +103,7 @@ class GroupsInstance(Generic[Options]):
         await self._clusters.release(self._target)
 
     async def operate(self, operation: str, arguments: Arguments) -> Arguments:
-        if operation != Operation.REFRESH:
-            raise not_offered(self._name, operation)
-        return await refreshed(self._requested, self._groups)
+        return await self._operations.operate(operation, arguments)
 
     async def run(self) -> None:
         while True:
@@ -104,8 +113,11 @@ class GroupsInstance(Generic[Options]):
                 if self._requested.begin():
                     self._all_due(began)
                 if self._kept is not None and not self._kept.begun:
+                    await self._moves.begin()
                     self._summary = await self._kept.begin(self._assignment, self._summary)
-                self._requested.end(await self._round(began))
+                async with self._operations.between_rounds:
+                    away = await self._round(began)
+                self._requested.end(away)
             else:
                 self._requested.refuse(does_not_run(self._name))
             await self._pause(began)
@@ -124,6 +136,7 @@ class GroupsInstance(Generic[Options]):
         """Before the groups of a round are looked at. Raises ClusterAway."""
         if self._kept is not None:
             self._summary = await self._kept.follow(self._assignment, self._summary)
+        await self._moves.follow()
         if self._runs is not None:
             await self._runs.follow()
 
@@ -133,7 +146,7 @@ class GroupsInstance(Generic[Options]):
 
     def _remarks(self) -> Sequence[str]:
         """Errors that are not of a group, for health."""
-        return ()
+        return self._moves.remarks
 
     def _unreadable(self) -> Mapping[str, int]:
         """Records of internal topics that were left out so far, by topic."""
@@ -230,8 +243,6 @@ class GroupsInstance(Generic[Options]):
         if changed or gone:
             self._publisher.groups({**changed, **gone})
         tally.errors.update(self._remarks())
-        if self._kept is not None:
-            tally.errors.update(self._kept.remarks)
         sums = tally.summary(self._summary, began_ms, time.monotonic() - began)
         tasks = sorted(assignment.active)
         unreadable = {**self._unreadable(), **(self._kept.unreadable if self._kept else {})}

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from bridge.errors import KafkaFailure
 from bridge.translation.assignment import task_of
 from bridge.translation.model import GroupListing, GroupState, Side
 from bridge.translation.plan import SYNCED_TYPES
-from connectors.base import Arguments, Assignment
+from connectors.base import Assignment
 from connectors.groups.checks import GroupOptions
-from connectors.groups.trouble import ClusterAway, ask
+from connectors.groups.trouble import ask
 from connectors.ports import Cluster
-from connectors.requested import RequestedRounds, found
 
 
 class ListedGroups:
     """Listed first, and then every refresh interval."""
 
-    def __init__(self, options: GroupOptions, source: Cluster) -> None:
-        self._options, self._source = options, source
+    def __init__(self, options: GroupOptions, source: Cluster, moved: Container[str] = frozenset()) -> None:
+        """`moved`: groups that are not looked after, because they were failed over."""
+        self._options, self._source, self._moved = options, source, moved
         self._groups: dict[str, GroupListing] = {}
         self._refreshed: float | None = None
 
@@ -31,7 +31,7 @@ class ListedGroups:
     def of(self, assignment: Assignment) -> list[str]:
         """Those that the tasks look after, of types that are not synced too."""
         count, active = assignment.task_count, assignment.active
-        return [name for name in self._groups if task_of(name, count) in active]
+        return [name for name in self._groups if task_of(name, count) in active and name not in self._moved]
 
     def synced(self, assignment: Assignment) -> list[str]:
         """Those that the tasks translate."""
@@ -84,12 +84,3 @@ class ListedGroups:
         if assigned is not None and listing.group not in assigned:
             return False
         return self._options.group_filter.should_replicate_group(listing.group)
-
-
-async def refreshed(rounds: RequestedRounds[ClusterAway | None], groups: ListedGroups) -> Arguments:
-    """A round now, and which groups it has found. Raises KafkaFailure where a cluster does not answer."""
-    before = set(groups.all)
-    away = await rounds.round()
-    if away is not None:
-        raise away.with_side()
-    return found(before, groups.all)

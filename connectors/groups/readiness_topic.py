@@ -14,6 +14,7 @@ from connectors.groups.keeping import Keeping
 from connectors.groups.listed import ListedGroups
 from connectors.groups.reporting import Reports
 from connectors.groups.round import Rounds
+from connectors.groups.stored import StoredState
 from connectors.ports import Cluster
 
 
@@ -39,6 +40,10 @@ class ReadinessTopic:
         self.begun = False
         self._recalled: tuple[int, set[int]] = 0, set()
         """How many tasks there were, and those whose groups were recalled."""
+
+    @property
+    def store(self) -> StoredState:
+        return self._keeping.store
 
     @property
     def remarks(self) -> Sequence[str]:

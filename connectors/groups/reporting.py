@@ -95,6 +95,11 @@ class Reports:
                 self._not_seen(name, reason, ready=True)
         self._publisher.groups({name: unpack(self._last[name][1]) for name in records})
 
+    def last(self, name: str) -> GroupReport | None:
+        """The report as it was published last."""
+        found = self._last.get(name)
+        return None if found is None else unpack(found[1])
+
     def forget(self, name: str) -> None:
         """Another instance looks after the group."""
         self._last.pop(name, None)

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.translation.group_record import GroupRecord
 from bridge.translation.model import LogRecord, Side
+from bridge.translation.move_record import MoveRecord
 from bridge.translation.readiness_records import (
     RecordKey,
     decode_key,
@@ -188,7 +189,8 @@ class StoredState:
         """Raises SchemaError."""
         key = decode_key(record.key)
         if key.connector != self._connector:
-            self._apply_other(key.connector, record)
+            if key.kind != MoveRecord.kind:  # it holds, however long its connector does not run
+                self._apply_other(key.connector, record)
             return
         place = key.kind, key.name
         if key.kind == GroupRecord.kind:

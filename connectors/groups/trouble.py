@@ -28,6 +28,10 @@ class ClusterAway(Exception):
         super().__init__(str(failure))
         self.side, self.failure = side, failure
 
+    @property
+    def on_source(self) -> bool:
+        return self.side is Side.SOURCE
+
     def with_side(self) -> KafkaFailure:
         """The failure, with the cluster's name."""
         failure = self.failure

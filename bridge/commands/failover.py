@@ -1,0 +1,158 @@
+"""`mirror-bridge failover`, `rollback` and `plan`: the day of a failover.
+
+Exit status 0: done, for all groups; 1: refused, and nothing done; 3: whether it can be done can't be told, nor
+where the service does not answer.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bridge.commands.ending import BAD_SETTINGS, end
+from bridge.commands.readiness import CANNOT_TELL, NOT_READY
+from bridge.commands.refresh import SECONDS, TimeoutOption
+from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
+from bridge.commands.show import Output, OutputOption, printable, show_json, show_rows
+from bridge.protocol.messages import Failover, FailoverPlan, MovedGroup, MoveGroups, RolledBack
+
+_STEPS = 4
+"""Rounds and writes that a command may wait for, each as long as --timeout."""
+_REFUSED = {
+    "not_ready": NOT_READY,
+    "refused": NOT_READY,
+    "unknown_connector": NOT_READY,
+    "unknown_group": NOT_READY,
+}
+"""Exit status by error code."""
+_COLUMNS = (
+    "group",
+    "topic",
+    "partition",
+    "committed",
+    "target topic",
+    "offset",
+    "verdict",
+    "bound",
+    "missing",
+)
+
+GroupsArgument = Annotated[list[str] | None, typer.Argument(metavar="GROUP…", help="Ids of the groups.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All groups of the flow.")]
+FlowOption = Annotated[str, typer.Option("--flow", help="<source alias>-to-<target alias>, as A-to-B.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check everything, and do nothing.")]
+AsOfOption = Annotated[
+    bool, typer.Option("--accept-as-of", help="Also groups that were ready when the source answered last.")
+]
+
+
+def failover(
+    flow: FlowOption,
+    groups: GroupsArgument = None,
+    all_: AllOption = False,
+    dry_run: DryRunOption = False,
+    accept_as_of: AsOfOption = False,
+    url: UrlOption = URL,
+    timeout: TimeoutOption = SECONDS,
+    auth_token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Move groups to the target: check now that all are ready, and have the mirror commit them no more."""
+    wanted = _wanted(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
+    wanted = wanted.model_copy(update={"accept_as_of": accept_as_of})
+    found = _client(url, auth_token_file, timeout).post("/v1/failover", Failover, body=wanted)
+    if output is Output.JSON:
+        show_json(found.model_dump())
+        return
+    show_rows(_rows(found.groups), _COLUMNS, output)
+    _lines(found.next)
+
+
+def rollback(
+    flow: FlowOption,
+    groups: GroupsArgument = None,
+    all_: AllOption = False,
+    dry_run: DryRunOption = False,
+    url: UrlOption = URL,
+    timeout: TimeoutOption = SECONDS,
+    auth_token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """End a drill: set moved groups on the target back to where they were, and have the mirror commit them again."""
+    wanted = _wanted(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
+    found = _client(url, auth_token_file, timeout).post("/v1/failover/rollback", RolledBack, body=wanted)
+    if output is Output.JSON:
+        show_json(found.model_dump())
+        return
+    _lines(found.next)
+
+
+def plan(
+    flow: FlowOption,
+    groups: GroupsArgument = None,
+    all_: AllOption = False,
+    accept_as_of: AsOfOption = False,
+    url: UrlOption = URL,
+    auth_token_file: TokenFileOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print where groups would go on on the target, as the CSV of kafka-consumer-groups --from-file."""
+    wanted = _wanted(flow, groups, all_=all_)
+    query = {"flow": flow, "group": wanted.groups, "accept_as_of": str(accept_as_of).lower()}
+    found = _client(url, auth_token_file, SECONDS).get("/v1/failover/plan", FailoverPlan, query)
+    if output is Output.JSON:
+        show_json(found.model_dump())
+    else:
+        sys.stdout.write(as_csv(found.groups))
+
+
+def as_csv(groups: list[MovedGroup]) -> str:
+    """`topic,partition,offset` of one group, `group,topic,partition,offset` of several."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for each in groups:
+        named = [each.group] if len(groups) > 1 else []
+        writer.writerows([*named, row.target_topic, row.partition, row.offset] for row in each.partitions)
+    return text.getvalue()
+
+
+def _client(url: str, token_file: Path | None, timeout: float) -> ServiceClient:
+    return ServiceClient(url, token_file, failed=CANNOT_TELL, statuses=_REFUSED, seconds=_STEPS * timeout)
+
+
+def _wanted(
+    flow: str, groups: list[str] | None, *, all_: bool, dry_run: bool = False, timeout: float = SECONDS
+) -> MoveGroups:
+    if bool(groups) == all_:
+        end("give either ids of groups or --all", BAD_SETTINGS)
+    return MoveGroups(
+        flow=flow, groups=groups or [], all=all_, dry_run=dry_run, timeout_ms=int(timeout * 1000)
+    )
+
+
+def _rows(groups: list[MovedGroup]) -> list[dict[str, object]]:
+    return [
+        {
+            "group": each.group,
+            "topic": row.topic,
+            "partition": row.partition,
+            "committed": row.committed,
+            "target topic": row.target_topic,
+            "offset": row.offset,
+            "verdict": row.verdict,
+            "bound": row.bound,
+            "missing": row.missing_records,
+        }
+        for each in groups
+        for row in each.partitions
+    ]
+
+
+def _lines(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(printable(line))

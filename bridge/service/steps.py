@@ -1,0 +1,76 @@
+"""What to do after a command, in sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from bridge.protocol.messages import Failover, MovedGroup, RolledBack
+
+_SHOWN = 5
+"""Names that a sentence lists."""
+
+
+def after_move(moved: Failover) -> list[str]:
+    """The groups are frozen: their consumers may start on the target."""
+    groups = sorted({each.group for each in moved.groups})
+    source, target = moved.source, moved.target
+    if moved.dry_run:
+        can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was done."
+        return [can, _missing(moved)]
+    topics = sorted({row.target_topic for each in moved.groups for row in each.partitions})
+    return [
+        f"{listed(groups)} moved to {target}: the offsets committed there are not changed by the mirror any more.",
+        f"Keep the consumers stopped on {source}: what they commit there now does not reach {target}.",
+        f"Start the consumers on {target}, on {listed(topics)}: they go on at the committed offsets.",
+        _missing(moved),
+        f"To end it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
+    ]
+
+
+def after_roll_back(done: RolledBack, source: str | None, target: str | None) -> list[str]:
+    if not done.groups:
+        return [f"{listed(done.unchanged)}: not moved, and nothing was done."]
+    if done.dry_run:
+        return [f"Dry run: {listed(done.groups)} can be rolled back; nothing was done."]
+    lines = [
+        f"{listed(done.groups)} set back on {target} to the offsets of the failover; the mirror commits them again.",
+        f"Keep the consumers stopped on {target}; those on {source} go on as before.",
+    ]
+    if done.left:
+        places = listed(sorted({f"{each.topic}-{each.partition}" for each in done.left}))
+        lines.append(
+            f"On {places} groups have committed offsets that were not there before; delete them with "
+            "kafka-consumer-groups --delete-offsets, or they stay."
+        )
+    return lines
+
+
+def listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return shown if more <= 0 else f"{shown} and {more} more"
+
+
+def time_of(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _missing(moved: Failover) -> str:
+    source, target, as_of = moved.source, moved.target, time_of(_oldest(moved.groups))
+    if moved.missing_records is None:
+        counted = f"How many records of {source} were not on {target} as of {as_of} is not known."
+    elif moved.missing_records == 0:
+        counted = f"No record of {source} was missing on {target} as of {as_of}."
+    else:
+        since = (
+            "" if moved.missing_since_ms is None else f", appended since {time_of(moved.missing_since_ms)}"
+        )
+        counted = f"At most {moved.missing_records} records of {source} were missing on {target} as of {as_of}{since}."
+    if any(each.source_away for each in moved.groups):
+        counted += f" {source} did not answer any more: what was produced there later is not counted."
+    return counted
+
+
+def _oldest(groups: Sequence[MovedGroup]) -> int:
+    return min((each.as_of_ms for each in groups), default=0)

@@ -1,0 +1,332 @@
+"""docs/failover.md as it stands: its commands, in their order, on a real stack, with a consumer that counts records."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
+
+from bridge.local import Broker, LocalStack
+from bridge.translation.move_record import MoveRecord
+from bridge.translation.readiness_records import decode
+from tests.e2e.control import aliased
+from tests.e2e.flows import MIRRORED, PARTITIONS, RECORDS, OurFlow
+from tests.e2e.ground import WAIT, Ground, standing
+from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "failover.md"
+_BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
+
+
+class Page:
+    """The fenced blocks of the page by section; every one has to be run, in its order."""
+
+    def __init__(self, flow: OurFlow, folder: Path) -> None:
+        """`folder`: where the commands run."""
+        self._flow, self.folder = flow, folder
+        parts = _HEADING.split(PAGE.read_text("utf-8"))
+        self._blocks = {
+            title: _BLOCK.findall(text) for title, text in zip(parts[1::2], parts[2::2], strict=True)
+        }
+        self.sections = [title for title, blocks in self._blocks.items() if blocks]
+        self._at = 0
+        self.settings = _BLOCK.findall(parts[0])
+
+    def section(self, title: str) -> None:
+        assert self.sections.pop(0) == title
+        assert not self._at or self._at == len(self._now), "a block was left out"
+        self._now, self._at = self._blocks[title], 0
+
+    def run(self, expected: str, **settings: str) -> str:
+        """The next block; `expected` is the first command of it."""
+        block, self._at = self._now[self._at], self._at + 1
+        lines = [line.strip() for line in block.splitlines() if line.strip()]
+        assert lines[0].split()[1] == expected, lines
+        url = self._flow.ground.process.url
+        flow = f"{self._flow.source.name}-to-{self._flow.target.name}"
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        env = {**os.environ, "PATH": path, "SERVICE": url, "FLOW": flow, **settings}
+        done = subprocess.run(
+            ["bash", "-e", "-c", "\n".join(lines)],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
+        )
+        assert done.returncode == 0, f"{lines}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done.stdout
+
+    def end(self) -> None:
+        assert not self.sections
+        assert self._at == len(self._now)
+
+
+@dataclass
+class Counting:
+    """A consumer of a group that counts what it reads, wherever it runs."""
+
+    group: str
+    seen: Counter[tuple[int, bytes]] = field(default_factory=Counter)
+
+    def read(self, bootstrap: str, topic: str, most: int | None = None) -> int:
+        """Joins, reads to the end of every partition or so many records of each, commits and leaves; how many it
+        read."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": self.group,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 6000,
+            }
+        )
+        counts: Counter[int] = Counter()
+        ended: set[int] = set()
+        try:
+            consumer.subscribe([topic])
+            while len(ended) < PARTITIONS:
+                message = consumer.poll(WAIT)
+                assert message is not None, f"{self.group} reads nothing of {topic}"
+                error, partition = message.error(), message.partition()
+                assert partition is not None
+                if error is not None:
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                    ended.add(partition)
+                    continue
+                if most is not None and counts[partition] >= most:
+                    ended.add(partition)
+                    continue
+                value = message.value()
+                assert value is not None
+                self.seen[partition, value] += 1
+                counts[partition] += 1
+                consumer.commit(message, asynchronous=False)
+        finally:
+            consumer.close()
+        return counts.total()
+
+    def assert_once(self, count: int) -> None:
+        """So many records of each partition, each exactly once."""
+        expected = {(p, b"%d-%d" % (p, n)) for p in range(PARTITIONS) for n in range(count)}
+        again = {each: times for each, times in self.seen.items() if times != 1}
+        assert not again, f"read more than once: {again}"
+        assert set(self.seen) == expected, f"skipped: {expected - set(self.seen)}"
+
+
+@pytest.fixture(scope="module")
+def primary(stack: LocalStack) -> Iterator[Broker]:
+    """A source that may be killed."""
+    broker = stack.broker("primary")
+    yield broker
+    if not broker.process.died():
+        broker.stop()
+
+
+@pytest.fixture(scope="module")
+def own(stack: LocalStack, primary: Broker) -> Ground:
+    return Ground(primary, stack.target, stack.worker("runbook"), stack.service("runbook-service"))
+
+
+def begin(flow: OurFlow, what: str) -> tuple[str, Counting]:
+    """A topic that is mirrored, and a group that has read three records of each partition on A."""
+    topic, group = flow.topic(what, shifted=False), Counting(flow.name(what))
+    flow.commit(group.group, topic, dict.fromkeys(range(PARTITIONS), 0))
+    flow.produce(topic)
+    group.read(flow.source.bootstrap, topic, 3)
+    flow.wait_mirrored(topic)
+    ready(flow, group.group)
+    return topic, group
+
+
+def ready(flow: OurFlow, *groups: str) -> None:
+    def green() -> None:
+        for group in groups:
+            report = flow.ground.service.report(group)
+            assert report["ready"], report
+            assert report["missing_records"] == 0, report
+
+    eventually(green, MIRRORED, what=f"{groups} are ready", watched=flow.ground.watched)
+
+
+def test_the_runbook(own: Ground, primary: Broker, tmp_path: Path) -> None:
+    flow = OurFlow(aliased(own))
+    with ExitStack() as running:
+        mirror = running.enter_context(flow.mirror())
+        running.enter_context(flow.group_offsets(f"{flow.mark}.*"))
+        page = Page(flow, tmp_path)
+        planned(flow, page)
+        unplanned(flow, page, mirror, primary)
+        drill(flow, page)
+        page.end()
+
+
+def planned(flow: OurFlow, page: Page) -> None:
+    topic, group = begin(flow, "planned")
+    page.section("Planned")
+    assert page.run("readiness").startswith("ready as of")
+    # Producers have stopped; what is left is read on A up to the last but two.
+    group.read(flow.source.bootstrap, topic, RECORDS - 5)
+    assert "can fail over" in page.run("failover", GROUP=group.group)
+    said = page.run("failover", GROUP=group.group)
+    assert "No record of" in said
+    assert f"on {flow.remote(topic)}" in said
+    assert group.read(flow.target.bootstrap, flow.remote(topic)) == 2 * PARTITIONS
+    group.assert_once(RECORDS)
+    assert "has failed over" in page.run("explain", GROUP=group.group)
+    again = flow.ground.service.report(group.group)
+    assert (again["readiness"], again["ready"]) == ("moved", False)
+    page.run("plan", GROUP=group.group)
+    lines = (page.folder / "offsets.csv").read_text().splitlines()
+    assert len(lines) == PARTITIONS
+    assert all(line.startswith(f"{flow.remote(topic)},") for line in lines)
+
+
+def unplanned(flow: OurFlow, page: Page, mirror: str, primary: Broker) -> None:
+    topic, group = begin(flow, "unplanned")
+    rest = flow.ground.worker.rest
+    rest.pause(mirror)
+    rest.wait_state(mirror, "PAUSED")
+
+    def stopped() -> None:
+        (reason,) = flow.ground.service.report(group.group)["reasons"]
+        assert reason["reason"] == "copying_stopped"
+
+    eventually(stopped, WAIT, what="nothing is copied", watched=flow.ground.watched)
+    flow.produce(topic, 5, start=RECORDS)
+
+    def missing() -> None:
+        assert flow.ground.service.report(group.group)["missing_records"] == 5 * PARTITIONS
+
+    eventually(missing, WAIT, what="what is missing is counted", watched=flow.ground.watched)
+    primary.kill()
+    try:
+
+        def gone() -> None:
+            assert flow.ground.service.report(group.group)["readiness"] == "ready_as_of"
+
+        eventually(gone, WAIT, what="A is gone")
+        page.section("Unplanned: A is gone")
+        assert "was ready to fail over" in page.run("explain", GROUP=group.group)
+        said = page.run("failover", GROUP=group.group)
+        assert f"At most {5 * PARTITIONS} records" in said
+        assert group.read(flow.target.bootstrap, flow.remote(topic)) == (RECORDS - 3) * PARTITIONS
+        group.assert_once(RECORDS)
+    finally:
+        primary.start()
+    rest.resume(mirror)
+    flow.wait_mirrored(topic)
+    assert group.read(flow.target.bootstrap, flow.remote(topic)) == 5 * PARTITIONS
+    group.assert_once(RECORDS + 5)
+
+
+def drill(flow: OurFlow, page: Page) -> None:
+    topic, group = begin(flow, "drill")
+    page.section("Drill")
+    page.run("failover", GROUP=group.group)
+    before = standing(flow.target.bootstrap, group.group)
+    other = Counting(group.group)
+    assert other.read(flow.target.bootstrap, flow.remote(topic)) == (RECORDS - 3) * PARTITIONS
+    assert not set(other.seen) & set(group.seen)
+    assert standing(flow.target.bootstrap, group.group) != before
+    group.read(flow.source.bootstrap, topic, 2)
+    assert "ready to fail over" in page.run("rollback", GROUP=group.group)
+    ready(flow, group.group)
+    # In earnest now: what A's consumer has read since the drill counts, and nothing that the drill's has.
+    subprocess.run(_failover(flow, group.group), check=True, capture_output=True)
+    assert group.read(flow.target.bootstrap, flow.remote(topic)) == (RECORDS - 5) * PARTITIONS
+    group.assert_once(RECORDS)
+
+
+MANY = 450
+"""Groups: a move writes 200 of them at a time."""
+
+
+def test_a_service_that_is_killed_in_the_middle_has_moved_no_group_by_halves(own: Ground) -> None:
+    """Killed as soon as the first moves are in the topic: what is there stays, the rest is not moved, the command ends
+    with an error, and a repetition completes it."""
+    flow = OurFlow(aliased(own))
+    topic, names = flow.name("killed"), [flow.name(f"g{number:03d}") for number in range(MANY)]
+    create_topic(flow.source.bootstrap, topic)
+    create_topic(flow.target.bootstrap, flow.remote(topic))
+    with flow.group_offsets(f"{flow.mark}.*") as connector:
+        records = numbered(9, timestamp=1_700_000_000_000)
+        for cluster, name in ((flow.source, topic), (flow.target, flow.remote(topic))):
+            produce(cluster.bootstrap, name, records)
+        for name in names:
+            commit(flow.source.bootstrap, name, {(topic, 0): 5})
+        readiness_of(flow, connector, {"ready": MANY})
+        command = _failover(flow, "--all")
+        done: list[subprocess.CompletedProcess[str]] = []
+        running = threading.Thread(
+            target=lambda: done.append(subprocess.run(command, capture_output=True, text=True, check=False))
+        )
+        running.start()
+        eventually(lambda: len(moves(flow)) > 0, WAIT, what="the first moves are written")
+        own.process.kill()
+        running.join(WAIT)
+        first = moves(flow)
+        assert done[0].returncode == (0 if len(first) == MANY and "moved to" in done[0].stdout else 3), done
+        own.process.start()
+        readiness_of(flow, connector, {"moved": len(first), "ready": MANY - len(first)})
+        again = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert again.returncode == 0, again.stderr
+        whole = moves(flow)
+        assert set(whole) == set(names)
+        assert {name: whole[name] for name in first} == first, "what was moved keeps its time"
+        readiness_of(flow, connector, {"moved": MANY})
+
+
+def _failover(flow: OurFlow, *arguments: str) -> list[str]:
+    name = f"{flow.source.name}-to-{flow.target.name}"
+    url = flow.ground.process.url
+    return [
+        f"{Path(sys.executable).parent}/mirror-bridge",
+        "failover",
+        *arguments,
+        "--flow",
+        name,
+        "--url",
+        url,
+    ]
+
+
+def moves(flow: OurFlow) -> dict[str, MoveRecord]:
+    """Those that stand in the readiness topic."""
+    topic = f"mm2-group-readiness.{flow.source.name}.internal"
+    if topic not in admin(flow.target.bootstrap).list_topics(timeout=10).topics:
+        return {}
+    found: dict[str, MoveRecord] = {}
+    for record in read(flow.target.bootstrap, topic):
+        key, value = decode(record.key, record.value)
+        if key.kind == MoveRecord.kind:
+            assert isinstance(value, MoveRecord)
+            found[key.name] = value
+    return found
+
+
+def readiness_of(flow: OurFlow, connector: str, expected: Mapping[str, int]) -> None:
+    """Until the connector's groups have these answers, by number."""
+
+    def there() -> None:
+        flows = flow.ground.service.get("/v1/readiness")["flows"]
+        (found,) = [each for each in flows if each["connector"] == connector]
+        assert {name: found[name] for name in expected} == dict(expected), found
+
+    eventually(there, MIRRORED, what=f"{expected}", watched=flow.ground.watched)
