@@ -83,6 +83,7 @@ REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
         *("format_remote_topic", "topic_source", "upstream_topic", "original_topic", "is_heartbeats_topic"),
         *("is_checkpoints_topic", "is_mm2_internal_topic", "is_internal_topic", "checkpoints_topic"),
         *("offset_syncs_topic", "heartbeats_topic", "offset_runs_topic", "layout_topic", "gaps_topic"),
+        "readiness_topic",
     ),
     "subclass bridge.translation.naming.ReplicationPolicy",
     (SEPARATOR,),

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from bridge.errors import KafkaFailure
 from bridge.translation.assignment import task_of
@@ -27,6 +28,8 @@ TASKS_EVERY = 5.0
 """Seconds between two records of a task at least."""
 _WITHIN = 10.0
 """Seconds that writing, or the first reading, may hold up the rounds; the rest is done after the next one."""
+_PORTION = 200
+"""Records that are written together: what is written by the time counts."""
 SILENT_MS = 7 * 86_400_000
 """Records of another connector are taken back when nothing was written of it for so long,"""
 SILENT_ROUNDS = 3_600.0
@@ -124,11 +127,11 @@ class Keeping:
     ) -> None:
         if not self.store.whole:
             await self.store.follow()  # what means the same as what stands there is not written again
-        due = dict(self._due)
-        await self.store.put(due)
-        for place, value in due.items():
-            if self._due.get(place) is value:
-                self._due.pop(place, None)
+        while self._due:
+            due = dict(islice(self._due.items(), _PORTION))
+            await self.store.put(due)
+            for place in due:
+                del self._due[place]
         if now < self._next:
             return
         lasted_ms = int((time.monotonic() - now) * 1000) + int(time.time() * 1000) - began_ms

@@ -12,9 +12,12 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import produce_requests
+from bridge.kafka.appending import LZ4, record_batches
+from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity
 from bridge.kafka.producing import SyncProducer, TransactionalProducer, fence, producer_settings
+from bridge.kafka.raw_batches import CODEC
 from bridge.kafka.sending import BatchSender
 from bridge.kafka.state_topics import read_committed
 from bridge.kafka.tail import TopicTail
@@ -305,3 +308,26 @@ def test_nobody_there_costs_the_time_given() -> None:
     began = time.monotonic()
     assert asyncio.run(go()) is KafkaFault.UNREACHABLE
     assert time.monotonic() - began < 5.0
+
+
+def test_records_of_a_state_topic_are_appended_in_order_and_compressed(target: Cluster) -> None:
+    topic = create_topic(target.bootstrap, unique("state"), configs={"cleanup.policy": "compact"})
+    records = [(b"%d" % number, None if number % 7 == 0 else b"value " * 700) for number in range(700)]
+    assert all(data[22] & CODEC == LZ4 for data, _ in record_batches(records, LZ4))
+
+    async def go() -> None:
+        clusters = KafkaClusters()
+        cluster = clusters.open(Side.TARGET, {"target.cluster.bootstrap.servers": target.bootstrap})
+        try:
+            await cluster.append(topic, records)
+            missing = unique("missing")
+            with pytest.raises(KafkaFailure) as caught:
+                await cluster.append(f"{missing}/", [(b"k", b"v")])
+            assert caught.value.fault is not KafkaFault.TIMEOUT
+            await cluster.append(topic, [(b"last", b"after a failure")])
+        finally:
+            await clusters.close()
+
+    asyncio.run(go())
+    found = [(each.key, each.value) for each in read(target.bootstrap, topic)]
+    assert found == [*records, (b"last", b"after a failure")]

@@ -271,6 +271,32 @@ def test_what_could_not_be_written_is_written_later_and_tasks_come_after_groups(
     play(stand, script)
 
 
+def test_what_is_written_by_the_time_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow target takes what it can in each round."""
+    monkeypatch.setattr(keeping, "_PORTION", 2)
+    monkeypatch.setattr(keeping, "_WITHIN", 0.05)
+    source, target = clusters()
+    names = [f"g{number}" for number in range(9)]
+    for name in names:
+        source.group(name, {("orders", 0): 5})
+
+    class Slow(FakeCluster):
+        async def append(self, topic, records):  # type: ignore[no-untyped-def]
+            await asyncio.sleep(0.02)
+            await super().append(topic, records)
+
+    slow = Slow()
+    slow.__dict__.update(target.__dict__)
+    stand = Stand(source, slow)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await written(slow, *(("group", name) for name in names), ("task", "0"))
+
+    play(stand, script)
+    keys = [row.key for row in slow.logs[PLACE].rows if b'"kind":"group"' in (row.key or b"")]
+    assert len(keys) == len(set(keys)) == 10
+
+
 def test_a_topic_that_was_deleted_is_filled_again() -> None:
     source, target = clusters()
     stand = Stand(source, target)
