@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.errors import not_allowed_to_write, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.produce_requests import Identity
 from bridge.kafka.sending import BatchSender
@@ -52,6 +53,7 @@ class Appender:
 
     def __init__(self, link: Link, timeout: float) -> None:
         """`timeout`: seconds that a batch may take. The link stays the caller's."""
+        self._link = link
         self._sender = BatchSender(link, None, timeout)
         self._appending = asyncio.Lock()
 
@@ -75,9 +77,18 @@ class Appender:
                     await self._sender.flush()
                 return
             except KafkaFailure as failed:
+                if failed.fault is KafkaFault.UNKNOWN_TOPIC:
+                    await self._refuse_unseen(topic)
                 if failed.fault not in _MENDED or not pause:
                     raise
             await asyncio.sleep(pause)
+
+    async def _refuse_unseen(self, topic: str) -> None:
+        """A topic that we may not describe looks like one that is not there. Raises KafkaFailure."""
+        doing = f"write to {topic}"
+        failed = of_code((await self._link.metadata([topic]))[topic].error, doing)
+        if failed is not None and failed.fault is KafkaFault.NOT_AUTHORIZED:
+            raise not_allowed_to_write([topic], doing)
 
 
 def _portions(records: Sequence[KeyValue]) -> list[Sequence[KeyValue]]:
