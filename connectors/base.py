@@ -39,6 +39,8 @@ class Summary:
     reasons: Mapping[str, int] = field(default_factory=dict)
     last_success_ms: int | None = None
     last_round_seconds: float | None = None
+    usual_round_seconds: float = 0.0
+    """The shorter of the last two: one round that waited for a cluster makes no answer valid for longer."""
     rounds: int = 0
     lookups: int = 0
     writes: int = 0
@@ -128,10 +130,11 @@ class CopyReport:
 
 class Missing(NamedTuple):
     """Of a source partition: at most so many records are not on the target, and none that was appended before
-    `since_ms`. -1 for not known."""
+    `since_ms`. -1 for not known. `stuck_since_ms`: since when none of them was copied, -1 while some are."""
 
     records: int = -1
     since_ms: int = -1
+    stuck_since_ms: int = -1
 
 
 SourcePartition = Mapping[str, str | int]

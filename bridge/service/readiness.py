@@ -10,7 +10,7 @@ The first row that holds is the answer; the reasons of all of them are told.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.protocol.operators import Readiness, ReadinessReason
@@ -20,7 +20,7 @@ from bridge.service.halts import halt, lapsed
 from bridge.service.others import LEAST_AGE_MS, MOST_INTERVALS, others
 from bridge.service.reasons import REASONS
 from bridge.service.snapshots import ConnectorSnapshot, Snapshots
-from bridge.service.tasks import Connector, Task
+from bridge.service.tasks import Connector, TaskTable
 from connectors.base import Summary
 
 COPY_SILENT_MS = 30_000
@@ -151,18 +151,14 @@ def moved(since_ms: int, as_of_ms: int | None) -> GroupAnswer:
 
 
 def connector_views(
-    connectors: Iterable[Connector],
-    snapshots: Snapshots,
-    engine: EngineState,
-    now_ms: int,
-    age_ms: Callable[[Task], int],
+    table: TaskTable, snapshots: Snapshots, engine: EngineState, now_ms: int
 ) -> dict[str, ConnectorView]:
-    """By connector; `age_ms`: since a task's last poll."""
-    there = [(each, snapshots.connector(each.name)) for each in connectors]
+    """By connector."""
+    there = [(each, snapshots.connector(each.name)) for each in table]
     copying = [(each, snapshot) for each, snapshot in there if each.kind == _SOURCE_KIND]
     return {
         each.name: _view(
-            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], engine, now_ms, age_ms
+            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], engine, now_ms, table
         )
         for each, snapshot in there
     }
@@ -174,7 +170,7 @@ def _view(
     copying: Sequence[tuple[Connector, ConnectorSnapshot]],
     engine: EngineState,
     now_ms: int,
-    age_ms: Callable[[Task], int],
+    table: TaskTable,
 ) -> ConnectorView:
     """`copying`: the source connectors of the same flow that this service knows."""
     said, unknown = snapshot.summary, _does_not_run(known, snapshot, engine)
@@ -186,19 +182,30 @@ def _view(
     running = known.active()
     elsewhere = others(known, said, now_ms, source_away=source_away is not None)
     lapsed_here = {
-        task.index: _reason("task_lapsed", lapsed(known, task, age_ms(task)))
+        task.index: _reason("task_lapsed", lapsed(known, task, table.age_ms(task)))
         for task in known.tasks.values()
         if task.index not in running and task.index not in elsewhere.as_of_ms
     }
     return ConnectorView(
         own_ms=said.as_of_ms,
         unknown=unknown,
-        not_copied=_not_copied(copying, now_ms),
+        not_copied=_stuck(snapshot) | _not_copied(copying, now_ms),
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
         tasks={**elsewhere.unknown, **lapsed_here},
         running=running | elsewhere.as_of_ms.keys(),
-        asked=frozenset(said.tasks) - elsewhere.unknown.keys() | elsewhere.as_of_ms.keys(),
+        asked=_asked(known, said, now_ms, table) - elsewhere.unknown.keys() | elsewhere.as_of_ms.keys(),
         times=elsewhere.as_of_ms,
+    )
+
+
+def _asked(known: Connector, said: Summary, now_ms: int, table: TaskTable) -> frozenset[int]:
+    """Tasks whose groups a round has looked at that began since they run: one from before a pause is no answer, unless
+    the source is away, and the answer says of what time it is."""
+    age_ms, away = now_ms - (said.as_of_ms or 0), "source" in said.away_since_ms
+    return frozenset(
+        index
+        for index in said.tasks
+        if (task := known.tasks.get(index)) and (away or age_ms <= table.active_ms(task))
     )
 
 
@@ -220,7 +227,7 @@ def _outdated(said: Summary, now_ms: int, *, source_away: bool) -> list[Readines
     if said.as_of_ms is None:
         return [_reason("not_looked_at_yet", "no round has ended yet that asked both clusters")]
     age = now_ms - said.as_of_ms
-    interval_ms = max(said.interval_ms, int(1000 * (said.last_round_seconds or 0)))
+    interval_ms = max(said.interval_ms, int(1000 * said.usual_round_seconds))
     longest = max(LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
     if source_away and age >= 0:
         return []
@@ -248,6 +255,18 @@ def _not_copied(
     return {topic: why for topic, why in stopped.items() if topic not in well}
 
 
+def _stuck(snapshot: ConnectorSnapshot) -> dict[str, ReadinessReason]:
+    """Topics whose records wait to be copied and are not, whoever should do that: a service that was restarted does not
+    know of a connector that is paused."""
+    until_ms = snapshot.summary.as_of_ms or 0
+    since: dict[str, int] = {}
+    for (topic, _), since_ms in snapshot.stuck.items():
+        if until_ms - since_ms > COPY_SILENT_MS:
+            since[topic] = min(since_ms, since.get(topic, since_ms))
+    text = "records of topic {} wait to be copied, and none of them was: look at the connector that copies it"
+    return {topic: _reason("copying_stopped", text.format(topic), since_ms=at) for topic, at in since.items()}
+
+
 def _copies_nothing(known: Connector, said: Summary, now_ms: int) -> ReadinessReason | None:
     if said.failure is not None:
         return _reason("copying_failed", f"connector {known.name} has failed: {said.failure}")
@@ -255,7 +274,7 @@ def _copies_nothing(known: Connector, said: Summary, now_ms: int) -> ReadinessRe
         return _reason("copying_stopped", halt(known).detail)
     if said.last_success_ms is None:
         return _reason("copying_stopped", f"connector {known.name} has not begun to copy yet")
-    if now_ms - said.last_success_ms > COPY_SILENT_MS:
+    if not -_CLOCK_STEP_MS <= now_ms - said.last_success_ms <= COPY_SILENT_MS:
         why = f": {said.errors[0]}" if said.errors else ""
         text = f"connector {known.name} has trouble{why}"
         return _reason("copying_stopped", text, since_ms=said.last_success_ms)

@@ -226,9 +226,7 @@ class Service:
 
     def views(self) -> dict[str, ConnectorView]:
         """By connector, what holds for all of its groups now."""
-        return connector_views(
-            self.table, self.snapshots, self.engine.state, int(time.time() * 1000), self.table.age_ms
-        )
+        return connector_views(self.table, self.snapshots, self.engine.state, int(time.time() * 1000))
 
     # -- steps -------------------------------------------------------------------------------------
 

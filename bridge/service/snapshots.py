@@ -36,11 +36,13 @@ class ConnectorSnapshot:
     """Of groups that have a report and of whose checkpoints Connect has written one."""
     copying: CopySnapshot = field(default_factory=CopySnapshot)
     missing: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    """What is missing on the target, by source partition: a Missing as a plain tuple."""
+    """Of source partitions how many records are missing on the target, and since when: the first two of a Missing."""
+    stuck: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Source partitions of which records are missing and none is copied, and since when."""
 
     def anew(self) -> None:
         """Another instance begins, perhaps with other clusters: it has seen none yet, and reported no group."""
-        self.older, self.missing = set(self.groups), {}
+        self.older, self.missing, self.stuck = set(self.groups), {}, {}
         self.summary = replace(self.summary, clusters_seen=frozenset())
 
 
@@ -131,10 +133,14 @@ class Snapshots:
         if known is None:
             return
         for (topic, partition), missing in changed.items():
+            place = topic, partition
+            known.stuck.pop(place, None)
             if missing is None:
-                known.missing.pop((topic, partition), None)
-            else:
-                known.missing[topic, partition] = (missing.records, missing.since_ms)
+                known.missing.pop(place, None)
+                continue
+            known.missing[place] = missing.records, missing.since_ms
+            if missing.stuck_since_ms >= 0:
+                known.stuck[place] = missing.stuck_since_ms
 
     def note(self, note: InstanceNote) -> None:
         known = self._of(note.name, note.generation)

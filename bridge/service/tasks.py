@@ -37,6 +37,7 @@ class Task:
     index: int
     session: str
     last_poll: float
+    active_since: float
     active: bool = True
     stopped: bool = False
 
@@ -124,11 +125,8 @@ class TaskTable:
         if task is not None and (session < task.session or (task.stopped and session == task.session)):
             raise _fenced(f"task {index} of {name}", session, task.session)
         if known is not None and index >= known.task_count and session < known.count_session:
-            raise _fenced(
-                f"task {index} of {name}, which has {known.task_count} tasks now,",
-                session,
-                known.count_session,
-            )
+            beyond = f"task {index} of {name}, which has {known.task_count} tasks now,"
+            raise _fenced(beyond, session, known.count_session)
         if known is None:
             known = self._add(name, session, kind, config)
         else:
@@ -139,7 +137,7 @@ class TaskTable:
             known.task_count, known.count_session = count, session
         fresh = task is None or session > task.session
         if task is None:
-            known.tasks[index] = Task(index, session, self._clock())
+            known.tasks[index] = Task(index, session, now := self._clock(), now)
             self.version += 1
         else:
             task.session, task.stopped = session, False
@@ -169,11 +167,8 @@ class TaskTable:
                 f"task {index} of {name} is not known in this session", code=ErrorCode.UNKNOWN_TASK
             )
         if index >= known.task_count and known.count_session > session:
-            raise _fenced(
-                f"task {index} of {name}, which has {known.task_count} tasks now,",
-                session,
-                known.count_session,
-            )
+            beyond = f"task {index} of {name}, which has {known.task_count} tasks now,"
+            raise _fenced(beyond, session, known.count_session)
         self._touch(task)
         self._note_idleness(known)
         return known
@@ -248,6 +243,10 @@ class TaskTable:
         """Since it was started, or made anew."""
         return int(self._clock() - known.begun)
 
+    def active_ms(self, task: Task) -> int:
+        """For how long a task that is active has been so."""
+        return int(self._clock() - task.active_since)
+
     # -- steps -------------------------------------------------------------------------------------
 
     def _add(self, name: str, session: str, kind: str, config: Config) -> Connector:
@@ -281,7 +280,7 @@ class TaskTable:
     def _touch(self, task: Task) -> None:
         task.last_poll = self._clock()
         if not task.active:
-            task.active = True
+            task.active, task.active_since = True, task.last_poll
             self.version += 1
 
     def _note_idleness(self, known: Connector) -> None:

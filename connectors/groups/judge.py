@@ -23,7 +23,7 @@ from bridge.translation.model import (
 from bridge.translation.naming import counterpart
 from bridge.translation.run_evidence import stronger
 from bridge.translation.stretch import LogBounds, Steps
-from connectors.groups.backlog import Behind
+from connectors.groups.backlog import Behind, copied_to
 from connectors.groups.checks import GroupOptions
 from connectors.groups.translate import Job, translate_all
 from connectors.groups.trouble import ask, reason_of
@@ -156,18 +156,10 @@ class Judge:
         for pair, some in offsets.items():
             self._seen.setdefault(pair, set()).update(some)
         for pair, (identity, bounds, _) in looked.items():
-            self.behind[pair[0]] = bounds[0].end, self._copied_to(pair, identity, bounds)
+            last = None if self._by_runs is None else self._by_runs.last(CopyId(pair[0], pair[1].topic))
+            memory = self._verdicts.memory(*pair, identity)
+            self.behind[pair[0]] = bounds[0].end, copied_to(last, memory, identity, *bounds)
         return found
-
-    def _copied_to(self, pair: Pair, identity: Identity, bounds: tuple[Bounds, Bounds]) -> int | None:
-        """Up to where a source partition is copied for certain: as the mirror's runs tell, or else by the record that
-        was found at the target's end. Records before that tell how far the group has come, not the mirror."""
-        last = None if self._by_runs is None else self._by_runs.last(CopyId(pair[0], pair[1].topic))
-        if last is None:
-            memory, ends = self._verdicts.memory(*pair, identity), (bounds[0].end, bounds[1].end)
-            return memory.reached if memory.reached >= ends[0] or memory.tail_seen == ends else None
-        another = bool(last.source_topic_id) and identity.source_id not in ("", last.source_topic_id)
-        return 0 if another else last.position
 
     def _counted(self, pair: Pair, offset: int, there: Bounds) -> Bounds:
         """The target's log without copies that were copied again since: they answer no offset of the newer copy."""
@@ -189,16 +181,25 @@ class Judge:
         topics = await ask(Side.TARGET, asked, wait)
         ids: dict[Pair, str] = {}
         jobs: dict[Place, Job] = {}
+
+        def gone(pair: Pair, why: KafkaFailure) -> None:
+            lost = Verdict.pending(reason_of(Side.TARGET, why), said=str(why))
+            found.update({(pair, offset): lost for offset in offsets[pair]})
+
         for pair in offsets:
             info = topics[pair[1].topic]
-            if isinstance(info, TopicInfo) and pair[1].partition < info.partitions:
+            if isinstance(info, KafkaFailure):
+                gone(pair, info)
+            elif pair[1].partition < info.partitions:
                 ids[pair] = info.topic_id
         bounds = await ask(
             Side.TARGET, self._target.bounds([pair[1] for pair in ids], committed_only=True), wait
         )
         for pair, target_id in ids.items():
             there = bounds[pair[1]]
-            if isinstance(there, Bounds):
+            if isinstance(there, KafkaFailure):
+                gone(pair, there)
+            else:
                 jobs.update(self._alone(pair, offsets[pair], target_id, there, found))
         return found | await self._translate(jobs)
 

@@ -160,8 +160,8 @@ class Keeping:
         self, assignment: Assignment, missing: Mapping[TopicPartition, Missing], began_ms: int
     ) -> dict[Place, Value | None]:
         topics: dict[str, list[tuple[int, int, int]]] = {}
-        for (topic, partition), (records, since_ms) in missing.items():
-            topics.setdefault(topic, []).append((partition, records, since_ms))
+        for (topic, partition), each in missing.items():
+            topics.setdefault(topic, []).append((partition, each.records, each.since_ms))
         found: dict[Place, Value | None] = {
             ("missing", topic): MissingRecord(began_ms, tuple(sorted(rows))) for topic, rows in topics.items()
         }

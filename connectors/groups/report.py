@@ -124,6 +124,7 @@ class Tally:
             failure=None,
             last_success_ms=int(time.time() * 1000),
             last_round_seconds=seconds,
+            usual_round_seconds=min(seconds, before.last_round_seconds or seconds),
             rounds=before.rounds + 1,
             clusters_seen=frozenset({"source", "target"}),
             errors=sorted(self.errors)[:20],

@@ -59,6 +59,7 @@ FORMS = (
         f"{_TRANSLATION}/test_failback.py",
         {"MIRROR_BRIDGE_HISTORIES": "80000"},
     ),
+    Form("1,000 drills: no false yes", "tests/unit/test_no_false_yes.py", {"MIRROR_BRIDGE_DRILLS": "1000"}),
     Form("4,000 examples: outbox", "tests/unit/test_outbox.py", {"MIRROR_BRIDGE_EXAMPLES": "4000"}),
     Form(
         "20 times the examples: fuzz of the API", "tests/contract/test_fuzz.py", {"MIRROR_BRIDGE_FUZZ": "20"}

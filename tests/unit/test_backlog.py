@@ -18,9 +18,21 @@ def test_what_is_missing_was_appended_after_the_last_look_that_is_copied_whole()
     assert backlog.after(1_000, {PLACE: (10, 10)}) == {PLACE: Missing(0)}
     assert backlog.after(2_000, {PLACE: (10, 10)}) == {}, "nothing has changed"
     assert backlog.after(3_000, {PLACE: (15, 10)}) == {PLACE: Missing(5, 2_000)}
-    assert backlog.after(4_000, {PLACE: (18, 10)}) == {PLACE: Missing(8, 2_000)}
+    assert backlog.after(4_000, {PLACE: (18, 10)}) == {PLACE: Missing(8, 2_000, 3_000)}
     assert backlog.after(5_000, {PLACE: (20, 15)}) == {PLACE: Missing(5, 3_000)}
     assert backlog.after(6_000, {PLACE: (20, 20)}) == {PLACE: Missing(0)}
+
+
+def test_records_that_wait_while_none_is_copied_are_stuck_since_they_were_seen_first() -> None:
+    backlog = Backlog()
+    assert backlog.after(1_000, {PLACE: (15, 10)}) == {PLACE: Missing(5)}
+    assert backlog.after(2_000, {PLACE: (15, 10)}) == {PLACE: Missing(5, -1, 1_000)}
+    assert backlog.after(3_000, {PLACE: (19, 10)}) == {PLACE: Missing(9, -1, 1_000)}
+    assert backlog.after(4_000, {PLACE: (19, 11)}) == {PLACE: Missing(8)}
+    assert backlog.after(5_000, {PLACE: (19, 19)}) == {PLACE: Missing(0)}
+    assert backlog.after(9_000, {PLACE: (20, 19)}) == {PLACE: Missing(1, 5_000)}
+    assert backlog.after(9_500, {PLACE: (20, None)}) == {PLACE: Missing()}
+    assert backlog.after(9_600, {PLACE: (20, 19)}) == {PLACE: Missing(1)}
 
 
 def test_without_a_look_that_is_copied_whole_the_time_is_not_known() -> None:
@@ -63,5 +75,5 @@ def test_no_record_that_is_missing_was_appended_before_the_time_and_none_is_left
 
 
 def test_it_crosses_to_the_http_process_unchanged() -> None:
-    changed = {PLACE: Missing(5, 1_000), OTHER: None, TopicPartition("é", 7): Missing()}
+    changed = {PLACE: Missing(5, 1_000, 2_000), OTHER: None, TopicPartition("é", 7): Missing()}
     assert unpack_backlog(pack_backlog("c", 3, changed)) == ("c", 3, changed)

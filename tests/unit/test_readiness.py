@@ -162,12 +162,13 @@ def test_the_groups_of_a_lapsed_task_can_not_tell_and_the_others_are_ready() -> 
             "task 0 of connector g has not polled for 31 s",
         )
         assert await _health(made.at) == "degraded"
-        made.round(tasks=(1,))
+        made.round(as_of_ms=int(time.time() * 1000) - 100)
         made.table.poll("g", 0, session(1))
         found, ((code, _),) = await made.answers()
         assert (found["zero"], code) == ("cannot_tell", "not_looked_at_yet"), (
             "no round has looked at it again"
         )
+        made.at.clock.ms += 50
         made.round()
         assert await made.answers() == (both("ready"), [])
 
@@ -366,8 +367,9 @@ def test_what_an_earlier_instance_has_found_is_no_answer() -> None:
     [
         (5_900, {}, "ready"),
         (6_500, {}, "cannot_tell"),
-        (6_500, {"last_round_seconds": 3.0}, "ready"),
-        (9_500, {"last_round_seconds": 3.0}, "cannot_tell"),
+        (6_500, {"usual_round_seconds": 3.0}, "ready"),
+        (6_500, {"last_round_seconds": 3.0}, "cannot_tell"),
+        (9_500, {"usual_round_seconds": 3.0}, "cannot_tell"),
         (4_900, {"interval_ms": 100}, "ready"),
         (5_500, {"interval_ms": 100}, "cannot_tell"),
         (-500, {}, "ready"),
@@ -492,6 +494,30 @@ def test_another_connector_that_copies_the_same_topic_takes_the_place_of_a_delet
         made.table.start_task("new", 0, session(1), "source", 1, FLOW)
         made.copied("new")
         assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_groups_are_not_ready_while_records_wait_to_be_copied_and_nobody_is_known_to_copy() -> None:
+    """A service that was restarted does not know of a connector that is paused; nor of another tool's."""
+
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        made.at.service.forget_connector("s")
+        place, now_ms = TopicPartition("orders", 0), int(time.time() * 1000)
+        for stuck_ms, expected in ((29_000, "ready"), (31_000, "not_ready")):
+            made.round(as_of_ms=now_ms)
+            made.snapshots.missing("g", 1, {place: Missing(7, -1, now_ms - stuck_ms)})
+            found, reasons = await made.answers()
+            assert found == both(expected), stuck_ms
+        text = "records of topic orders wait to be copied, and none of them was: look at the connector that copies it"
+        assert reasons == [("copying_stopped", text)]
+        made.snapshots.missing("g", 1, {place: Missing(3)})
+        assert await made.answers() == (both("ready"), [])
+        other = TopicPartition("payments", 0)
+        made.snapshots.missing("g", 1, {other: Missing(7, -1, now_ms - 60_000)})
+        assert await made.answers() == (both("ready"), []), "no group reads it"
 
     flow(test)
 

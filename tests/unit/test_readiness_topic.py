@@ -332,7 +332,8 @@ def test_an_instance_that_starts_without_the_source_knows_what_the_last_one_knew
         assert new.partitions[0].model_copy(update={"detail": {}}) == old.partitions[0].model_copy(
             update={"detail": {}}
         )
-        assert stand.published.missing == before.published.missing
+        for place, missing in before.published.missing.items():
+            assert stand.published.missing[place][:2] == missing[:2]
         assert stand.published.missing[ORIGINAL].records == 10
 
     play(stand, script)

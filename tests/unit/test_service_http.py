@@ -47,9 +47,11 @@ class Stand:
         return await self.client.post(f"{path}/poll", json={"session": session(at), "wait_ms": wait})
 
     def reports(self, *reports: GroupReport, connector: str = "c") -> None:
-        """What a connector has found that runs, and has asked both clusters just now."""
+        """What a connector has found that runs for a day, and has asked both clusters just now."""
         if self.service.table.get(connector) is None:
             self.service.table.start_task(connector, 0, session(1), "fake", 1, {})
+        for task in self.service.table.connector(connector).tasks.values():
+            task.active_since = self.clock.ms - 86_400_000
         now_ms = int(time.time() * 1000)
         self.service.snapshots.summary(
             connector, 1, Summary(rounds=1, as_of_ms=now_ms, interval_ms=60_000, tasks=(0, 1))

@@ -300,3 +300,26 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept.forget("c")
     kept.keep("b", offsets)
     assert kept.of(["a", "b"]) == {"b": offsets}
+
+
+def test_a_target_topic_that_is_deleted_meanwhile_is_no_answer_any_more() -> None:
+    source, target = behind(5)
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        await gone(stand)
+        assert shown(stand.published.reports["g"])[-2:] == (AWAY, True)
+        del target.ids["A.orders"], target.logs[COPY]
+        target.offsets["g"].clear()
+        await stand.summaries(8)
+        assert shown(stand.published.reports["g"]) == (
+            "pending",
+            None,
+            None,
+            None,
+            "target_topic_missing",
+            False,
+        )
+
+    stand.play(script)
