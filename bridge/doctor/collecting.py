@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from bridge.doctor.facts import ClusterFacts, Facts, TopicFacts, Unknown
 from bridge.doctor.machine import machine
-from bridge.doctor.plan import Plan
+from bridge.doctor.plan import Plan, servers_key
 from bridge.errors import BridgeError, KafkaFailure
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.clusters import KafkaClusters
@@ -48,13 +48,21 @@ async def collect(kind: Kind, name: str, props: Mapping[str, str], clients: Clie
     if kind.kind == "source":
         facts = replace(facts, machine=await asyncio.to_thread(machine))
     if errors:
-        why = Unknown("the configuration has errors")
-        return replace(facts, claims=why, stock_syncs=why)
+        return _without_clusters(facts, kind)
     clusters = KafkaClusters()
     try:
         return await _of_clusters(facts, Plan.of(kind, props), props, clusters)
     finally:
         await clusters.close()
+
+
+def _without_clusters(facts: Facts, kind: Kind) -> Facts:
+    why = Unknown("the configuration has errors")
+    sides = [side for side in Side if servers_key(side) in kind.definition.keys]
+    away = dict.fromkeys(sides, why)
+    return replace(
+        facts, clusters=away, topics=away, groups=away, ahead=away, claims=why, stock_syncs=why, planned=why
+    )
 
 
 async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clusters: KafkaClusters) -> Facts:
@@ -100,8 +108,13 @@ async def _of_topics(facts: Facts, plan: Plan, there: Mapping[Side, Open]) -> Fa
     }
     wanted.setdefault(Side.SOURCE, set()).update(pair.source for pair in pairs)
     wanted.setdefault(Side.TARGET, set()).update(pair.target for pair in pairs)
+    topics: dict[Side, Mapping[str, TopicFacts] | Unknown]
     topics = {side: await _topics(each, sorted(wanted[side])) for side, each in there.items()}
+    ahead: dict[Side, Sequence[str] | Unknown]
     ahead = {side: await _or_unknown(_ahead(each.cluster, topics[side])) for side, each in there.items()}
+    for side in plan.sides:
+        if side not in there:
+            topics[side] = ahead[side] = allowed[side] = Unknown(f"the {side} cluster did not answer")
     away = Unknown("the target cluster did not answer")
     claims: Mapping[tuple[str, str], str] | Unknown = away if target is None else {}
     if target is not None and plan.kind == "source" and plan.layout_topic in present:

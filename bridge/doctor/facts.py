@@ -99,6 +99,8 @@ class Facts:
     topics: Mapping[Side, Mapping[str, TopicFacts] | Unknown] = field(default_factory=dict)
     groups: Mapping[Side, Mapping[str, frozenset[str] | None] | Unknown] = field(default_factory=dict)
     """By side and group, the operations that the user may do."""
+    planned: Unknown | None = None
+    """Why it is not known what the connector needs: `needs`, `replications` and `pairs` are empty then."""
     needs: Sequence[Need] = ()
     replications: Sequence[Replication] = ()
     pairs: Sequence[Pair] = ()

@@ -22,15 +22,12 @@ _OFFSETS_OF_MANY = 8
 
 
 def reachability(facts: Facts) -> Finds:
-    if not facts.clusters:
-        yield unknown("clusters", Unknown("the configuration has errors"))
     for side, cluster in facts.clusters.items():
-        if isinstance(cluster, Unknown):
-            yield (
-                P,
-                f"the {side} cluster can't be reached: {cluster.why}",
-                "see above; nothing works without it",
-            )
+        if isinstance(cluster, Unknown) and facts.planned is not None:
+            yield unknown(f"the {side} cluster", cluster)
+        elif isinstance(cluster, Unknown):
+            remedy = "mend it as its cause says; nothing works without the cluster"
+            yield P, f"the {side} cluster can't be reached: {cluster.why}", remedy
         else:
             yield OK, f"the {side} cluster {cluster.cluster_id} answers, {len(cluster.brokers)} broker(s)", ""
 
@@ -38,6 +35,7 @@ def reachability(facts: Facts) -> Finds:
 def versions(facts: Facts) -> Finds:
     for side, cluster in facts.clusters.items():
         if isinstance(cluster, Unknown):
+            yield unknown(f"versions of the {side} cluster's brokers", Unknown(_unasked(facts, side)))
             continue
         fetch, offsets = cluster.fetch_version, cluster.offsets_version
         if isinstance(fetch, Unknown):
@@ -64,7 +62,13 @@ def _release(fetch: int) -> str:
     return _RELEASES.get(fetch, "4.1 or newer" if fetch > max(_RELEASES) else "an unknown release")
 
 
+def _unasked(facts: Facts, side: Side) -> str:
+    return f"the {side} cluster did not answer" if facts.planned is None else facts.planned.why
+
+
 def replication(facts: Facts) -> Finds:
+    if facts.planned is not None:
+        yield unknown("replication factors", facts.planned)
     for each in facts.replications:
         cluster = facts.clusters.get(each.side)
         if cluster is None or isinstance(cluster, Unknown):
@@ -81,7 +85,7 @@ def worker(facts: Facts) -> Finds:
     if isinstance(there, Unknown):
         yield unknown("the worker's cluster", there)
     elif target is None or isinstance(target, Unknown):
-        yield unknown("the worker's cluster", Unknown("the target cluster did not answer"))
+        yield unknown("the worker's cluster", Unknown(_unasked(facts, Side.TARGET)))
     elif there != target.cluster_id:
         what = f"the worker writes records to cluster {there}, and the target is {target.cluster_id}"
         yield P, what, "deploy the connector on a worker whose bootstrap.servers are the target's"

@@ -12,12 +12,24 @@ from bridge.translation.model import Side
 from bridge.translation.naming import ReplicationPolicy
 from connectors.base import Kind
 from connectors.configdef import ValidatedConfig
-from connectors.groups.keys import EMIT_READINESS
+from connectors.groups.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR
 from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.plugins import GROUP_FILTER, REPLICATION_POLICY, TOPIC_FILTER, Plugins, sound
 
 REPLICATION_FACTOR = "replication.factor"
 _SYNCS_FACTOR = "offset-syncs.topic.replication.factor"
+_HEARTBEATS = "heartbeats.replication.enabled"
+_MADE_WITH = {
+    _SYNCS_FACTOR: "emit.offset-syncs.enabled",
+    "checkpoints.topic.replication.factor": "emit.checkpoints.enabled",
+    "heartbeats.topic.replication.factor": "emit.heartbeats.enabled",
+    READINESS_REPLICATION_FACTOR: EMIT_READINESS,
+}
+"""Keys by the flag without which nothing is made with them."""
+
+
+def servers_key(side: Side) -> str:
+    return f"{side}.cluster.bootstrap.servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ class Plan:
     @property
     def sides(self) -> list[Side]:
         """Of the clusters that the connector connects to."""
-        return [side for side in Side if f"{side}.cluster.bootstrap.servers" in self.definition]
+        return [side for side in Side if servers_key(side) in self.definition]
 
     @property
     def aliases(self) -> tuple[str, str]:
@@ -56,11 +68,12 @@ class Plan:
         if self.topic_filter is None:
             return []
         source, target = self.aliases
+        beats = _HEARTBEATS not in self.definition or self._flag(_HEARTBEATS)
         chosen = (
             topic
             for topic in sorted(source_topics)
             if should_replicate_topic(
-                topic, target, self.topic_filter, self.policy, heartbeats_replication=True
+                topic, target, self.topic_filter, self.policy, heartbeats_replication=beats
             )
         )
         return [Pair(topic, self.policy.format_remote_topic(source, topic)) for topic in chosen]
@@ -103,15 +116,19 @@ class Plan:
         read = [(Side.TARGET, runs)] if runs in present else []
         if self.syncs is not None and self.syncs[1] in present:
             read.append(self.syncs)
-        commits = self.kind == "group_offset" or self._flag("sync.group.offsets.enabled")
+        commits = not self._flag("dry.run") and (
+            self.kind == "group_offset" or self._flag("sync.group.offsets.enabled")
+        )
         readiness = self.policy.readiness_topic(self.aliases[0]) if self._flag(EMIT_READINESS) else None
         return list(needs_of_groups(pairs, groups, read, readiness, commits=commits))
 
     def replications(self) -> list[Replication]:
-        """Of keys that count; -1 is the brokers' own."""
+        """Of keys whose topics are made; -1 is the brokers' own."""
         found = []
         for key in sorted(self.definition):
             if key != REPLICATION_FACTOR and not key.endswith(f".{REPLICATION_FACTOR}"):
+                continue
+            if (flag := _MADE_WITH.get(key)) is not None and not self._flag(flag):
                 continue
             on_source = key == _SYNCS_FACTOR and self.syncs is not None and self.syncs[0] is Side.SOURCE
             found.append(Replication(key, self.config.number(key), Side.SOURCE if on_source else Side.TARGET))

@@ -67,6 +67,8 @@ def needs_of_groups(
 
 
 def rights(facts: Facts) -> Finds:
+    if facts.planned is not None:
+        yield unknown("rights", facts.planned)
     missing: dict[Need, list[str]] = {}
     unsaid: dict[tuple[Side, str], list[str]] = {}
     for need in facts.needs:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from bridge.errors import Overloaded
 from bridge.service.context import Probe
 from bridge.service.desired import Config
 from bridge.service.pool import BoundedPool
@@ -74,6 +75,8 @@ class Reachability:
     async def _look(self, known: Connector, kind: Kind, generation: int) -> None:
         try:
             found = await self.troubles(kind, known.config)
+        except Overloaded:
+            return  # its own round tells, a little later
         except Exception as error:
             log.warning("the clusters were not tried: %s", error, extra={"connector": known.name})
             return

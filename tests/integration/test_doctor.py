@@ -129,7 +129,7 @@ def test_a_misspelt_key_and_a_key_store_that_is_not_there_are_named(flow: Flow) 
     texts = [text for check, text in of(found) if check == "configuration"]
     assert "Unknown configuration 'groupz': did you mean 'groups'?" in texts
     assert any("/no/where.jks" in text for text in texts)
-    assert ("reachability", "clusters: not checked, the configuration has errors") in of(found, "not_checked")
+    assert ("rights", "rights: not checked, the configuration has errors") in of(found, "not_checked")
 
 
 def test_copies_with_other_partitions_or_timestamps_are_named(

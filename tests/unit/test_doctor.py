@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from bridge.cli import app
 from bridge.doctor.checks import CHECKS, examine
+from bridge.doctor.collecting import collect
 from bridge.doctor.facts import (
     ClusterFacts,
     Facts,
@@ -123,7 +124,30 @@ def test_reachability() -> None:
         "the source cluster can't be reached: refused",
         clusters={A: Unknown("refused"), B: CLUSTER},
     )
-    one("reachability", "not_checked", "the configuration has errors", clusters={})
+    why = Unknown("the configuration has errors")
+    one("reachability", "not_checked", why.why, clusters={A: why}, planned=why)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_was_not_looked_at_is_said_to_be_well(kind: str) -> None:
+    """Of a configuration with errors, and of clusters that are away."""
+    config = {**GOOD[kind], "groupz": "x", "topicz": "x", "emit.heartbeat.enabled": "x"}
+    wrong = asyncio.run(collect(KINDS[kind], "c", config, StaticClientCheck()))
+    away = {f"{side}.cluster.bootstrap.servers": "127.0.0.1:1" for side in Side}
+    gone = asyncio.run(collect(KINDS[kind], "c", {**GOOD[kind], **away}, StaticClientCheck()))
+    for facts in (wrong, gone):
+        found = examine(facts)
+        well = {each.check for each in found if each.severity is Severity.OK}
+        looked_at = {"configuration", "ignored", "machine"}
+        # What these kinds have nothing to do with.
+        if kind != "source":
+            looked_at |= {"second mirror"}
+        if kind in ("source", "group_offset"):
+            looked_at |= {"worker"}
+        if kind == "heartbeat":
+            looked_at |= {"rights"}
+        assert well <= looked_at, [each for each in found if each.check in well - looked_at]
+        assert exit_status(found) == 1
 
 
 @pytest.mark.parametrize(("fetch", "offsets", "kind", "wrong"), [
@@ -329,6 +353,30 @@ def test_a_plan_names_the_needs_of_its_kind(kind: str) -> None:
     assert ((B, "READ", "group") in needs) is (kind == "group_offset")
     assert [each.source for each in pairs] == ([] if kind == "heartbeat" else ["orders"])
     assert all(each.key.endswith("replication.factor") for each in plan.replications())
+
+
+def test_a_plan_leaves_out_what_is_switched_off() -> None:
+    def keys(kind: str, **off: str) -> set[str]:
+        given = {**GOOD[kind], **{key.replace("_", "."): value for key, value in off.items()}}
+        return {each.key for each in Plan.of(KINDS[kind], given).replications()}
+
+    assert keys("heartbeat") - keys("heartbeat", emit_heartbeats_enabled="false") == {
+        "heartbeats.topic.replication.factor"
+    }
+    assert keys("checkpoint") - keys("checkpoint", emit_checkpoints_enabled="false") == {
+        "checkpoints.topic.replication.factor"
+    }
+    dry = Plan.of(KINDS["group_offset"], {**GOOD["group_offset"], "dry.run": "true"})
+    assert not any(
+        need.operation == "READ" and need.resource == "group" for need in dry.needs([], ["g"], frozenset())
+    )
+    beats = {**GOOD["source"], "topics": "orders", "topics.exclude": "x"}
+    assert [each.source for each in Plan.of(KINDS["source"], beats).pairs(["heartbeats", "orders"])] == [
+        "heartbeats",
+        "orders",
+    ]
+    without = Plan.of(KINDS["source"], {**beats, "heartbeats.replication.enabled": "false"})
+    assert [each.source for each in without.pairs(["heartbeats", "orders"])] == ["orders"]
 
 
 def test_a_configuration_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
