@@ -85,6 +85,7 @@ __all__ = [
     "Groups",
     "Header",
     "Health",
+    "IdleTask",
     "IgnoredSetting",
     "LeftOffset",
     "Live",
@@ -248,3 +249,10 @@ class AckRequest(Message):
 
 class StopTask(Message):
     session: Session
+
+
+class IdleTask(Message):
+    """The task lives, and Connect has not polled it for `idle_ms`: it is paused, or waits to write its records."""
+
+    session: Session
+    idle_ms: int = Field(ge=0)

@@ -72,11 +72,14 @@ def _tasks(
 ) -> list[Condition]:
     if not known.active():
         why = halt(known)
-        if young and not known.stopped:
+        if young and why.condition in ("no_task", "not_polled"):
             return [_named(STARTING, f"connector {known.name} has no task yet")]
         return [_named(why.condition, why.detail)]
     found = [
-        _named("task_stopped" if task.stopped else "task_lapsed", lapsed(known, task, age_ms(task)))
+        _named(
+            "task_stopped" if task.stopped else "task_paused" if task.idle else "task_lapsed",
+            lapsed(known, task, age_ms(task)),
+        )
         for task in known.tasks.values()
         if task.index < known.task_count and not task.active and task.index not in elsewhere
     ]

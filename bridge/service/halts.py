@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from bridge.service.tasks import Connector, Task
 
+_PAUSED = "Connect has paused it, or waits to write its records; look at its status in Connect"
+
 
 class Halt(NamedTuple):
     condition: str
@@ -14,6 +16,9 @@ class Halt(NamedTuple):
 
 def halt(known: Connector) -> Halt:
     """Of a connector without a running task."""
+    idle = [task for task in known.tasks.values() if task.idle and task.index < known.task_count]
+    if idle and not known.stopped:
+        return Halt("paused", f"connector {known.name} is alive and not polled: {_PAUSED}")
     if known.stopped and known.tasks and not all(task.stopped for task in known.tasks.values()):
         return Halt("paused", f"connector {known.name} is paused: resume it in Connect")
     if known.stopped:
@@ -33,6 +38,8 @@ def halt(known: Connector) -> Halt:
 
 
 def lapsed(known: Connector, task: Task, age_ms: int) -> str:
+    if task.idle:
+        return f"task {task.index} of connector {known.name} is alive and not polled: {_PAUSED}"
     if task.stopped:
         return f"task {task.index} of connector {known.name} is stopped"
     return (

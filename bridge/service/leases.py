@@ -12,6 +12,9 @@ PAUSED_MS = 1_500
 """A task that is not polled for so long after Connect has stopped its connector is paused: a poll is held for a second
 at most. Of a connector that moves to another worker the tasks go on polling."""
 
+IDLE_SLACK_MS = 500
+"""Between a task's clock and ours, and for the way, when it says for how long it was not polled."""
+
 
 def lease_of(config: Config) -> int:
     """The lease of a configuration; a value that `validate` would reject counts as the default."""

@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from bridge.protocol.messages import (
     AckRequest,
     AlterOffsets,
+    IdleTask,
     MoveGroups,
     PollRequest,
     StartConnector,
@@ -28,6 +29,7 @@ REQUESTS = (
     MoveGroups,
     StartTask,
     StopTask,
+    IdleTask,
     PollRequest,
     AckRequest,
 )

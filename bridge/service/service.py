@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bridge import PROTOCOL, VERSION
-from bridge.errors import BridgeError, ErrorCode
 from bridge.protocol.messages import (
     Accepted,
     AlteredOffset,
@@ -25,6 +23,7 @@ from bridge.protocol.messages import (
     StartTask,
 )
 from bridge.protocol.operators import IgnoredSetting
+from bridge.service.accepting import accepted, check_protocol
 from bridge.service.checking import Checker
 from bridge.service.context import AlterOffsets as Altering
 from bridge.service.context import MirrorQuestions
@@ -138,14 +137,14 @@ class Service:
             log.info("connector started, session %s", body.session, extra={"connector": name})
         self._configured(known, generation, ignored)
         self._tell()
-        return _accepted(known, None)
+        return accepted(known, None)
 
     def stop_connector(self, name: str, session: str) -> Accepted:
         stopped = self.table.connector(name).stopped
         known = self.table.stop_connector(name, session)
         if not stopped:
             log.info("connector stopped, session %s", session, extra={"connector": name})
-        return _accepted(known, None)
+        return accepted(known, None)
 
     def forget_connector(self, name: str) -> None:
         """Of a connector that was deleted in Connect, which tells nobody. Raises NotFound and OperationRefused."""
@@ -169,14 +168,20 @@ class Service:
                 self.table.renew(name)
             self.holds.wake(name)  # an older session of the task is told at once
         self._tell()
-        return _accepted(self.table.connector(name), index)
+        return accepted(self.table.connector(name), index)
 
     def stop_task(self, name: str, index: int, session: str) -> Accepted:
         known = self.table.stop_task(name, index, session)
         log.debug("task stopped, session %s", session, extra={"connector": name, "task": index})
         self.holds.wake(name)
         self._tell()
-        return _accepted(known, index)
+        return accepted(known, index)
+
+    def idle_task(self, name: str, index: int, session: str, idle_ms: int) -> Accepted:
+        if self.table.idle(name, index, session, idle_ms):
+            log.debug("task is not polled for %d ms", idle_ms, extra={"connector": name, "task": index})
+            self._tell()
+        return accepted(self.table.connector(name), index)
 
     async def poll(self, name: str, index: int, body: PollRequest) -> Polled:
         batch = self._take(name, index, body)
@@ -220,7 +225,7 @@ class Service:
     async def ack(self, name: str, index: int, session: str, acked: list[dict[str, Any]]) -> Accepted:
         known = self._renew_lease(name, index, session)
         await self.deliveries.acked(name, index, session, acked)
-        return _accepted(known, index)
+        return accepted(known, index)
 
     # -- can groups fail over? ---------------------------------------------------------------------
 
@@ -272,23 +277,6 @@ class Service:
 
     def _failure(self, name: str) -> str | None:
         return self.snapshots.connector(name).summary.failure
-
-
-class ProtocolRejected(BridgeError):
-    code = ErrorCode.UNSUPPORTED_PROTOCOL
-    status = 400
-
-
-def check_protocol(theirs: int) -> None:
-    if abs(theirs - PROTOCOL) > 1:
-        raise ProtocolRejected(
-            f"The shim speaks protocol {theirs}, this service ({VERSION}) protocol {PROTOCOL}: "
-            "they may differ by one. Upgrade the older of the two."
-        )
-
-
-def _accepted(known: Connector, task: int | None) -> Accepted:
-    return Accepted(name=known.name, task=task, lease_ms=known.lease_ms, version=VERSION, protocol=PROTOCOL)
 
 
 def _with_records(said: PollResponse, texts: Iterable[bytes]) -> bytes:

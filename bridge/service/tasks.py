@@ -6,20 +6,22 @@ Laws (tests/unit/test_service_tasks.py holds them for any order of arrival):
   B. Configuration, kind and task count are those of the greatest session that brought any.
   C. A task is active from its start or poll until it has not polled for its lease, or was stopped. A stop of
      the connector ends no task, but makes the lease as short as PAUSED_MS: on a pause Connect stops polling.
+     A task that says itself that Connect does not poll it is active no more, until it polls again.
   D. Repeating a call changes nothing. A stopped session stays stopped: a late PUT of it is Fenced.
   E. `generation` moves exactly when the instance has to be made anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 
 from bridge.errors import BodyRejected, ErrorCode, Fenced, NotFound, OperationRefused, Overloaded
-from bridge.protocol.operators import IgnoredSetting
 from bridge.service.desired import Config, Desired
-from bridge.service.leases import PAUSED_MS, lease_of
+from bridge.service.known import Connector, Lapsed, Task
+from bridge.service.leases import IDLE_SLACK_MS, PAUSED_MS
 from connectors.base import Assignment
+
+__all__ = ["Connector", "Lapsed", "Task", "TaskTable", "comparable"]
 
 IDLE_CLOSE_MS = 600_000
 """An instance without an active task keeps its caches this long: a pause or a worker's restart stays warm."""
@@ -30,55 +32,6 @@ MOST_CONNECTORS = 1_000
 
 PER_TASK_KEYS = frozenset({"task.class", "bridge.task.index", "bridge.task.count", "bridge.session"})
 """Keys that the shim adds per task or per start: they never make two configurations differ."""
-
-
-@dataclass(slots=True)
-class Task:
-    index: int
-    session: str
-    last_poll: float
-    active_since: float
-    active: bool = True
-    stopped: bool = False
-
-
-@dataclass(slots=True)
-class Connector:
-    name: str
-    kind: str
-    config: Config
-    config_session: str
-    since: float
-    generation: int
-    ignored: Sequence[IgnoredSetting] = ()
-    """Settings of `config` that do nothing."""
-    unreachable: Mapping[str, str] = field(default_factory=dict)
-    """By `source` or `target`, why the cluster could not be reached when the configuration was new."""
-    task_count: int = 1
-    count_session: str = ""
-    session: str = ""
-    stopped: bool = False
-    tasks: dict[int, Task] = field(default_factory=dict)
-    idle_since: float | None = None
-    begun: float = 0.0
-    """When it was started, or made anew, last."""
-
-    @property
-    def lease_ms(self) -> int:
-        return lease_of(self.config)
-
-    def active(self) -> frozenset[int]:
-        return frozenset(
-            task.index for task in self.tasks.values() if task.active and task.index < self.task_count
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Lapsed:
-    """A task whose lease ran out, or a connector that was forgotten (`task` is None)."""
-
-    name: str
-    task: int | None
 
 
 def comparable(config: Config) -> dict[str, str]:
@@ -152,9 +105,23 @@ class TaskTable:
             raise _fenced(f"task {index} of {name}", session, task.session)
         if task.active:
             self.version += 1
-        task.session, task.active, task.stopped = session, False, True
+        task.session, task.active, task.stopped, task.idle = session, False, True, False
         self._note_idleness(known)
         return known
+
+    def idle(self, name: str, index: int, session: str, idle_ms: int) -> bool:
+        """The task lives, and has not been polled for so long; whether it was active until now. A poll that came since
+        makes it void."""
+        known = self.connector(name)
+        task = self._task(known, index)
+        if session != task.session or task.stopped:
+            raise _fenced(f"task {index} of {name}", session, task.session)
+        if not task.active or self.age_ms(task) + IDLE_SLACK_MS < idle_ms:
+            return False
+        task.active, task.idle = False, True
+        self.version += 1
+        self._note_idleness(known)
+        return True
 
     def poll(self, name: str, index: int, session: str) -> Connector:
         """Renews the lease; to be called when a poll arrives and again when it is answered."""
@@ -278,7 +245,7 @@ class TaskTable:
         return task
 
     def _touch(self, task: Task) -> None:
-        task.last_poll = self._clock()
+        task.last_poll, task.idle = self._clock(), False
         if not task.active:
             task.active, task.active_since = True, task.last_poll
             self.version += 1

@@ -41,6 +41,7 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("put", "/v1/connectors/{name}/tasks/{n}"),
         ("delete", "/v1/connectors/{name}/tasks/{n}"),
         ("post", "/v1/connectors/{name}/tasks/{n}/poll"),
+        ("post", "/v1/connectors/{name}/tasks/{n}/idle"),
         ("post", "/v1/connectors/{name}/tasks/{n}/ack"),
         *(
             ("get", f"/v1/connectors/{{name}}/clusters/{{side}}/{question}")

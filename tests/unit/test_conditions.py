@@ -149,6 +149,54 @@ def test_a_pause_a_stop_and_a_worker_that_dies() -> None:
     working(dies)
 
 
+def test_tasks_that_say_that_connect_does_not_poll_them_are_paused_until_it_does() -> None:
+    """Their connector's stop may have gone to the service of another worker."""
+
+    async def test(at: Stand) -> None:
+        for task in (0, 1):
+            await at.put(f"/v1/connectors/c/tasks/{task}", {**TASK, "session": session(2), "task_count": 2})
+        idle = {"session": session(2), "idle_ms": 1_000}
+        at.clock.ms += 1_000
+        assert (await at.client.post("/v1/connectors/c/tasks/1/idle", json=idle)).status_code == 200
+        assert await health(at) == (
+            "degraded",
+            [
+                (
+                    "task_paused",
+                    "task 1 of connector c is alive and not polled: Connect has paused it, or waits to write its "
+                    "records; look at its status in Connect",
+                )
+            ],
+        )
+        assert (await at.client.post("/v1/connectors/c/tasks/0/idle", json=idle)).status_code == 200
+        status, ((name, text),) = await health(at)
+        assert (status, name) == ("degraded", "paused")
+        assert text.startswith("connector c is alive and not polled: Connect has paused it, or waits")
+        for task in (0, 1):
+            at.service.table.poll("c", task, session(2))
+        assert await health(at) == ("ok", [])
+
+    working(test)
+
+
+def test_a_poll_that_came_since_makes_an_idle_task_void_and_old_sessions_are_fenced() -> None:
+    async def test(at: Stand) -> None:
+        idle = {"session": session(1), "idle_ms": 1_000}
+        at.clock.ms += 400
+        assert (await at.client.post("/v1/connectors/c/tasks/0/idle", json=idle)).status_code == 200
+        assert await health(at) == ("ok", [])
+        await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2)})
+        answer = await at.client.post("/v1/connectors/c/tasks/0/idle", json={**idle, "idle_ms": 0})
+        assert (answer.status_code, answer.json()["error_code"]) == (409, "fenced")
+        assert (await at.client.post("/v1/connectors/c/tasks/7/idle", json=idle)).status_code == 404
+        assert await health(at) == ("ok", [])
+        at.service.table.stop_task("c", 0, session(2))
+        answer = await at.client.post("/v1/connectors/c/tasks/0/idle", json={**idle, "session": session(2)})
+        assert answer.status_code == 409
+
+    working(test)
+
+
 def test_one_task_of_two_that_lapses_or_is_stopped() -> None:
     async def test(at: Stand) -> None:
         for task in (0, 1):

@@ -6,7 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from bridge.protocol.messages import Accepted, AckRequest, PollRequest, PollResponse, StartTask, StopTask
+from bridge.protocol.messages import (
+    Accepted,
+    AckRequest,
+    IdleTask,
+    PollRequest,
+    PollResponse,
+    StartTask,
+    StopTask,
+)
 from bridge.service.bodies import accepts, read
 from bridge.service.failures import declares
 from bridge.service.gate import HELD
@@ -52,6 +60,14 @@ async def poll(
     answer = await service.poll(name, n, body)
     request.scope[HELD] = answer.held_ms
     return Response(answer.body, media_type="application/json")
+
+
+@router.post("/idle", responses=declares(404, 409, 413), openapi_extra=accepts(IdleTask))
+async def idle(
+    name: ConnectorName, n: TaskIndex, service: TheService, body: Annotated[IdleTask, Depends(read(IdleTask))]
+) -> Accepted:
+    """The task lives, and Connect does not poll it: it works no more until it polls again. Renews no lease."""
+    return service.idle_task(name, n, body.session, body.idle_ms)
 
 
 @router.post("/ack", responses=declares(404, 409, 413), openapi_extra=accepts(AckRequest))

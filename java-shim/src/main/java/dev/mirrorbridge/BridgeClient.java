@@ -76,6 +76,13 @@ class BridgeClient implements AutoCloseable {
         return call("POST", path(task) + "/ack", body, settings.requestTimeoutMs);
     }
 
+    /** The task lives, and Connect has not polled it for so long. A service that is older knows no such path. */
+    Call idleTask(TaskAddress task, long idleMs) {
+        Map<String, Object> body = body("session", task.session);
+        body.put("idle_ms", idleMs);
+        return call("POST", path(task) + "/idle", body, settings.requestTimeoutMs);
+    }
+
     Call stopTask(TaskAddress task) {
         return call("DELETE", path(task), body("session", task.session), settings.requestTimeoutMs);
     }

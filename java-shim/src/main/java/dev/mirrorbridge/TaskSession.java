@@ -37,6 +37,7 @@ final class TaskSession {
     private final AckQueue acks;
     private final StoredOffsets stored;
     private final Link link;
+    private final IdleWatch idle;
     /** When the next call may be made. */
     private long notBefore;
     private long sentAt;
@@ -66,10 +67,20 @@ final class TaskSession {
         this.acks = acks;
         this.stored = stored;
         this.link = new Link(LOG, "Task " + address + " at " + settings);
+        this.idle = new IdleWatch(idleMs -> client.idleTask(address, idleMs), () -> serving && !fenced);
         this.notBefore = pacer.nowMs();
     }
 
     List<SourceRecord> poll() throws InterruptedException {
+        idle.pollBegins();
+        try {
+            return polled();
+        } finally {
+            idle.pollEnds(address.toString());
+        }
+    }
+
+    private List<SourceRecord> polled() throws InterruptedException {
         long end = pacer.nowMs() + HOLD_MS;
         if (call == null) {
             // Connect commits once a minute by default, and the service hands out only so many unwritten records.
@@ -117,6 +128,7 @@ final class TaskSession {
     /** From any thread: ends sleeps, aborts what is in flight, says good-bye if that is quick. */
     void stop() {
         stopped = true;
+        idle.stop();
         pacer.wake();
         for (Call inFlight : new Call[] {call, ack}) {
             if (inFlight != null) {

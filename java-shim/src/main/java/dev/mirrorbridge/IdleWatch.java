@@ -1,0 +1,95 @@
+package dev.mirrorbridge;
+
+import java.util.function.BooleanSupplier;
+import java.util.function.LongFunction;
+
+/**
+ * Tells the service that its task lives and is not polled: Connect calls nothing when it pauses a task, and the
+ * connector, which it does stop, may talk to another service. In a thread of its own, in real time.
+ */
+final class IdleWatch {
+    private static final long LOOK_MS = 200;
+    /** Looks in a row that find it not polled. Not the time alone: a JVM that stood still has polled nobody either. */
+    private static final int LOOKS = 5;
+    static final long AFTER_MS = LOOKS * LOOK_MS;
+    private static final long ANSWER_MS = 1_000;
+    /** For each time that polls end: a service that is older, or away, goes by the lease. */
+    private static final int TRIES = 3;
+
+    private final LongFunction<Call> tell;
+    private final BooleanSupplier serving;
+    private Thread thread;
+    private Call call;
+    private boolean polling;
+    private boolean stopped;
+    private long polledAt;
+    private int tries;
+    private int looks;
+
+    /** {@code tell} sends for how long it was not polled; {@code serving}: the service knows the task. */
+    IdleWatch(LongFunction<Call> tell, BooleanSupplier serving) {
+        this.tell = tell;
+        this.serving = serving;
+    }
+
+    synchronized void pollBegins() {
+        polling = true;
+    }
+
+    /** The first one starts the thread: a task that is never polled needs none. */
+    synchronized void pollEnds(String name) {
+        polling = false;
+        looks = 0;
+        polledAt = System.nanoTime();
+        tries = 0;
+        if (thread == null && !stopped) {
+            thread = new Thread(this::run, "mirror-bridge-idle-" + name);
+            thread.setDaemon(true);
+            thread.start();
+        }
+    }
+
+    synchronized void stop() {
+        stopped = true;
+        notifyAll();
+        if (call != null) {
+            call.cancel();
+        }
+    }
+
+    private void run() {
+        try {
+            while (isDue()) {
+                Answer answer = call.await(ANSWER_MS);
+                call.cancel();
+                if (answer != null && answer.kind == Answer.Kind.OK) {
+                    told();
+                }
+            }
+        } catch (InterruptedException end) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Waits until there is something to tell, and sends it; false when the task is stopped. */
+    private synchronized boolean isDue() throws InterruptedException {
+        while (!stopped) {
+            long idleMs = (System.nanoTime() - polledAt) / 1_000_000;
+            if (!polling && tries < TRIES && looks >= LOOKS * (tries + 1) && serving.getAsBoolean()) {
+                tries++;
+                call = tell.apply(idleMs);
+                return true;
+            }
+            wait(LOOK_MS);
+            looks++;
+        }
+        return false;
+    }
+
+    /** Once is enough, unless it was polled meanwhile. */
+    private synchronized void told() {
+        if (!polling && tries > 0) {
+            tries = TRIES;
+        }
+    }
+}

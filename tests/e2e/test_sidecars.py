@@ -1,0 +1,82 @@
+"""A service beside each worker: what the service of a connector is told, that of its tasks is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.local import LocalStack
+from tests.e2e.ground import WAIT, Ground, Json, exactly
+from tests.support import connector, eventually, unique
+
+PAUSED = 3.0
+"""Seconds in which a pause is seen: two, and one for a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def sides(stack: LocalStack) -> Iterator[list[Ground]]:
+    """Two workers of one Connect cluster, each with a service of its own that an environment variable names."""
+    group = unique("sidecars")
+    providers = {
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    found = []
+    for number in range(2):
+        service = stack.service(f"sidecar-{number}")
+        worker = stack.worker(
+            f"sidecar-worker-{number}",
+            group_id=group,
+            properties=providers,
+            environment={"BRIDGE_URL": service.url},
+        )
+        found.append(Ground(stack.source, stack.target, worker, service))
+    yield found
+    for each in found:
+        each.worker.stop()
+
+
+def _known(ground: Ground, name: str) -> Json:
+    """What a service says of the connector; None where it knows none."""
+    return next((each for each in ground.service.health()["connectors"] if each["name"] == name), None)
+
+
+def _states(sides: list[Ground], name: str) -> list[tuple[str, list[str]]]:
+    """Of each service: the connector's state and those of the tasks that it knows."""
+    known = [_known(each, name) for each in sides]
+    return [
+        (each["state"], [task["state"] for task in each["tasks"]]) if each else ("", []) for each in known
+    ]
+
+
+def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: list[Ground]) -> None:
+    ground = sides[0]
+    config = ground.config(exactly(unique("nobody")), tasks_max=2) | {
+        "bridge.url": "${env:BRIDGE_URL}",
+        "bridge.task.lease.ms": "30000",
+    }
+    with connector(ground.worker, config) as name:
+
+        def spread() -> None:
+            states = _states(sides, name)
+            assert [tasks for _, tasks in states] == [["active"], ["active"]], states
+
+        eventually(spread, 2 * WAIT, what="each service has one task", watched=ground.watched)
+        ground.worker.rest.pause(name)
+        began = time.monotonic()
+
+        def paused() -> None:
+            states = _states(sides, name)
+            assert [tasks for _, tasks in states] == [["lapsed"], ["lapsed"]], states
+
+        eventually(paused, WAIT, what="both services see the pause", watched=ground.watched)
+        assert time.monotonic() - began < PAUSED, f"seen after {time.monotonic() - began:.1f} s"
+        found = [condition for each in sides for condition in _known(each, name)["conditions"]]
+        assert {each["condition"] for each in found} == {"paused"}, found
+        assert any("is alive and not polled: Connect has paused it" in each["detail"] for each in found), (
+            found
+        )
+        ground.worker.rest.resume(name)
+        eventually(spread, WAIT, what="each service has its task again", watched=ground.watched)
