@@ -92,6 +92,26 @@ class GroupRow(NamedTuple):
             detail=simple_values(found, "detail"),
         )
 
+    @classmethod
+    def trusted(cls, found: Mapping[str, Any]) -> GroupRow:
+        """Of fields that were read before."""
+        get = found.get
+        return cls(
+            found["topic"],
+            found["partition"],
+            found["offset"],
+            get("metadata") or "",
+            found["targetTopic"],
+            get("targetOffset"),
+            found["verdict"],
+            get("bound"),
+            get("evidence"),
+            get("reason"),
+            get("committed"),
+            tuple(get("flags") or ()),
+            get("detail") or _NONE,
+        )
+
     @property
     def meaning(self) -> tuple[object, ...]:
         """`detail` and `evidence` say why, and not what; `metadata` is committed with the offset."""
@@ -141,4 +161,15 @@ class GroupRecord(Value):
             state=text(found, "state"),
             reason=text_or_none(found, "reason"),
             rows=tuple(GroupRow.read(each) for each in objects(found, "partitions")),
+        )
+
+    @classmethod
+    def trusted(cls, found: Mapping[str, Any]) -> GroupRecord:
+        return cls(
+            found["asOfMs"],
+            found["task"],
+            found["taskCount"],
+            found["state"],
+            found.get("reason"),
+            tuple(map(GroupRow.trusted, found["partitions"])),
         )

@@ -49,6 +49,8 @@ def text(found: Mapping[str, Any], name: str, least: int = 0) -> str:
     it."""
     value = found.get(name)
     if isinstance(value, str) and least <= len(value) <= _LONGEST:
+        if value.isascii():
+            return value
         try:
             value.encode()
         except UnicodeEncodeError:

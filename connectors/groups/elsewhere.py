@@ -74,7 +74,7 @@ class Elsewhere:
         tasks: Collection[int],
         groups: ListedGroups,
         rounds: Rounds,
-        reason: Reason | None,
+        reason: Reason,
     ) -> None:
         """The groups of these tasks, which this instance has not looked at, as they were looked at last: rounds without
         the source go on from there."""

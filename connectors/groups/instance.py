@@ -114,7 +114,7 @@ class GroupsInstance(Generic[Options]):
                     self._all_due(began)
                 if self._kept is not None and not self._kept.begun:
                     await self._moves.begin()
-                    self._summary = await self._kept.begin(self._assignment, self._summary)
+                    await self._kept.begin()
                 async with self._operations.between_rounds:
                     away = await self._round(began)
                 self._requested.end(away)

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 TASKS_EVERY = 5.0
 """Seconds between two records of a task at least."""
-_WITHIN = 10.0
+WITHIN = 10.0
 """Seconds that writing, or the first reading, may hold up the rounds; the rest is done after the next one."""
-_PORTION = 200
+PORTION = 200
 """Records that are written together: what is written by the time counts."""
 SILENT_MS = 7 * 86_400_000
 """Records of another connector are taken back when nothing was written of it for so long,"""
@@ -56,7 +56,7 @@ class Keeping:
     async def begin(self) -> None:
         """Reads the topic, if that is done in time; whatever is wrong, the rounds say it."""
         try:
-            async with asyncio.timeout(_WITHIN):
+            async with asyncio.timeout(WITHIN):
                 await self.store.follow()
         except (ClusterAway, TimeoutError) as problem:
             log.debug("the readiness topic can't be read yet: %s", problem)
@@ -117,7 +117,7 @@ class Keeping:
             if task_of(name, assignment.task_count) in assignment.active and name not in stay:
                 self._due["group", name] = None
         try:
-            async with asyncio.timeout(_WITHIN):
+            async with asyncio.timeout(WITHIN):
                 await self._write(assignment, missing, began_ms, now)
         except (ClusterAway, KafkaFailure, TimeoutError) as problem:
             log.debug("the readiness topic can't be written now: %s", problem)
@@ -128,7 +128,7 @@ class Keeping:
         if not self.store.whole:
             await self.store.follow()  # what means the same as what stands there is not written again
         while self._due:
-            due = dict(islice(self._due.items(), _PORTION))
+            due = dict(islice(self._due.items(), PORTION))
             await self.store.put(due)
             for place in due:
                 del self._due[place]

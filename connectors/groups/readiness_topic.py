@@ -53,19 +53,11 @@ class ReadinessTopic:
     def unreadable(self) -> Mapping[str, int]:
         return self._keeping.store.unreadable
 
-    async def begin(self, assignment: Assignment, summary: Summary) -> Summary:
-        """Once a task runs: shows what was known before this instance began. None of it is an answer yet: a round has
-        to end first, or the source to be away."""
+    async def begin(self) -> None:
+        """Once a task runs: reads what was known before this instance began. None of it is an answer while the source
+        answers."""
         self.begun = True
         await self._keeping.begin()
-        looked = self._keeping.looked_at(assignment, assignment.active)
-        if not looked:
-            return summary
-        await self._recall(assignment, looked, None)
-        self._elsewhere.show_missing((), others=True)
-        found = replace(summary, as_of_ms=min(each.as_of_ms for each in looked.values()))
-        self._publisher.summary(found)
-        return found
 
     async def follow(self, assignment: Assignment, summary: Summary) -> Summary:
         """Before a round. Raises ClusterAway."""
@@ -89,7 +81,7 @@ class ReadinessTopic:
         as_of_ms = min([*known, *(each.as_of_ms for each in looked.values())])
         return replace(summary, as_of_ms=as_of_ms, tasks=sorted({*summary.tasks, *looked}))
 
-    async def _recall(self, assignment: Assignment, tasks: Collection[int], reason: Reason | None) -> None:
+    async def _recall(self, assignment: Assignment, tasks: Collection[int], reason: Reason) -> None:
         if assignment.task_count != self._recalled[0]:
             self._recalled = assignment.task_count, set()
         new = set(tasks) - self._recalled[1]

@@ -45,9 +45,16 @@ def _row(row: Row) -> GroupRow:
 
 
 def report_of(
-    record: GroupRecord, group: str, *, connector: str, source: str, target: str, task: int
+    record: GroupRecord,
+    group: str,
+    *,
+    connector: str,
+    source: str,
+    target: str,
+    task: int,
+    reason: Reason | None,
 ) -> GroupReport:
-    """The report that the record was written with."""
+    """The report that the record was written with. `reason`: why it was not looked at since."""
     bounds = [row.bound for row in record.rows]
     known = [bound for bound in bounds if bound is not None]
     reasons = [row.reason for row in record.rows if row.reason]
@@ -63,7 +70,7 @@ def report_of(
         bound=sum(known) if known and len(known) == len(bounds) else None,
         target_state=record.state,
         synced_at_ms=record.as_of_ms,
-        reason=record.reason or (reasons[0] if reasons else None),
+        reason=reason.value if reason else record.reason or (reasons[0] if reasons else None),
         partitions=[_partition(row) for row in record.rows],
     )
 

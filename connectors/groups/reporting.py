@@ -86,14 +86,14 @@ class Reports:
         """A cluster as a whole does not answer."""
         self._publisher.groups({name: self._not_seen(name, reason, ready=ready) for name in names})
 
-    def recalled(self, records: Mapping[str, GroupRecord], reason: Reason | None) -> None:
+    def recalled(self, records: Mapping[str, GroupRecord], reason: Reason) -> None:
         """Groups as the readiness topic has them, of tasks that this instance has not looked at. `reason`: shown where
         the record has none."""
+        changed: dict[str, GroupReport | None] = {}
         for name, record in records.items():
-            self._last[name] = (None, pack(self.recorded(name, record)))
-            if reason is not None:
-                self._not_seen(name, reason, ready=True)
-        self._publisher.groups({name: unpack(self._last[name][1]) for name in records})
+            changed[name] = found = self.recorded(name, record, reason)
+            self._last[name] = (None, pack(found))
+        self._publisher.groups(changed)
 
     def last(self, name: str) -> GroupReport | None:
         """The report as it was published last."""
@@ -105,7 +105,8 @@ class Reports:
         self._last.pop(name, None)
         self.changed.pop(name, None)
 
-    def recorded(self, name: str, record: GroupRecord) -> GroupReport:
+    def recorded(self, name: str, record: GroupRecord, reason: Reason | None = None) -> GroupReport:
+        """`reason`: shown instead of the record's."""
         aliases = self._options.source_alias, self._options.target_alias
         return report_of(
             record,
@@ -114,6 +115,7 @@ class Reports:
             source=aliases[0],
             target=aliases[1],
             task=self.task(name),
+            reason=reason,
         )
 
     def forget_marks(self) -> None:

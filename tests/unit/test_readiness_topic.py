@@ -273,8 +273,8 @@ def test_what_could_not_be_written_is_written_later_and_tasks_come_after_groups(
 
 def test_what_is_written_by_the_time_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow target takes what it can in each round."""
-    monkeypatch.setattr(keeping, "_PORTION", 2)
-    monkeypatch.setattr(keeping, "_WITHIN", 0.05)
+    monkeypatch.setattr(keeping, "PORTION", 2)
+    monkeypatch.setattr(keeping, "WITHIN", 0.05)
     source, target = clusters()
     names = [f"g{number}" for number in range(9)]
     for name in names:
@@ -407,8 +407,6 @@ def test_with_the_source_alive_nothing_counts_before_a_round_has_ended() -> None
         await stand.rounds(1)
         told = stand.published.summaries
         assert [each.tasks for each in told[:-1]] == [()] * (len(told) - 1)
-        assert told[0].rounds == 0
-        assert told[0].as_of_ms is not None
 
     play(stand, script)
 
