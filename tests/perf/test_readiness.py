@@ -27,7 +27,8 @@ from tests.support import bounds, create_topic, eventually, numbered, produce, u
 
 PARTITIONS, RECORDS = 10, 3_000
 GROUPS = int(os.environ.get("READINESS_GROUPS", "10000"))
-INTERVAL = 5
+INTERVAL = 6
+"""Seconds: longer than what records of tasks are apart at least, so that each round writes one."""
 ROUNDS_AN_HOUR = 60
 QUIET_SECONDS, MOVES = 60.0, 5
 WITHIN = 600.0
