@@ -171,6 +171,8 @@ class Operation(StrEnum):
     """Look for groups or topics now, in a round of its own."""
     MOVE = "move"
     """Commit groups no more: they go on on the target."""
+    GIVE_BACK = "give_back"
+    """Look after moved groups again, from where their consumers have left them."""
     ROLL_BACK = "roll_back"
     """Set moved groups back to where they were, and go on as if they had not been moved."""
 

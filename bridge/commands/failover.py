@@ -57,6 +57,7 @@ def failover(
     all_: AllOption = False,
     dry_run: DryRunOption = False,
     accept_as_of: AsOfOption = False,
+    back: Annotated[bool, typer.Option("--back", help="Take moved groups home to the source.")] = False,
     url: UrlOption = URL,
     timeout: TimeoutOption = SECONDS,
     auth_token_file: TokenFileOption = None,
@@ -65,6 +66,11 @@ def failover(
     """Move groups to the target: check now that all are ready, and have the mirror commit them no more."""
     wanted = _wanted(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
     wanted = wanted.model_copy(update={"accept_as_of": accept_as_of})
+    if back:
+        if accept_as_of:
+            end("--accept-as-of is for the way there: home is a cluster that answers", BAD_SETTINGS)
+        _undo("/v1/failover/back", wanted, url, timeout, auth_token_file, output)
+        return
     found = _client(url, auth_token_file, timeout).post("/v1/failover", Failover, body=wanted)
     if output is Output.JSON:
         show_json(found.model_dump())
@@ -85,11 +91,7 @@ def rollback(
 ) -> None:
     """End a drill: set moved groups on the target back to where they were, and have the mirror commit them again."""
     wanted = _wanted(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
-    found = _client(url, auth_token_file, timeout).post("/v1/failover/rollback", RolledBack, body=wanted)
-    if output is Output.JSON:
-        show_json(found.model_dump())
-        return
-    _lines(found.next)
+    _undo("/v1/failover/rollback", wanted, url, timeout, auth_token_file, output)
 
 
 def plan(
@@ -109,6 +111,16 @@ def plan(
         show_json(found.model_dump())
     else:
         sys.stdout.write(as_csv(found.groups))
+
+
+def _undo(
+    path: str, wanted: MoveGroups, url: str, timeout: float, token_file: Path | None, output: Output
+) -> None:
+    found = _client(url, token_file, timeout).post(path, RolledBack, body=wanted)
+    if output is Output.JSON:
+        show_json(found.model_dump())
+    else:
+        _lines(found.next)
 
 
 def as_csv(groups: list[MovedGroup]) -> str:

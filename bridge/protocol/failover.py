@@ -93,8 +93,9 @@ class LeftOffset(Message):
 
 
 class RolledBack(Message):
-    """POST /v1/failover/rollback: the offsets of `groups` on the target are those of the snapshot again, but for
-    `left`: partitions that had none. `unchanged`: groups that were not moved."""
+    """POST /v1/failover/rollback and /back: `groups` are not moved any more. After a rollback their offsets on the
+    target are those of the snapshot, but for `left`: partitions that had none. `unchanged`: groups that were not
+    moved."""
 
     flow: str
     dry_run: bool = False

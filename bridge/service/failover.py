@@ -126,43 +126,65 @@ async def fail_over(service: Service, wanted: MoveGroups) -> Failover:
 async def roll_back(service: Service, wanted: MoveGroups) -> RolledBack:
     """Raises NotFound for a group that nobody reports, and what `operate` raises."""
     connectors = connectors_of(service, wanted.flow)
+    found = reported(service, connectors, wanted)
+    left: list[LeftOffset] = []
+    for known in connectors:
+        groups = moved_of(known, found)
+        if not groups or wanted.dry_run:
+            continue
+        answer = await ended(service, known, Operation.ROLL_BACK, {"groups": groups}, wanted)
+        left += [
+            LeftOffset(group=group, topic=at["topic"], partition=at["partition"], offset=at["offset"])
+            for group, some in answer["left"].items()
+            for at in some
+        ]
+    done = undone(connectors, found, wanted).model_copy(update={"left": left})
+    return done.model_copy(update={"next": after_roll_back(done, *flow(connectors[0]))})
+
+
+def reported(
+    service: Service, connectors: Iterable[Connector], wanted: MoveGroups
+) -> dict[str, list[Chosen]]:
+    """The groups that are asked for. Raises NotFound where nobody reports one."""
     found = chosen(service, connectors, wanted.groups)
     unknown = [group for group, some in found.items() if not some]
     if unknown:
-        raise NotFound(
-            f"no connector of the flow {wanted.flow} reports a group {unknown[0]}",
-            code=ErrorCode.UNKNOWN_GROUP,
-        )
+        text = f"no connector of the flow {wanted.flow} reports a group {unknown[0]}"
+        raise NotFound(text, code=ErrorCode.UNKNOWN_GROUP)
+    return found
+
+
+def moved_of(known: Connector, found: Mapping[str, Sequence[Chosen]]) -> list[str]:
+    """Groups that a connector has moved."""
+    return [
+        group
+        for group, some in found.items()
+        for one in some
+        if one.connector == known.name and one.answer.readiness is Readiness.MOVED
+    ]
+
+
+async def ended(
+    service: Service, known: Connector, operation: Operation, arguments: Arguments, wanted: MoveGroups
+) -> Arguments:
+    """An operation that ends moves; a round follows."""
     seconds = wanted.timeout_ms / 1000
-    left: list[LeftOffset] = []
-    done: set[str] = set()
-    for known in connectors:
-        groups = [
-            group
-            for group, some in found.items()
-            for one in some
-            if one.connector == known.name and one.answer.readiness is Readiness.MOVED
-        ]
-        if not groups:
-            continue
-        if not wanted.dry_run:
-            answer = await operate(service, known.name, Operation.ROLL_BACK, {"groups": groups}, seconds)
-            left += [
-                LeftOffset(group=group, topic=at["topic"], partition=at["partition"], offset=at["offset"])
-                for group, some in answer["left"].items()
-                for at in some
-            ]
-            with contextlib.suppress(BridgeError):  # the next round does the same
-                await operate(service, known.name, Operation.REFRESH, {}, seconds)
-        done.update(groups)
-    answered = RolledBack(
+    answer = await operate(service, known.name, operation, arguments, seconds)
+    with contextlib.suppress(BridgeError):  # the next round does the same
+        await operate(service, known.name, Operation.REFRESH, {}, seconds)
+    return answer
+
+
+def undone(
+    connectors: Iterable[Connector], found: Mapping[str, Sequence[Chosen]], wanted: MoveGroups
+) -> RolledBack:
+    done = {group for known in connectors for group in moved_of(known, found)}
+    return RolledBack(
         flow=wanted.flow,
         dry_run=wanted.dry_run,
         groups=sorted(done),
         unchanged=sorted(found.keys() - done),
-        left=left,
     )
-    return answered.model_copy(update={"next": after_roll_back(answered, *flow(connectors[0]))})
 
 
 def refuse(found: Mapping[str, Sequence[Chosen]], *, accept_as_of: bool) -> None:

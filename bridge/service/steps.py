@@ -46,6 +46,22 @@ def after_roll_back(done: RolledBack, source: str | None, target: str | None) ->
     return lines
 
 
+def after_return(done: RolledBack, source: str | None, target: str | None, again: int) -> list[str]:
+    """`again`: records that may be read twice."""
+    if not done.groups:
+        return [f"{listed(done.unchanged)}: not moved, and nothing was done."]
+    if done.dry_run:
+        return [f"Dry run: {listed(done.groups)} can go home to {source} now; nothing was done."]
+    read = "no record is read twice" if again == 0 else f"at most {again} records are read twice"
+    return [
+        f"{listed(done.groups)} at home on {source}, at the committed offsets of the consumers on {target}: {read}, "
+        "and none is skipped.",
+        f"Keep the consumers stopped on {target}, and start those on {source}.",
+        f"The mirror commits the groups on {target} again. Pause or delete the connector of the flow back until it is "
+        "needed again.",
+    ]
+
+
 def listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     more = len(names) - _SHOWN

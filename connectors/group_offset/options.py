@@ -16,6 +16,9 @@ from connectors.validators import invalid
 __all__ = ["DEFINITION", "GroupOffsetOptions", "Rewind", "validate"]
 
 
+_REVERSE = "reverse.checkpointing.enabled"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupOffsetOptions(GroupOptions):
     verify: bool
@@ -40,6 +43,13 @@ def _selection_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iter
     if "group" in given and "groups" in given:
         why = "groups is given too, and both mean the same; give only one of the two"
         yield ConfigError("group", invalid("group", given["group"], why))
+    reverse = given.get(_REVERSE, "false")
+    if reverse.strip().lower() != "false":
+        why = (
+            "this connector has no way home, for it leaves no checkpoints by which an opposite flow can tell what the "
+            "mirror has put where it is; use BridgeMirrorCheckpointConnector with this key"
+        )
+        yield ConfigError(_REVERSE, invalid(_REVERSE, reverse, why))
     for key, everything in (("group", "groups"), ("groups", "groups"), ("topics", "topics")):
         if config.items(key) == ():
             why = f"an empty list selects no {everything}; give names or patterns, or .* for all"

@@ -23,6 +23,7 @@ from connectors.groups.around_moves import AroundMoves
 from connectors.groups.backlog import Backlog
 from connectors.groups.checks import GroupOptions
 from connectors.groups.listed import ListedGroups
+from connectors.groups.move_plan import pairs_of
 from connectors.groups.moves import Moves
 from connectors.groups.operating import GroupOperations
 from connectors.groups.readiness_topic import ReadinessTopic
@@ -89,7 +90,7 @@ class GroupsInstance(Generic[Options]):
         store = self._kept.store if self._kept else StoredState(name, options, self._target)
         self._moves = Moves(name, options, self._target, store, moved, whole, self._reports.forget)
         own = self._requested, self._groups, self._moves, self._reports.last
-        self._operations = GroupOperations(name, options, *own)
+        self._operations = GroupOperations(name, options, *own, self._rounds.forget_group)
 
     def assign(self, assignment: Assignment) -> None:
         if assignment != self._assignment:
@@ -137,6 +138,8 @@ class GroupsInstance(Generic[Options]):
         if self._kept is not None:
             self._summary = await self._kept.follow(self._assignment, self._summary)
         await self._moves.follow()
+        for name, record in self._moves.take_returned().items():
+            self._rounds.recall(name, *pairs_of(record))
         if self._runs is not None:
             await self._runs.follow()
 

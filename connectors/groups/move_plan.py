@@ -7,8 +7,18 @@ from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure
 from bridge.protocol.messages import GroupReport
-from bridge.translation.model import Committed, GroupState, Reason, Side, TopicPartition
+from bridge.translation.model import (
+    Committed,
+    Evidence,
+    GroupState,
+    Judgement,
+    Reason,
+    Side,
+    TopicPartition,
+    Verdict,
+)
 from bridge.translation.move_record import MOVED, MoveRecord, MoveRow, Standing
+from bridge.translation.plan import Written
 from connectors.groups.trouble import reason_of
 
 Refusal = tuple[str, str]
@@ -78,3 +88,18 @@ def planned(
 
 def standing_of(place: TopicPartition, at: Committed) -> Standing:
     return Standing(place.topic, place.partition, at.offset, at.metadata, at.leader_epoch)
+
+
+def pairs_of(
+    record: MoveRecord,
+) -> tuple[Mapping[TopicPartition, Committed], Mapping[TopicPartition, Written]]:
+    """Of a group that was given back: where it is on the source, and what on the target means the same. That may be
+    behind a transaction marker, where a translation is before it: it is no other place."""
+    source = {TopicPartition(row.topic, row.partition): Committed(row.offset) for row in record.rows}
+    target = {
+        TopicPartition(row.target_topic, row.partition): Written(
+            row.offset, Verdict(Judgement(row.verdict), row.target_offset, row.bound, Evidence.VERIFIED)
+        )
+        for row in record.rows
+    }
+    return source, target

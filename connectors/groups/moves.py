@@ -15,7 +15,7 @@ from bridge.errors import KafkaFailure, OperationRefused
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.translation.assignment import task_of
 from bridge.translation.model import Committed, GroupState, Reason, Side, TopicPartition
-from bridge.translation.move_record import MOVED, MoveRecord, MoveRow, Standing
+from bridge.translation.move_record import MOVED, RETURNED, MoveRecord, MoveRow, Standing
 from connectors.base import Publisher
 from connectors.groups.checks import GroupOptions
 from connectors.groups.move_plan import QUIET, Facts, Offsets, Refusal, planned, standing_of
@@ -50,6 +50,7 @@ class Moves:
         self._published: dict[str, tuple[int, int]] = {}
         """By group, meaning and task of the report that was published last."""
         self._lost = 0
+        self._returned: dict[str, MoveRecord] = {}
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -90,6 +91,7 @@ class Moves:
             self.moved[name] = record
         else:
             self.moved.pop(name, None)
+            self._returned[name] = record
 
     def _forget(self, name: str) -> None:
         self._known.pop(name, None)
@@ -190,6 +192,32 @@ class Moves:
         for name in names:
             self._forget(name)
         return left
+
+    async def give_back(self, pairs: Mapping[str, Sequence[MoveRow]]) -> None:
+        """Groups whose consumers go on on the source: `pairs` of offsets mean the same place, and those on the target
+        are what the consumers there have committed last. They stay, and the flow goes on from them. Raises
+        OperationRefused before anything is done, and KafkaFailure: then some are given back."""
+        states, offsets = await self._asked(list(pairs))
+        now_ms = int(time.time() * 1000)
+        records: dict[str, MoveRecord] = {}
+        for name, rows in pairs.items():
+            self._refuse_active(name, states[name])
+            there = _sound(Side.TARGET, offsets[name])
+            for row in rows:
+                at = there.get(TopicPartition(row.target_topic, row.partition))
+                if at is None or at.offset != row.target_offset:
+                    raise OperationRefused(
+                        f"group {name} has committed another offset of {row.target_topic}-{row.partition} on "
+                        f"{self._options.target_alias} meanwhile: stop its consumers there and repeat"
+                    )
+            records[name] = MoveRecord(RETURNED, now_ms, now_ms, False, None, tuple(rows))
+        for few in _portions(list(records)):
+            await self._put({name: records[name] for name in few})
+
+    def take_returned(self) -> dict[str, MoveRecord]:
+        """Groups that were given back, since the last call."""
+        returned, self._returned = self._returned, {}
+        return returned
 
     def _refuse_active(self, name: str, state: GroupState) -> None:
         if state not in QUIET:

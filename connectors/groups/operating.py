@@ -8,6 +8,7 @@ from typing import Any
 
 from bridge.errors import OperationRefused
 from bridge.protocol.messages import GroupReport
+from bridge.translation.move_record import MoveRow
 from connectors.base import Arguments, Operation
 from connectors.groups.checks import GroupOptions
 from connectors.groups.listed import ListedGroups
@@ -23,7 +24,7 @@ _DISABLED = (
 
 
 class GroupOperations:
-    """Of one connector."""
+    """Of one connector. `forget`: what was written for a group before it was moved."""
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class GroupOperations:
         groups: ListedGroups,
         moves: Moves,
         report_of: Callable[[str], GroupReport | None],
+        forget: Callable[[str], None],
     ) -> None:
         self._name, self._options, self._rounds, self._groups, self._moves = (
             name,
@@ -41,13 +43,14 @@ class GroupOperations:
             groups,
             moves,
         )
-        self._report_of = report_of
+        self._report_of, self._forget = report_of, forget
         self.between_rounds = asyncio.Lock()
         """Held by a round, and by what must not happen in one."""
         self._known: dict[str, Callable[[Arguments], Awaitable[Arguments]]] = {
             Operation.REFRESH: self._refresh,
             Operation.MOVE: self._move,
             Operation.ROLL_BACK: self._roll_back,
+            Operation.GIVE_BACK: self._give_back,
         }
 
     async def operate(self, operation: str, arguments: Arguments) -> Arguments:
@@ -88,6 +91,17 @@ class GroupOperations:
             left = await self._moves.roll_back(arguments["groups"])
             self._moves.publish()
         return {"left": {name: [each.fields() for each in some] for name, some in left.items()}}
+
+    async def _give_back(self, arguments: Arguments) -> Arguments:
+        self._check_enabled()
+        async with self.between_rounds:
+            await self._moves.follow()
+            pairs = {name: [MoveRow.read(row) for row in rows] for name, rows in arguments["groups"].items()}
+            await self._moves.give_back(pairs)
+            for name in pairs:
+                self._forget(name)
+            self._moves.publish()
+        return {}
 
     def _check_enabled(self) -> None:
         if not self._options.readiness_enabled:

@@ -59,6 +59,7 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("get", "/v1/groups/{group}/explain"),
         ("get", "/v1/readiness"),
         ("post", "/v1/failover"),
+        ("post", "/v1/failover/back"),
         ("post", "/v1/failover/rollback"),
         ("get", "/v1/failover/plan"),
         ("delete", "/v1/connectors/{name}"),

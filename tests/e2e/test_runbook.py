@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from bridge.local import Broker, LocalStack
 from bridge.translation.move_record import MoveRecord
 from bridge.translation.readiness_records import decode
-from tests.e2e.control import aliased
+from tests.e2e.control import aliased, checkpointing
 from tests.e2e.flows import MIRRORED, PARTITIONS, RECORDS, OurFlow
-from tests.e2e.ground import WAIT, Ground, standing
+from tests.e2e.ground import WAIT, Ground, exactly, standing
 from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
 
 ROOT = Path(__file__).parents[2]
@@ -174,6 +174,7 @@ def test_the_runbook(own: Ground, primary: Broker, tmp_path: Path) -> None:
         planned(flow, page)
         unplanned(flow, page, mirror, primary)
         drill(flow, page)
+        back_home(flow, page)
         page.end()
 
 
@@ -207,6 +208,8 @@ def unplanned(flow: OurFlow, page: Page, mirror: str, primary: Broker) -> None:
     def stopped() -> None:
         (reason,) = flow.ground.service.report(group.group)["reasons"]
         assert reason["reason"] == "copying_stopped"
+        # What was under way when the pause came is still copied.
+        assert flow.ground.service.get(f"/v1/connectors/{mirror}/progress")["totals"]["state"] == "stopped"
 
     eventually(stopped, WAIT, what="nothing is copied", watched=flow.ground.watched)
     flow.produce(topic, 5, start=RECORDS)
@@ -252,6 +255,46 @@ def drill(flow: OurFlow, page: Page) -> None:
     subprocess.run(_failover(flow, group.group), check=True, capture_output=True)
     assert group.read(flow.target.bootstrap, flow.remote(topic)) == (RECORDS - 5) * PARTITIONS
     group.assert_once(RECORDS)
+
+
+def back_home(flow: OurFlow, page: Page) -> None:
+    """There and back, with consumers that read in three places of each partition."""
+    topic, group = begin(flow, "home")
+    subprocess.run(_failover(flow, group.group), check=True, capture_output=True)
+    assert group.read(flow.target.bootstrap, flow.remote(topic), 4) == 4 * PARTITIONS
+    refused = subprocess.run(
+        _failover(flow, "--back", group.group), capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "reverse.checkpointing.enabled=true" in refused.stderr
+    page.section("Back home")
+    back = flow.ground.reversed()
+    with checkpointing(
+        back,
+        exactly(group.group),
+        sync_group_offsets_enabled="true",
+        reverse_checkpointing_enabled="true",
+        producer_override_bootstrap_servers=back.target.bootstrap,
+    ) as name:
+        eventually(lambda: flow.ground.service.report(group.group, name), WAIT, what="the flow back runs")
+        assert "at home" in page.run("failover", GROUP=group.group)
+    assert group.read(flow.source.bootstrap, topic) == (RECORDS - 7) * PARTITIONS
+    group.assert_once(RECORDS)
+
+    def synced() -> None:
+        (report,) = [
+            each
+            for each in flow.ground.service.get(f"/v1/groups/{group.group}")["reports"]
+            if each["source"] == flow.source.name
+        ]
+        assert report["ready"], report
+
+    eventually(synced, MIRRORED, what="no alarm is left", watched=flow.ground.watched)
+    flow.produce(topic, 5, start=RECORDS)
+    flow.wait_mirrored(topic)
+    assert group.read(flow.source.bootstrap, topic) == 5 * PARTITIONS
+    group.assert_once(RECORDS + 5)
+    eventually(synced, MIRRORED, what="the flow goes on", watched=flow.ground.watched)
 
 
 MANY = 450

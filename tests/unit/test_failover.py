@@ -12,7 +12,7 @@ from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.protocol.messages import Failover, MoveGroups, RolledBack
 from bridge.service.engine import EngineState
 from bridge.service.frames import pack_report
-from connectors.base import Arguments
+from connectors.base import Arguments, Summary
 from tests.unit.service_fakes import FakeEngine, partition, report, session
 from tests.unit.test_readiness import FLOW, Flow
 from tests.unit.test_service_http import Stand, error, run
@@ -55,6 +55,8 @@ class Made(Flow):
     def _answer(self, name: str, operation: str, arguments: Arguments) -> Arguments:
         if operation == "refresh":
             return {"found": 2}
+        if operation == "give_back":
+            return {}
         if operation == "roll_back":
             left = [{"topic": "A.x", "partition": 1, "offset": 7, "metadata": "", "leaderEpoch": -1}]
             return {"left": dict.fromkeys(arguments["groups"], left)}
@@ -294,6 +296,124 @@ def test_a_rollback_that_is_refused_is_an_error() -> None:
             error(await made.post("/rollback", all=True), 409, "refused").message
             == "group zero is STABLE on B"
         )
+
+    play(test)
+
+
+# -- the way home ----------------------------------------------------------------------------------------------------
+
+BACK = {
+    "source.cluster.alias": "B",
+    "target.cluster.alias": "A",
+    "reverse.checkpointing.enabled": "true",
+    "sync.group.offsets.enabled": "true",
+}
+
+
+def returning(made: Made, config: dict[str, str] = BACK, kind: str = "checkpoint", **changes: Any) -> None:
+    """The flow back, with the group `zero`; `changes` are of its partition 1."""
+    made.table.start_task("back", 0, session(1), kind, 1, config)
+    rows = [
+        partition(
+            0, topic="A.orders", target_topic="orders", committed=450, target_offset=1051, written=1051
+        ),
+        partition(
+            1, topic="A.orders", target_topic="orders", committed=460, target_offset=1062, written=1062
+        ),
+    ]
+    rows[1] = rows[1].model_copy(update=changes)
+    found = report("zero", "back").model_copy(update={"source": "B", "target": "A", "partitions": rows})
+    made.at.reports(found, connector="back")
+
+
+def test_groups_come_home_when_the_flow_back_has_put_them_where_they_were_left() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(made)
+        answer = RolledBack.model_validate((await made.post("/back", groups=["zero"])).json())
+        assert made.operations == [
+            ("back", "refresh", False),
+            ("g", "give_back", False),
+            ("g", "refresh", False),
+        ]
+        ((_, _, given),) = [each for each in made.engine.operated if each[1] == "give_back"]
+        rows = given["groups"]["zero"]
+        assert [(row["offset"], row["targetTopic"], row["targetOffset"]) for row in rows] == [
+            (1051, "A.orders", 450),
+            (1062, "A.orders", 460),
+        ]
+        assert answer.groups == ["zero"]
+        assert answer.next[0].startswith(
+            "zero at home on A, at the committed offsets of the consumers on B: no record"
+        )
+        dry = RolledBack.model_validate((await made.post("/back", all=True, dry_run=True)).json())
+        assert (dry.groups, dry.unchanged) == (["zero"], ["one"])
+        assert [each for each in made.operations if each[1] == "give_back"] == [("g", "give_back", False)]
+        again = RolledBack.model_validate((await made.post("/back", groups=["one"])).json())
+        assert (again.groups, again.unchanged) == ([], ["one"])
+
+    play(test)
+
+
+def test_a_group_that_no_consumer_has_moved_on_the_target_comes_home_too() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        stayed = {"verdict": "pending", "reason": "moved_by_mirror", "target_offset": None}
+        returning(made, **stayed, written=1002)
+        assert (await made.post("/back", groups=["zero"])).status_code == 200
+        returning(made, **stayed, written=1001)
+        error(await made.post("/back", groups=["zero"]), 409, "not_ready")
+
+    play(test)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"written": 1061}, "not_looked_at_yet: orders-1 is committed at 1061 and not at 1062"),
+        ({"verdict": "pending", "reason": "target_ahead"}, "target_ahead: orders-1 is pending"),
+        ({"partition": 7}, "the flow back does not look after orders-1"),
+    ],
+)
+def test_a_group_that_is_not_where_it_was_left_does_not_come_home(changes: dict[str, Any], why: str) -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(made, **changes)
+        body = error(await made.post("/back", groups=["zero"]), 409, "not_ready")
+        assert body.validation_errors[0].message.startswith(why)
+        assert ("g", "give_back", False) not in made.operations
+
+    play(test)
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        ({**BACK, "reverse.checkpointing.enabled": "false"}, "checkpoint"),
+        ({**BACK, "sync.group.offsets.enabled": "false"}, "checkpoint"),
+        ({**BACK, "dry.run": "true"}, "checkpoint"),
+        (BACK, "group_offset"),
+        (FLOW, "checkpoint"),
+    ],
+)
+def test_without_a_flow_back_nothing_comes_home(config: dict[str, str], kind: str) -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(made, config, kind)
+        body = error(await made.post("/back", groups=["zero"]), 409, "refused")
+        assert "of the flow B-to-A in this service, with reverse.checkpointing.enabled=true" in body.message
+        assert made.operations == []
+
+    play(test)
+
+
+def test_a_flow_back_that_can_not_tell_brings_nothing_home() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(made)
+        made.snapshots.summary("back", 1, Summary(rounds=1, as_of_ms=5, interval_ms=1, tasks=(0,)))
+        body = error(await made.post("/back", groups=["zero"]), 409, "not_ready")
+        assert body.validation_errors[0].message.startswith("cannot_tell: connector back")
 
     play(test)
 

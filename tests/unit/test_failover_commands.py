@@ -94,6 +94,12 @@ def test_rollback_asks_for_what_was_given(monkeypatch: pytest.MonkeyPatch) -> No
     assert (code, out, err) == (0, "g set back\n", "")
     assert asked.url.path == "/v1/failover/rollback"
     assert MoveGroups.model_validate_json(asked.content) == MoveGroups(flow="A-to-B", groups=["g"])
+    code, out, _, (asked,) = run(
+        monkeypatch, done, "failover", "--back", "g", "--flow", "A-to-B", "--dry-run"
+    )
+    assert (code, out, asked.url.path) == (0, "g set back\n", "/v1/failover/back")
+    assert MoveGroups.model_validate_json(asked.content).dry_run
+    assert run(monkeypatch, done, "failover", "--back", "g", "--flow", "A-to-B", "--accept-as-of")[0] == 2
     code, out, _, _ = run(monkeypatch, done, "rollback", "--all", "--flow", "A-to-B", "-o", "json")
     assert (code, json.loads(out)) == (0, done.model_dump())
 

@@ -298,6 +298,78 @@ def test_a_rollback_that_breaks_off_leaves_the_group_moved() -> None:
     stand.play(script)
 
 
+HOME: Arguments = {
+    "topic": "orders",
+    "partition": 0,
+    "offset": 15,
+    "targetTopic": "A.orders",
+    "targetOffset": 16 + JUNK,
+    "verdict": "exact",
+    "bound": 0,
+}
+"""The consumers on the target stand behind a transaction marker: the same place is one offset lower by the records."""
+
+
+def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_restarts() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        await instance.operate("move", wanted())
+        target.offsets["g"] = {COPY: Committed(16 + JUNK)}
+        source.group("g", {("orders", 0): 15})
+        target.states["g"] = GroupState.STABLE
+        with pytest.raises(OperationRefused, match="group g is STABLE on B"):
+            await instance.operate("give_back", {"groups": {"g": [HOME]}})
+        del target.states["g"]
+        with pytest.raises(OperationRefused, match=r"another offset of A\.orders-0 on B meanwhile"):
+            await instance.operate("give_back", {"groups": {"g": [{**HOME, "targetOffset": 14 + JUNK}]}})
+        assert stored(target)["g"].state == "moved"
+        await instance.operate("give_back", {"groups": {"g": [HOME]}})
+        assert stored(target)["g"].state == "returned"
+        await stand.rounds(2)
+        seen = stand.published.reports["g"]
+        assert (seen.ready, seen.reason, seen.moved_at_ms) == (True, None, None)
+        assert at(target) == 16 + JUNK, "it is not moved back"
+
+    stand.play(script)
+    again = Stand(source, target)
+
+    async def restarted(instance: GroupOffsetInstance) -> None:
+        await again.rounds(2)
+        seen = again.published.reports["g"]
+        assert (seen.ready, at(target)) == (True, 16 + JUNK)
+        source.group("g", {("orders", 0): 18})
+        await again.rounds(2)
+        assert at(target) == 18 + JUNK
+        answer = await instance.operate("move", wanted())
+        assert answer["moved"]["g"]["partitions"][0]["offset"] == 18, "it can be moved again"
+
+    again.play(restarted)
+
+
+def test_a_group_comes_home_whole_or_stays_moved() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        await instance.operate("move", wanted())
+        target.offsets["g"] = {COPY: Committed(16 + JUNK)}
+        source.group("g", {("orders", 0): 15})
+        target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.UNREACHABLE, "killed")
+        with pytest.raises(KafkaFailure, match="killed"):
+            await instance.operate("give_back", {"groups": {"g": [HOME]}})
+        assert (stored(target)["g"].state, at(target)) == ("moved", 16 + JUNK)
+        assert stand.published.reports["g"].reason == "moved"
+        target.append_trouble.clear()
+        await instance.operate("give_back", {"groups": {"g": [HOME]}})
+        assert stored(target)["g"].state == "returned"
+
+    stand.play(script)
+
+
 def test_no_group_is_moved_in_the_middle_of_a_round() -> None:
     source, target = grouped()
     stand = Stand(source, target)

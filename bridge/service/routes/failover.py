@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from bridge.errors import ConfigError
 from bridge.protocol.messages import Failover, FailoverPlan, MoveGroups, RolledBack
 from bridge.service.bodies import accepts, read
+from bridge.service.failing_back import fail_back
 from bridge.service.failover import fail_over, roll_back
 from bridge.service.failures import BodyErrors, declares
 from bridge.service.names import TheService
@@ -33,6 +34,14 @@ async def rollback(service: TheService, body: Wanted) -> RolledBack:
     their connectors commit them again. Refused while a group has members on the target. Idempotent."""
     _check(body.groups, all_=body.all)
     return await roll_back(service, body)
+
+
+@router.post("/back", responses=declares(404, 409, 413, 503), openapi_extra=accepts(MoveGroups))
+async def failback(service: TheService, body: Wanted) -> RolledBack:
+    """Takes moved groups home: the flow back, which this service has to run too, has put each where its consumers have
+    left it on the target, or it is refused. Then their connectors commit them on the target again. Idempotent."""
+    _check(body.groups, all_=body.all)
+    return await fail_back(service, body)
 
 
 @router.get("/plan", responses=declares(404, 409))
