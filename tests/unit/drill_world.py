@@ -90,9 +90,11 @@ class Connect:
             table.start_connector(self.name, session(self._session), self.kind, _FLOW)
             table.start_task(self.name, 0, session(self._session), self.kind, 1, _FLOW)
 
-    def leave(self, state: str, table: TaskTable) -> None:
-        """Pauses or stops it."""
+    def leave(self, state: str, table: TaskTable | None) -> None:
+        """Pauses or stops it; None: while the service does not answer."""
         self.state = state
+        if table is None:
+            return
         with suppress(NotFound, Fenced):
             table.stop_connector(self.name, session(self._session))
             if state == "stopped":
