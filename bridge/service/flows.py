@@ -45,7 +45,8 @@ def _flow(known: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) ->
         reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
     # Of a task that nobody looks after there may be groups that nobody knows.
     unknown = [Readiness.CANNOT_TELL] if view.tasks else []
-    missing, since_ms = summed(snapshot.missing.values())
+    nothing = [(0, -1)] if snapshot.missing else []
+    missing, since_ms = summed(snapshot.behind.values() or nothing)
     return FlowReadiness(
         missing_records=missing,
         missing_since_ms=since_ms,

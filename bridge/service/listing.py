@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bridge.protocol.messages import Groups, GroupSummary
 from bridge.protocol.operators import Readiness
 from bridge.service.cursors import from_cursor, to_cursor
-from bridge.service.frames import PackedGroup, unpack_report
+from bridge.service.frames import PackedGroup, places_of
 from bridge.service.missing import Rows, of_group
 from bridge.service.readiness import Answers, ConnectorView, GroupAnswer
 from bridge.service.snapshots import Snapshots
@@ -28,6 +28,11 @@ class Filter:
     verdict: str | None = None
     reason: str | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether it takes every group of its connectors."""
+        return (self.group, self.ready, self.readiness, self.verdict, self.reason) == (None,) * 5
+
     def takes(self, group: PackedGroup, answer: GroupAnswer) -> bool:
         return (
             (self.group is None or group.group == self.group)
@@ -45,7 +50,7 @@ async def page(
     limit: int,
     cursor: str | None,
 ) -> Groups:
-    start = from_cursor(cursor, (str, str))
+    start = from_cursor(cursor, (str, str)) or ("", "")
     found: list[GroupSummary] = []
     total = ready = moved = seen = 0
     following: str | None = None
@@ -53,6 +58,21 @@ async def page(
         if name not in views or (wanted.connector is not None and name != wanted.connector):
             continue
         answers = Answers(views[name], snapshots.connector(name))
+        if wanted.whole:
+            counts = answers.all()
+            total += counts.total()
+            ready += counts[Readiness.READY]
+            moved += counts[Readiness.MOVED]
+            if name < start[0] or following is not None:
+                continue
+            for group in snapshots.after(name, start[1] if name == start[0] else ""):
+                if len(found) == limit:
+                    following = to_cursor(name, group.group)
+                    break
+                found.append(_summary(name, group, answers.of(group), snapshots.connector(name).missing))
+                if len(found) % SHOWN == 0:
+                    await asyncio.sleep(0)
+            continue
         for group in snapshots.after(name, ""):
             seen += 1
             if seen % GIVE_WAY == 0:
@@ -88,5 +108,5 @@ def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows
         as_of_ms=answer.as_of_ms,
         reasons=list(answer.reasons),
         moved_at_ms=group.moved_ms,
-        **of_group(unpack_report(group.blob), rows),
+        **of_group(places_of(group.blob), rows),
     )

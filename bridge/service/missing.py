@@ -29,9 +29,9 @@ def of_partitions(report: GroupReport, rows: Rows) -> list[PartitionReport]:
     ]
 
 
-def of_group(report: GroupReport, rows: Rows) -> dict[str, int | None]:
-    """Fields of a report, or of its summary."""
-    found = summed(rows.get((part.topic, part.partition)) for part in report.partitions)
+def of_group(places: Iterable[tuple[str, int]], rows: Rows) -> dict[str, int | None]:
+    """Fields of a report, or of its summary, of a group with these partitions."""
+    found = summed(map(rows.get, places))
     return dict(zip(("missing_records", "missing_since_ms"), found, strict=True))
 
 
@@ -44,6 +44,6 @@ def answered(report: GroupReport, answer: GroupAnswer, rows: Rows) -> GroupRepor
             "as_of_ms": answer.as_of_ms,
             "reasons": list(answer.reasons),
             "partitions": of_partitions(report, rows),
-            **of_group(report, rows),
+            **of_group([(part.topic, part.partition) for part in report.partitions], rows),
         }
     )

@@ -126,7 +126,14 @@ class Answers:
         return self._of(group.task, group.ready, group.reason, group.topics, group.group)
 
     def all(self) -> Counter[Readiness]:
-        """How many groups have which."""
+        """How many groups have which. Counted as they were reported, where that is all that there is to an answer: of
+        10,000 groups one by one it takes 10 ms."""
+        if not self._view.not_copied and not self._snapshot.older:
+            found: Counter[Readiness] = Counter()
+            for (task, stands, reason, gone), count in self._snapshot.alike.items():
+                one = Readiness.MOVED if gone else self._of(task, stands, reason, (), "").readiness
+                found[one] += count
+            return found
         return Counter(
             self._of(task, stands, reason, topics, name).readiness if moved_ms is None else Readiness.MOVED
             for name, task, stands, _, _, reason, _, moved_ms, topics, _ in self._snapshot.groups.values()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +24,15 @@ Kept = tuple[str, int, bool, str, int | None, str | None, int, int | None, tuple
 NamedTuple (100,000 tracked objects cost a collection, and so a poll, several ms)."""
 
 
+Alike = tuple[int, bool, str | None, bool]
+"""Of a group its task, whether it is translated and committed, why not, and whether it was failed over."""
+
+
+def alike(kept: Kept) -> Alike:
+    _, task, stands, _, _, reason, _, moved_ms, _, _ = kept
+    return task, stands, reason, moved_ms is not None
+
+
 @dataclass(slots=True)
 class ConnectorSnapshot:
     summary: Summary = field(default_factory=Summary)
@@ -30,6 +40,8 @@ class ConnectorSnapshot:
     note: InstanceNote | None = None
     groups: dict[str, Kept] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
+    alike: Counter[Alike] = field(default_factory=Counter)
+    """How many groups have the same answer, where all topics are copied and no report is older."""
     older: set[str] = field(default_factory=set)
     """Groups that only an earlier instance has reported."""
     latencies: dict[str, GroupLatency] = field(default_factory=dict)
@@ -37,13 +49,39 @@ class ConnectorSnapshot:
     copying: CopySnapshot = field(default_factory=CopySnapshot)
     missing: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """Of source partitions how many records are missing on the target, and since when: the first two of a Missing."""
+    behind: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """Of those the ones of which something is missing, or not known."""
     stuck: dict[tuple[str, int], int] = field(default_factory=dict)
     """Source partitions of which records are missing and none is copied, and since when."""
 
     def anew(self) -> None:
         """Another instance begins, perhaps with other clusters: it has seen none yet, and reported no group."""
-        self.older, self.missing, self.stuck = set(self.groups), {}, {}
+        self.older, self.missing, self.behind, self.stuck = set(self.groups), {}, {}, {}
         self.summary = replace(self.summary, clusters_seen=frozenset())
+
+    def put(self, kept: Kept) -> None:
+        """Keeps what is reported of a group now."""
+        before = self.groups.get(kept[0])
+        if before is None:
+            insort(self.order, kept[0])
+        else:
+            self._uncount(before)
+        self.groups[kept[0]] = kept
+        self.alike[alike(kept)] += 1
+
+    def take(self, group: str) -> bool:
+        """Lets go of a group but for its place in `order`; whether it was there."""
+        before = self.groups.pop(group, None)
+        if before is None:
+            return False
+        self.latencies.pop(group, None)
+        self._uncount(before)
+        return True
+
+    def _uncount(self, kept: Kept) -> None:
+        self.alike[alike(kept)] -= 1
+        if not self.alike[alike(kept)]:
+            del self.alike[alike(kept)]
 
 
 class Snapshots:
@@ -107,19 +145,19 @@ class Snapshots:
             if group.blob is None:
                 gone.add(group.group)
                 continue
-            if group.group not in known.groups:
-                insort(known.order, group.group)
-            known.groups[group.group] = (
-                group.group,
-                group.task,
-                group.ready,
-                sys.intern(group.verdict),
-                group.bound,
-                sys.intern(group.reason) if group.reason is not None else None,
-                group.partitions,
-                group.moved_ms,
-                group.topics,
-                group.blob,
+            known.put(
+                (
+                    group.group,
+                    group.task,
+                    group.ready,
+                    sys.intern(group.verdict),
+                    group.bound,
+                    sys.intern(group.reason) if group.reason is not None else None,
+                    group.partitions,
+                    group.moved_ms,
+                    group.topics,
+                    group.blob,
+                )
             )
         self._drop(known, gone)
 
@@ -135,10 +173,13 @@ class Snapshots:
         for (topic, partition), missing in changed.items():
             place = topic, partition
             known.stuck.pop(place, None)
+            known.behind.pop(place, None)
             if missing is None:
                 known.missing.pop(place, None)
                 continue
-            known.missing[place] = missing.records, missing.since_ms
+            known.missing[place] = row = missing.records, missing.since_ms
+            if missing.records:
+                known.behind[place] = row
             if missing.stuck_since_ms >= 0:
                 known.stuck[place] = missing.stuck_since_ms
 
@@ -187,9 +228,7 @@ class Snapshots:
 
     @staticmethod
     def _drop(known: ConnectorSnapshot, groups: set[str]) -> None:
-        present = {group for group in groups if known.groups.pop(group, None) is not None}
-        for group in present:
-            known.latencies.pop(group, None)
+        present = {group for group in groups if known.take(group)}
         if len(present) > 8:
             known.order = [group for group in known.order if group not in present]
         else:

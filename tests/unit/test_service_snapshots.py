@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import tracemalloc
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -29,8 +30,11 @@ from bridge.service.frames import (
     unpack_report,
     unpack_summary,
 )
+from bridge.service.missing import summed
+from bridge.service.readiness import Answers, ConnectorView
 from bridge.service.snapshots import Snapshots
-from connectors.base import Assignment, Summary
+from bridge.translation.model import TopicPartition
+from connectors.base import Assignment, Missing, Summary
 from tests.unit.service_fakes import partition, report
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -169,3 +173,42 @@ def varied(number: int, partitions: int) -> GroupReport:
             ]
         }
     )
+
+
+_CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from("abcdef"),
+        st.sampled_from(["ready", "behind", "moved", "gone", "another task"]),
+        st.integers(-1, 3),
+    ),
+    max_size=40,
+)
+
+
+@given(_CHANGES, st.booleans())
+def test_sums_that_are_kept_are_those_over_all_groups_and_partitions(
+    changes: list[tuple[str, str, int]], restarted: bool
+) -> None:
+    """Answers are counted, and records that are missing added up, as reports come, not when somebody asks."""
+    kept = Snapshots()
+    for number, (group, what, missing) in enumerate(changes):
+        found = report(
+            group,
+            ready=what != "behind",
+            reason="target_ahead" if what == "behind" else None,
+            task=int(what == "another task"),
+            moved_at_ms=5 if what == "moved" else None,
+        )
+        kept.groups("c", 1, [pack_report(group, None if what == "gone" else found)])
+        row = None if what == "gone" else Missing(missing, 1_000 + number)
+        kept.missing("c", 1, {TopicPartition(group, 0): row})
+        if restarted and number == 20:
+            kept.restarted()
+    known = kept.connector("c")
+    view = ConnectorView(own_ms=1, running=frozenset({0}), asked=frozenset({0}))
+    answers = Answers(view, known)
+    assert answers.all() == Counter(answers.of(each).readiness for each in kept.after("c", ""))
+    assert all(known.alike.values())
+    assert set(known.behind) == {place for place, (records, _) in known.missing.items() if records}
+    nothing = [(0, -1)] if known.missing else []
+    assert summed(known.behind.values() or nothing) == summed(known.missing.values())
