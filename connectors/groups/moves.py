@@ -54,8 +54,9 @@ class Moves:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """Why the topic can't be read or written."""
-        return self._store.remarks
+        """Why the topic can't be read or written. With emit.group-readiness.enabled=false no right on it is needed, and
+        moves of before hold where it can be read."""
+        return self._store.remarks if self._options.readiness_enabled else ()
 
     # -- what stands in the topic ------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from connectors.groups import moves
 from connectors.groups.move_plan import Facts, planned
 from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.service_fakes import partition, report
-from tests.unit.test_task_instance import Stand
+from tests.unit.test_task_instance import WITHOUT_TOPIC, Stand
 
 COPY = TopicPartition("A.orders", 0)
 TOPIC = "mm2-group-readiness.A.internal"
@@ -498,3 +498,17 @@ def test_a_group_that_does_not_stand_where_it_should_is_not_moved(
     made = planned(found, state, there, WHOLE, 5)
     assert not isinstance(made, MoveRecord)
     assert made[0] == reason
+
+
+@pytest.mark.parametrize(("given", "named"), [(WITHOUT_TOPIC, False), ({}, True)])
+def test_turned_off_no_right_on_the_topic_is_needed(given: Mapping[str, str], named: bool) -> None:
+    source, target = grouped()
+    target.topic_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
+    stand = Stand(source, target, **given)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(3)
+
+    stand.play(script)
+    assert any(TOPIC in error for error in stand.published.summaries[-1].errors) is named
+    assert stand.published.reports["g"].ready

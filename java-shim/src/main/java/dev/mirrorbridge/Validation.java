@@ -19,7 +19,7 @@ final class Validation {
     private static final long TIMEOUT_MS = 2_000;
     private static final String REACHABILITY = "bridge.validate.reachability";
     /** For a service that tries to reach both clusters: it takes five seconds for that, and then answers. */
-    private static final long CLUSTERS_TIMEOUT_MS = 8_000;
+    private static final long CLUSTERS_TIMEOUT_MS = 6_500;
 
     private final Definition definition;
     private final Map<String, String> props;
