@@ -22,7 +22,7 @@ PYTHON ?= $(firstword $(shell for p in python3 python3.14 python3.13 python3.12 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-unit soak durations lint demo bench shim jars definitions openapi requirements clean
+.PHONY: help setup test test-unit soak durations lint audit demo bench shim jars definitions openapi requirements clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ lint: setup ## Check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+audit: ## Look up known weaknesses of the pinned dependencies (needs the index of advisories)
+	@test -x .local/audit/bin/pip-audit || { $(PYTHON) -m venv .local/audit && .local/audit/bin/pip install --quiet pip-audit; }
+	.local/audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.txt -r deploy/service.requirements.txt
 
 demo: shim jars ## Fail consumer groups over between two real clusters, and show how exactly they resume
 	$(BIN)/mirror-bridge demo $(DEMO_ARGS)

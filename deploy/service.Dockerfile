@@ -1,8 +1,13 @@
 # The bridge service. Build from the root of the repository:
 #   docker build -f deploy/service.Dockerfile -t mirror-bridge-service .
 
+# A tag may point at another image tomorrow. To build from what you looked at, give both with their digests:
+#   --build-arg BUILD_IMAGE=python:3.11-bookworm@sha256:... --build-arg RUN_IMAGE=python:3.11-slim-bookworm@sha256:...
+ARG BUILD_IMAGE=python:3.11-bookworm
+ARG RUN_IMAGE=python:3.11-slim-bookworm
+
 # The full image has the compiler that dependencies without a wheel need; it stays in this stage.
-FROM python:3.11-bookworm AS build
+FROM ${BUILD_IMAGE} AS build
 RUN python -m venv /opt/mirror-bridge
 COPY deploy/service.requirements.txt /tmp/requirements.txt
 RUN /opt/mirror-bridge/bin/pip install --no-cache-dir --require-hashes -r /tmp/requirements.txt
@@ -11,7 +16,7 @@ COPY bridge /src/bridge
 COPY connectors /src/connectors
 RUN /opt/mirror-bridge/bin/pip install --no-cache-dir --no-deps --no-build-isolation /src
 
-FROM python:3.11-slim-bookworm
+FROM ${RUN_IMAGE}
 COPY --from=build /opt/mirror-bridge /opt/mirror-bridge
 # Spark, which copies records, runs on a JVM; ps is what it asks about its own memory.
 RUN apt-get update \

@@ -1,7 +1,11 @@
 # A stock Connect worker with the Mirror Bridge plugin. Build from the root of the repository:
 #   docker build -f deploy/worker.Dockerfile -t mirror-bridge-worker .
 
-FROM maven:3.9-eclipse-temurin-17 AS shim
+# To build from what you looked at, give both with their digests, as in service.Dockerfile.
+ARG BUILD_IMAGE=maven:3.9-eclipse-temurin-17
+ARG RUN_IMAGE=apache/kafka:4.3.1
+
+FROM ${BUILD_IMAGE} AS shim
 WORKDIR /src
 COPY LICENSE ./
 COPY connectors connectors
@@ -10,7 +14,7 @@ RUN mvn -B -q -f java-shim/pom.xml package -DskipTests
 WORKDIR /plugins
 RUN jar xf /src/java-shim/target/mirror-bridge-connect-*.zip
 
-FROM apache/kafka:4.3.1
+FROM ${RUN_IMAGE}
 # For the health check, and for who wants to ask Connect from in here: the image has no certain HTTP client of its own.
 USER root
 RUN apk add --no-cache curl

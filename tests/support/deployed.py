@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import yaml
@@ -47,12 +48,14 @@ def compose() -> dict[str, Any]:
 
 
 def dockerfile(name: str) -> list[tuple[str, str]]:
-    """Instruction and rest of each line, continued lines joined."""
+    """Instruction and rest of each line, continued lines joined, FROM with the arguments' defaults filled in."""
     text = (DEPLOY / f"{name}.Dockerfile").read_text("utf-8")
     kept = "\n".join(line for line in text.splitlines() if not line.startswith("#")).replace("\\\n", " ")
-    return [
+    lines = [
         (word, rest.strip()) for line in kept.splitlines() if line for word, rest in [line.split(maxsplit=1)]
     ]
+    defaults = dict(rest.split("=", 1) for word, rest in lines if word == "ARG")
+    return [(word, Template(rest).substitute(defaults) if word == "FROM" else rest) for word, rest in lines]
 
 
 def environment(image: str) -> dict[str, str]:

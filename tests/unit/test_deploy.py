@@ -73,6 +73,14 @@ def test_brokers_and_worker_are_of_the_version_that_is_tested() -> None:
     assert [rest for word, rest in dockerfile("worker") if word == "FROM"][-1] == image
 
 
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_operator_can_pin_each_base_image_by_its_digest(image: str) -> None:
+    text = (DEPLOY / f"{image}.Dockerfile").read_text("utf-8")
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert len(bases) == 2
+    assert [base for base in bases if re.fullmatch(r"\$\{\w+_IMAGE\}", base) is None] == []
+
+
 @pytest.mark.parametrize("name", ["cluster-a", "cluster-b"])
 def test_a_broker_listens_where_it_says(name: str) -> None:
     given = SERVICES[name]["environment"]
