@@ -10,14 +10,11 @@ import pytest
 from bridge.kafka.client_rules import rows
 from connectors.export import (
     MARKDOWN,
-    README,
-    README_MARKS,
     SHIM_RESOURCES,
     definition_json,
     definition_text,
     export_definitions,
     keys_markdown,
-    with_keys,
 )
 from connectors.registry import KINDS
 
@@ -35,12 +32,6 @@ def test_the_table_of_keys_has_not_drifted() -> None:
     assert (ROOT / MARKDOWN).read_text(encoding="utf-8") == keys_markdown(CLIENTS), (
         "run: mirror-bridge definitions"
     )
-
-
-def test_the_readmes_keys_have_not_drifted() -> None:
-    text = (ROOT / README).read_text(encoding="utf-8")
-    assert all(mark in text for mark in README_MARKS)
-    assert text == with_keys(text), "run: mirror-bridge definitions"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -25,7 +25,7 @@ from bridge.translation.model import Reason
 from connectors.base import Summary
 from tests.unit.service_fakes import SECRET, Clock, FakeEngine, FakeKind, fake_service, report, session
 
-README = Path(__file__).parents[2] / "README.md"
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 START = {"session": session(1), "kind": "fake", "config": {"mode": "ok"}, "version": "0.1.0", "protocol": 1}
 TASK = {**START, "task_count": 2}
 
@@ -519,13 +519,13 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_every_reason_is_explained_and_in_the_readme(reason: Reason) -> None:
+def test_every_reason_is_explained_and_in_the_docs(reason: Reason) -> None:
     view = ConnectorView(own_ms=1, running=frozenset({0}), asked=frozenset({0}))
     (told,) = view.answer(0, reason.value, stands=False).reasons
     assert (told.reason, told.detail) == (reason.value, REASONS[reason.value])
     waiting = report("g").model_copy(update={"reasons": [told]})
     assert f"  {reason.value}: {REASONS[reason.value]}." in explain([waiting])
-    assert f"`{reason.value}`" in README.read_text()
+    assert f"`{reason.value}`" in OPERATIONS.read_text()
 
 
 def test_request_ids_come_back_and_are_made_when_missing_or_strange() -> None:
