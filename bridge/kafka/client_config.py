@@ -19,7 +19,8 @@ from typing import Any
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.kafka import client_rules
 from bridge.kafka.client_names import KNOWN, NUMBERS
-from bridge.kafka.client_props import ADMIN, CONSUMER, PRODUCER, ClientProps, Place
+from bridge.kafka.client_props import ADMIN, ANYWHERE, CONSUMER, PRODUCER, ClientProps, Place
+from bridge.kafka.files import Files
 from bridge.kafka.sasl import Sasl, read_sasl
 from bridge.kafka.tls import Tls, read_tls
 from bridge.translation.filters import split_list
@@ -168,14 +169,18 @@ def producer_settings(side: Side, props: Mapping[str, str]) -> RawSettings:
 
 
 class StaticClientCheck:
-    """Checks both sides' client properties; reads key store files, and no more."""
+    """Checks both sides' client properties; reads the files that they name, and no more."""
+
+    def __init__(self, files: Files = ANYWHERE) -> None:
+        self._files = files
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         """Missing bootstrap servers are not named here: the definition says that they are required."""
-        return list(dict.fromkeys(error for side in Side for error in _read(Place.of(side), props)[1]))
+        found = (error for side in Side for error in _read(Place.of(side), props, self._files)[1])
+        return list(dict.fromkeys(found))
 
     def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        return _read_producer(Place.of(side), props)[1]
+        return _read_producer(Place.of(side), props, self._files)[1]
 
     def rule(self, use: Use, name: str) -> KeyRule | None:
         return client_rules.rule(use, name)
@@ -183,9 +188,11 @@ class StaticClientCheck:
     properties = KNOWN
 
 
-def _read(place: Place, props: Mapping[str, str]) -> tuple[ClientSettings | None, list[ConfigError]]:
-    admin = ClientProps(place, ADMIN, props)
-    consumer = ClientProps(place, CONSUMER, props)
+def _read(
+    place: Place, props: Mapping[str, str], files: Files = ANYWHERE
+) -> tuple[ClientSettings | None, list[ConfigError]]:
+    admin = ClientProps(place, ADMIN, props, files)
+    consumer = ClientProps(place, CONSUMER, props, files)
     for_admin, for_reads = _connection(admin), _connection(consumer)
     isolation = consumer.get("isolation.level") or "read_uncommitted"
     if isolation not in _ISOLATIONS:
@@ -212,8 +219,10 @@ def _raw(props: ClientProps, connection: Connection) -> RawSettings | None:
         return None
 
 
-def _read_producer(place: Place, props: Mapping[str, str]) -> tuple[RawSettings | None, list[ConfigError]]:
-    producer = ClientProps(place, PRODUCER, props)
+def _read_producer(
+    place: Place, props: Mapping[str, str], files: Files = ANYWHERE
+) -> tuple[RawSettings | None, list[ConfigError]]:
+    producer = ClientProps(place, PRODUCER, props, files)
     connection = _connection(producer)
     raw = None if connection is None else _raw(producer, connection)
     if raw is None and not producer.errors:

@@ -139,7 +139,6 @@ OWNED: dict[str, KeyRule] = {
     ),
     "ssl.keymanager.algorithm": ignored(_JVM_CLASSES),
     "ssl.trustmanager.algorithm": ignored(_JVM_CLASSES),
-    "sasl.kerberos.kinit.cmd": ignored("librdkafka runs kinit by a command of its own"),
     "sasl.kerberos.ticket.renew.window.factor": ignored(_TICKET),
     "sasl.kerberos.ticket.renew.jitter": ignored(_TICKET),
     "sasl.kerberos.min.time.before.relogin": ignored(_TICKET),
@@ -191,6 +190,10 @@ REFUSED: dict[str, KeyRule] = {
     "sasl.client.callback.handler.class": refused(_JVM),
     "sasl.login.callback.handler.class": refused(_JVM, *LOGIN_CALLBACKS),
     "sasl.login.class": refused(_JVM),
+    "sasl.kerberos.kinit.cmd": refused(
+        "no configuration names a command that the service runs; remove it, kinit is found on the service's PATH",
+        "/usr/bin/kinit",
+    ),
     "sasl.oauthbearer.jwt.retriever.class": refused(_JVM, _JWT + "DefaultJwtRetriever"),
     "sasl.oauthbearer.jwt.validator.class": refused(_JVM, _JWT + "DefaultJwtValidator"),
     "sasl.oauthbearer.header.urlencode": refused("only false is supported", "false"),

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from bridge.errors import ConfigError
 from bridge.kafka.client_names import KNOWN, NUMBERS, REFUSED, SECRET, is_cluster_name
 from bridge.kafka.client_roles import is_of
+from bridge.kafka.files import Files
 from bridge.translation.key_rules import Effect
 from bridge.translation.model import Side
 
 ADMIN, CONSUMER, PRODUCER = "admin", "consumer", "producer"
+ANYWHERE = Files()
 OVERRIDE = "producer.override."
 
 _OTHER_KEYS = frozenset({"admin.timeout.ms", "consumer.poll.timeout.ms"})
@@ -56,8 +58,10 @@ class Place:
 class ClientProps:
     """Resolved properties of one role at one place; `errors` collects what is wrong with them."""
 
-    def __init__(self, place: Place, role: str, props: Mapping[str, str]) -> None:
+    def __init__(self, place: Place, role: str, props: Mapping[str, str], files: Files = ANYWHERE) -> None:
+        """`files`: which files the properties may name."""
         self._place = place
+        self.files = files
         self.errors: list[ConfigError] = []
         self._values: dict[str, tuple[str, str]] = {}
         for key, name, value in place.given(role, props):

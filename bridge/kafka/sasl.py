@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,6 +11,7 @@ from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from bridge.kafka.client_props import ClientProps
+from bridge.kafka.files import Unreadable
 from bridge.kafka.jaas import JaasProblem, LoginModule, parse_jaas
 from bridge.kafka.oauth import ClientCredentials, Login, Unsecured
 
@@ -19,8 +22,11 @@ _MODULES = {
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
 }
-_JAAS, _MECHANISM = "sasl.jaas.config", "sasl.mechanism"
+_JAAS, _MECHANISM, _SERVICE = "sasl.jaas.config", "sasl.mechanism", "sasl.kerberos.service.name"
 _OAUTH = "sasl.oauthbearer."
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
+_PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@-]{0,254}")
+_KEYTAB = re.compile(r"[A-Za-z0-9._/][A-Za-z0-9._/@+=,-]{0,1022}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +147,38 @@ def _oauth(props: ClientProps, module: LoginModule) -> Sasl | None:
     return Sasl("OAUTHBEARER", login=ClientCredentials(url, client_id, secret, scope, extensions))
 
 
-def _kerberos(props: ClientProps, module: LoginModule) -> Sasl:
-    options = module.options
-    service = props.get("sasl.kerberos.service.name") or options.get("serviceName") or "kafka"
-    settings = {"sasl.kerberos.service.name": service}
-    if options.get("keyTab"):
-        settings["sasl.kerberos.keytab"] = options["keyTab"]
-    if options.get("principal"):
-        settings["sasl.kerberos.principal"] = options["principal"]
+def _kerberos(props: ClientProps, module: LoginModule) -> Sasl | None:
+    """librdkafka hands keytab and principal to a shell, in which kinit runs: so both are plain words."""
+    options, before = module.options, len(props.errors)
+    principal, keytab = options.get("principal", ""), options.get("keyTab", "")
+    service = props.get(_SERVICE) or options.get("serviceName") or "kafka"
+    if _WORD.fullmatch(service) is None:
+        key = _SERVICE if props.get(_SERVICE) else _JAAS
+        props.reject(key, f"the service name (serviceName) {_plain('._-')}")
+    if principal and _PRINCIPAL.fullmatch(principal) is None:
+        props.reject(_JAAS, f"principal {_plain('._/@-')}")
+    if keytab and _KEYTAB.fullmatch(keytab) is None:
+        props.reject(_JAAS, f"keyTab {_plain('._/@+=,-')}")
+    elif keytab:
+        try:
+            props.files.read(keytab)
+        except Unreadable as why:
+            props.reject(_JAAS, f"keyTab {keytab}: the service can't read the file: {why}")
+    if len(props.errors) > before:
+        return None
+    settings = {_SERVICE: service}
+    if keytab:
+        settings["sasl.kerberos.keytab"] = keytab
+    if principal:
+        settings["sasl.kerberos.principal"] = principal
+    if keytab and principal:
+        login = f"-t {shlex.quote(keytab)} -k {shlex.quote(principal)}"
+        settings["sasl.kerberos.kinit.cmd"] = f"kinit -R {login} || kinit {login}"
     return Sasl("GSSAPI", service_name=service, kerberos=settings)
+
+
+def _plain(signs: str) -> str:
+    return f"must be of letters, digits and {' '.join(signs)} only, and begin with a letter or a digit: kinit gets it"
 
 
 @cache

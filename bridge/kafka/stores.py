@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import jks  # type: ignore[import-untyped]
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
+
+from bridge.kafka.files import Files, Unreadable
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
@@ -36,9 +37,9 @@ class KeyPair:
     chain: str = field(repr=False)
 
 
-def trusted_from_file(location: str, password: str | None, kind: str) -> str:
+def trusted_from_file(location: str, password: str | None, kind: str, files: Files) -> str:
     """The certificates of a trust store as PEM."""
-    data = _read(location)
+    data = _read(location, files)
     if kind.upper() == "PEM":
         return _certificates(_text(data), "location")
     if data[:4] in _JKS_MAGIC:
@@ -58,8 +59,10 @@ def trusted_from_text(text: str) -> str:
     return _certificates(text, "certificates")
 
 
-def key_pair_from_file(location: str, password: str | None, key_password: str | None, kind: str) -> KeyPair:
-    data = _read(location)
+def key_pair_from_file(
+    location: str, password: str | None, key_password: str | None, kind: str, files: Files
+) -> KeyPair:
+    data = _read(location, files)
     if kind.upper() == "PEM":
         text = _text(data)
         return KeyPair(_private_key(text, key_password, "location"), _certificates(text, "location"))
@@ -75,12 +78,11 @@ def key_pair_from_text(key: str, chain: str, key_password: str | None) -> KeyPai
     return KeyPair(_private_key(key, key_password, "key"), _certificates(chain, "certificate.chain"))
 
 
-def _read(location: str) -> bytes:
+def _read(location: str, files: Files) -> bytes:
     try:
-        return Path(location).read_bytes()
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise StoreProblem("location", f"the service can't read the file: {why}") from error
+        return files.read(location)
+    except Unreadable as why:
+        raise StoreProblem("location", f"the service can't read the file: {why}") from None
 
 
 def _text(data: bytes) -> str:

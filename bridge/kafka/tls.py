@@ -80,7 +80,7 @@ def _trusted(props: ClientProps) -> str | None:
             return trusted_from_text(text)
         if location:
             _no_password_for_pem(props, prefix, kind)
-            return trusted_from_file(location, props.get(prefix + "password") or None, kind)
+            return trusted_from_file(location, props.get(prefix + "password") or None, kind, props.files)
     except StoreProblem as problem:
         props.reject(prefix + problem.part, str(problem))
     return None
@@ -103,7 +103,8 @@ def _own(props: ClientProps) -> KeyPair | None:
             return key_pair_from_text(key, chain, key_password)
         if location:
             _no_password_for_pem(props, prefix, kind)
-            return key_pair_from_file(location, props.get(prefix + "password") or None, key_password, kind)
+            password = props.get(prefix + "password") or None
+            return key_pair_from_file(location, password, key_password, kind, props.files)
     except StoreProblem as problem:
         props.reject(
             "ssl.key.password" if problem.part == "key.password" else prefix + problem.part, str(problem)

@@ -1,0 +1,70 @@
+"""Files that a configuration names: read once, within a size, and below folders that the service allows."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+LIMIT = 10 * 1024 * 1024
+ALLOWED_FOLDERS = "MIRROR_BRIDGE_ALLOWED_FOLDERS"
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+"""For a path that is resolved: a link at its end was put there since."""
+
+
+class Unreadable(ValueError):
+    """Why a file is not read; begins as the rest of "the service can't read the file: "."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """`folders`: files must lie below one of them, links followed; none: they may lie anywhere."""
+
+    folders: tuple[str, ...] = ()
+    most: int = LIMIT
+
+    def read(self, location: str) -> bytes:
+        """The whole file. Waits for nobody: what is no regular file is not read. Raises Unreadable."""
+        try:
+            real = os.path.realpath(location)
+            self._check_folder(real)
+            # Before it is opened as well: there are devices that do something when they are.
+            _check_kind(os.stat(real))
+            descriptor = os.open(real, _FLAGS)
+            try:
+                _check_kind(found := os.fstat(descriptor))
+                # Files of /proc have a size of 0, whatever they hold.
+                data = b"" if found.st_size > self.most else _up_to(descriptor, self.most + 1)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise Unreadable(error.strerror or str(error)) from error
+        except ValueError as error:
+            raise error if isinstance(error, Unreadable) else Unreadable(str(error)) from error
+        if found.st_size > self.most or len(data) > self.most:
+            raise Unreadable(f"it is larger than {self.most} bytes")
+        return data
+
+    def _check_folder(self, real: str) -> None:
+        if not self.folders:
+            return
+        for folder in self.folders:
+            above = os.path.realpath(folder)
+            if os.path.commonpath((above, real)) == above and real != above:
+                return
+        raise Unreadable(
+            f"it lies below no folder that this service allows; {ALLOWED_FOLDERS} is {', '.join(self.folders)}"
+        )
+
+
+def _check_kind(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable("it is no regular file")
+
+
+def _up_to(descriptor: int, most: int) -> bytes:
+    parts, left = [], most
+    while left and (part := os.read(descriptor, min(left, 1 << 20))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
