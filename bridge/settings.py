@@ -42,6 +42,9 @@ class Settings(BaseSettings):
     pool_size: int = Field(2, ge=1, le=64, description="Threads for what blocks (checking configurations).")
     pool_queue: int = Field(32, ge=0, le=10_000, description="Requests that may wait for a thread; then 503.")
     max_body_bytes: int = Field(1 << 20, ge=1024, le=64 << 20, description="Larger request bodies get 413.")
+    oauth_http_hosts: str = Field(
+        "", description="Hosts whose token endpoints may be asked over http, with commas between them."
+    )
     shutdown_grace_seconds: float = Field(10.0, gt=0, le=600, description="Time to end in after SIGTERM.")
 
     @field_validator("log_level", mode="before")

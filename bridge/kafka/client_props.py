@@ -8,6 +8,7 @@ one cluster only (MirrorClientConfig, mm2 1.9): names as they are < `admin.*`, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ OVERRIDE = "producer.override."
 _OTHER_KEYS = frozenset({"admin.timeout.ms", "consumer.poll.timeout.ms"})
 """MirrorMaker's own keys that happen to begin like a client prefix."""
 
+_USER = re.compile(r"://[^/]*@")
+"""A URL with a user in it, and so perhaps a password."""
 _JAVA_WHITESPACE = "".join(map(chr, range(33)))
 
 
@@ -125,5 +128,5 @@ def _not_a_cluster_name(key: str, name: str, value: str, own: str) -> ConfigErro
 
 def _invalid(key: str, name: str, value: str, why: str) -> ConfigError:
     # A name that nobody knows may be a misspelt secret.
-    shown = value if name in KNOWN and name not in SECRET else "[hidden]"
+    shown = value if name in KNOWN and name not in SECRET and not _USER.search(value) else "[hidden]"
     return ConfigError(key, f"Invalid value {shown} for configuration {key}: {why}")

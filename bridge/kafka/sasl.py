@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
-from urllib.parse import urlsplit
 
 from bridge.kafka.client_props import ClientProps
 from bridge.kafka.files import Unreadable
 from bridge.kafka.jaas import JaasProblem, LoginModule, parse_jaas
-from bridge.kafka.oauth import ClientCredentials, Login, Unsecured
+from bridge.kafka.oauth import ClientCredentials, Login, Unsecured, endpoint_problem
 
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -128,8 +127,8 @@ def _oauth(props: ClientProps, module: LoginModule) -> Sasl | None:
             f"{_OAUTH}token.endpoint.url", "OAUTHBEARER needs the token endpoint of an identity provider"
         )
         return None
-    if urlsplit(url).scheme not in ("http", "https"):
-        props.reject(f"{_OAUTH}token.endpoint.url", "only http and https endpoints are supported")
+    if (problem := endpoint_problem(url)) is not None:
+        props.reject(f"{_OAUTH}token.endpoint.url", problem)
         return None
     if ssl := sorted(name for name in options if name.startswith("ssl.")):
         why = f"the options {', '.join(ssl)} are not supported; the system's CAs are used"

@@ -78,6 +78,13 @@ def key_pair_from_text(key: str, chain: str, key_password: str | None) -> KeyPai
     return KeyPair(_private_key(key, key_password, "key"), _certificates(chain, "certificate.chain"))
 
 
+def locked(key: str, password: str) -> str:
+    """A private key of a KeyPair, encrypted with the password."""
+    opened = serialization.load_pem_private_key(key.encode(), None)
+    encryption = serialization.BestAvailableEncryption(password.encode())
+    return opened.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, encryption).decode()
+
+
 def _read(location: str, files: Files) -> bytes:
     try:
         return files.read(location)

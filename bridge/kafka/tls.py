@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import ssl
 import tempfile
 from dataclasses import dataclass, field
 
 from bridge.kafka.client_props import ClientProps
+from bridge.kafka.memory_files import memory_file, path_of
 from bridge.kafka.stores import (
     KeyPair,
     StoreProblem,
     key_pair_from_file,
     key_pair_from_text,
+    locked,
     trusted_from_file,
     trusted_from_text,
 )
@@ -136,11 +138,14 @@ def _no_password_for_pem(props: ClientProps, prefix: str, kind: str) -> None:
 
 
 def _load_chain(context: ssl.SSLContext, own: KeyPair) -> None:
-    """SSLContext reads keys from files only: one that only we may read, gone before anybody else could."""
-    descriptor, path = tempfile.mkstemp(prefix="mirror-bridge-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(own.chain + own.key)
-        context.load_cert_chain(path)
-    finally:
-        os.unlink(path)
+    """SSLContext reads keys from files only: one in memory, or one that is useless to whoever finds it."""
+    with memory_file((own.chain + own.key).encode("ascii")) as descriptor:
+        if descriptor is not None:
+            context.load_cert_chain(path_of(descriptor))
+            return
+    # A file on a disk stays when the process is killed: the key in it is locked, and the password is here only.
+    password = secrets.token_hex(32)
+    with tempfile.NamedTemporaryFile("w", prefix="mirror-bridge-", encoding="ascii") as file:
+        file.write(own.chain + locked(own.key, password))
+        file.flush()
+        context.load_cert_chain(file.name, password=password)

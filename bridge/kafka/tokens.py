@@ -25,7 +25,7 @@ class TokenProvider(AbstractTokenProvider):
     async def token(self) -> str:
         async with self._fetching:
             if time.monotonic() >= self._until:
-                self._token, life = await asyncio.get_running_loop().run_in_executor(None, fetch, self._login)
+                self._token, life = await fetch(self._login)
                 self._until = time.monotonic() + life * _REFRESH_AT
             return self._token
 

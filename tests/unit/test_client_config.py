@@ -150,6 +150,24 @@ def test_oauth_by_client_credentials_from_jaas_or_from_keys() -> None:
     assert SECRET not in repr(settings(**common, **keys))
 
 
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://idp.example.org/token", "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"),
+        (f"https://me:{SECRET}@idp.example.org/token", "must not carry credentials"),
+    ],
+)
+def test_an_endpoint_that_would_show_the_secret_is_refused(url: str, why: str) -> None:
+    key = "source.cluster.sasl.oauthbearer.token.endpoint.url"
+    given = {
+        "source.cluster.security.protocol": "SASL_SSL",
+        "source.cluster.sasl.mechanism": "OAUTHBEARER",
+        "source.cluster.sasl.jaas.config": f'{OAUTH} clientId="me" clientSecret="{SECRET}";',
+        key: url,
+    }
+    assert why in errors(given)[key]
+
+
 def test_oauth_unsecured_for_closed_networks() -> None:
     found = settings(
         security__protocol="SASL_PLAINTEXT",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import threading
+import time
+import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -12,7 +14,7 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.jaas import JaasProblem, parse_jaas
-from bridge.kafka.oauth import ClientCredentials, fetch
+from bridge.kafka.oauth import HTTP_HOSTS, ClientCredentials, endpoint_problem, fetch
 from bridge.kafka.tokens import TokenProvider
 
 SECRET = "geheim"
@@ -73,14 +75,22 @@ class Provider(BaseHTTPRequestHandler):
 
     answers: list[tuple[int, str]]
     asked: list[tuple[str, str]]
+    location: str
+    """Where it redirects to."""
+    pause: float
+    """Seconds before each byte of an answer, while somebody listens."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.asked.append((self.headers["Authorization"], body))
         status, answer = self.answers.pop(0)
         self.send_response(status)
+        if self.location:
+            self.send_header("Location", self.location)
         self.end_headers()
-        self.wfile.write(answer.encode())
+        for byte in answer if self.pause else [answer]:
+            time.sleep(self.pause)
+            self.wfile.write(byte.encode())
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -88,7 +98,7 @@ class Provider(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def provider() -> Iterator[tuple[str, type[Provider]]]:
-    handler = type("OwnProvider", (Provider,), {"answers": [], "asked": []})
+    handler = type("OwnProvider", (Provider,), {"answers": [], "asked": [], "location": "", "pause": 0.0})
     server = HTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -103,7 +113,7 @@ def provider() -> Iterator[tuple[str, type[Provider]]]:
 def test_a_token_by_client_credentials(provider: tuple[str, type[Provider]]) -> None:
     url, handler = provider
     handler.answers.append((200, '{"access_token": "t1", "expires_in": 60}'))
-    assert fetch(ClientCredentials(url, "me", SECRET, "kafka all")) == ("t1", 60.0)
+    assert asyncio.run(fetch(ClientCredentials(url, "me", SECRET, "kafka all"))) == ("t1", 60.0)
     basic = base64.b64encode(f"me:{SECRET}".encode()).decode()
     assert handler.asked == [(f"Basic {basic}", "grant_type=client_credentials&scope=kafka+all")]
 
@@ -129,11 +139,80 @@ def test_no_token_is_trouble_with_credentials(
     url, handler = provider
     handler.answers.append(answer)
     with pytest.raises(KafkaFailure, match="no token from http://") as caught:
-        fetch(ClientCredentials(url, "me", SECRET))
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
     assert caught.value.fault is KafkaFault.CREDENTIALS
     assert SECRET not in str(caught.value)
 
 
 def test_a_provider_that_is_not_there() -> None:
-    with pytest.raises(KafkaFailure, match="refused"):
-        fetch(ClientCredentials("http://127.0.0.1:9/token", "me", SECRET))
+    with pytest.raises(KafkaFailure, match="ConnectError"):
+        asyncio.run(fetch(ClientCredentials("http://127.0.0.1:9/token", "me", SECRET)))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "to", ["http://{other}/token", "//{other}/token", "/elsewhere", "http://u:pw@{other}/"]
+)
+def test_a_redirect_is_refused_and_named(provider: tuple[str, type[Provider]], status: int, to: str) -> None:
+    """Also on the same host: what is asked for a token there is not what was configured."""
+    url, handler = provider
+    handler.location = to.format(other=url.split("/")[2])
+    handler.answers += [(status, ""), (200, '{"access_token": "stolen"}')]
+    with pytest.raises(KafkaFailure, match=f"redirects to .*HTTP {status}") as caught:
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+    assert len(handler.asked) == 1
+    assert "pw@" not in str(caught.value)
+
+
+def test_an_answer_without_end_is_cut_off(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers.append((200, " " * (1 << 21)))
+    with pytest.raises(KafkaFailure, match="more than 1048576 bytes"):
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+
+
+def test_an_answer_byte_by_byte_has_to_end_in_time(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.pause = 0.05
+    handler.answers.append((200, '{"access_token": "t1"}' + " " * 10))
+    with pytest.raises(KafkaFailure, match=r"no whole answer within 0\.3 s"):
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET), 0.3))
+
+
+def test_what_a_provider_answers_is_in_no_traceback(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers.append((200, '{"access_token": "token-very-secret", "expires_in": "soon"}'))
+    with pytest.raises(KafkaFailure) as caught:
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "token-very-secret" not in shown
+    assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("https://idp.example.org/token", None),
+        ("http://localhost:8080/token", None),
+        ("http://127.0.0.2/token", None),
+        ("http://[::1]:80/token", None),
+        ("http://inside.example.org/token", None),
+        ("http://idp.example.org/token", "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"),
+        ("http://localhost.example.org/token", "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"),
+        ("http://10.0.0.1/token", "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"),
+        ("https://me:geheim@idp.example.org/token", "must not carry credentials"),
+        ("http://me:geheim@127.0.0.1/token", "must not carry credentials"),
+        ("file:///etc/token", "must be https"),
+        ("https:///token", "must be https"),
+        ("https://idp:99999/token", "must be https"),
+        ("https://[::1/token", "must be https"),
+    ],
+)
+def test_where_a_client_secret_may_go(url: str, problem: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HTTP_HOSTS, "other.example.org, Inside.example.org")
+    found = endpoint_problem(url)
+    assert (found is None) == (problem is None)
+    assert found is None or ((problem or "") in found and SECRET not in found)
+    if problem is not None:
+        with pytest.raises(KafkaFailure):
+            asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))

@@ -48,8 +48,10 @@ ROOMS = {
     "bridge.protocol": Room(ours=names("bridge bridge.errors"), others=names("pydantic")),
     "bridge.kafka": Room(
         ours=names("bridge.translation bridge.errors"),
-        # jks and cryptography read key stores for the clients; the rest is what a raw batch takes.
-        others=names("confluent_kafka aiokafka jks cryptography crc32c lz4 zstandard llvmlite numba numpy"),
+        # jks and cryptography read key stores, httpx fetches tokens; the rest is what a raw batch takes.
+        others=names(
+            "confluent_kafka aiokafka jks cryptography httpx crc32c lz4 zstandard llvmlite numba numpy"
+        ),
     ),
     "connectors": Room(
         ours=names("bridge bridge.translation bridge.transforms bridge.protocol bridge.errors bridge.logs")
