@@ -19,7 +19,8 @@ from typing import Any, Self, TypeVar
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
-from bridge.kafka.wire import Call, Piece, Reader
+from bridge.kafka.client import new_connection
+from bridge.kafka.wire import Call, Piece, Reader, unfit
 
 T = TypeVar("T")
 _API_VERSIONS = 18
@@ -36,7 +37,7 @@ _PARAMETERS = frozenset(inspect.signature(AIOKafkaConnection).parameters)
 def connection_to(host: str, port: int, settings: Mapping[str, Any]) -> AIOKafkaConnection:
     """The library's connection, to be connected; `settings`: arguments of the library's client."""
     known = {name: value for name, value in settings.items() if name in _PARAMETERS}
-    return AIOKafkaConnection(host, port, **known)
+    return new_connection(host, port, **known)
 
 
 @dataclass(eq=False, slots=True)
@@ -136,7 +137,12 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._filled += nbytes
         at, needed = 0, _INT32.size
         while self._filled - at >= needed:
-            needed = _INT32.size + _INT32.unpack_from(self._buffer, at)[0]
+            size: int = _INT32.unpack_from(self._buffer, at)[0]
+            if wrong := unfit(size):
+                self._filled = 0
+                self._end(KafkaConnectionError(wrong))
+                return
+            needed = _INT32.size + size
             if self._filled - at < needed:
                 break
             self._answered(self._buffer[at + _INT32.size : at + needed])

@@ -9,13 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.client import ConnectionGroup
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import group_requests, requests
 from bridge.kafka.aging import Aging
 from bridge.kafka.bulk import BulkConnection, connection_to
+from bridge.kafka.client import AIOKafkaClient
 from bridge.kafka.client_config import RawSettings
 from bridge.kafka.distance import UNKNOWN, quickest
 from bridge.kafka.errors import failure, of_code, of_exception

@@ -18,7 +18,22 @@ Writable = bytearray | memoryview
 Piece = bytes | Writable
 _LARGE = 64 * 1024
 """Bytes from which on a blob is sent from where it lies; a shorter one is copied, which costs less than a send."""
+_CORRELATION_ID = 4
+"""Bytes that every answer begins with."""
+MOST_ANSWER = 256 * 1024 * 1024
+"""Bytes of an answer: more than any that is asked for with room for a batch of what a broker takes by default (100 MiB,
+socket.request.max.bytes)."""
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+
+
+def unfit(size: int) -> str:
+    """Why an answer can't have this length, which a broker has sent in front of it; "" when it can."""
+    if size < _CORRELATION_ID:
+        return f"The broker sent an answer of {size} bytes, which none has; the connection was closed"
+    if size > MOST_ANSWER:
+        limit = f"more than {MOST_ANSWER} are not read"
+        return f"The broker sent an answer of {size} bytes; {limit}, and the connection was closed"
+    return ""
 
 
 class Writer:

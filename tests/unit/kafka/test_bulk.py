@@ -17,7 +17,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.bulk import BulkConnection
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
-from bridge.kafka.wire import Call, Reader, Writer
+from bridge.kafka.wire import MOST_ANSWER, Call, Reader, Writer
 from bridge.translation.model import Side
 
 T = TypeVar("T")
@@ -208,6 +208,24 @@ def test_an_answer_to_another_request_ends_the_connection() -> None:
         with pytest.raises(KafkaConnectionError, match="not to what was asked"):
             await connection.send(echo(b"x"), all_of)
         assert isinstance(connection._lost, CorrelationIdError)
+
+    run(work)
+
+
+@pytest.mark.parametrize("size", [-4, -100, -65_532, -(1 << 31), 0, 3, MOST_ANSWER + 1, (1 << 31) - 1])
+def test_a_length_that_no_answer_has_ends_the_connection(size: int) -> None:
+    """Behind an answer, a negative one had the event loop look at the same bytes for ever."""
+
+    async def work(server: Server, connection: BulkConnection) -> None:
+        async def mistaken(request: Request, writer: asyncio.StreamWriter) -> None:
+            writer.write((request.answer() if len(server.requests) == 1 else b"") + struct.pack(">i", size))
+
+        server.serve = mistaken
+        assert await connection.send(echo(b"x"), all_of) == b"x"
+        with pytest.raises(KafkaConnectionError, match=f"an answer of {size} bytes"):
+            await connection.send(echo(b"x"), all_of)
+        assert not connection.usable
+        assert len(connection._buffer) < MOST_ANSWER
 
     run(work)
 

@@ -6,10 +6,13 @@ import asyncio
 import struct
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.client import AIOKafkaClient
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
+from bridge.kafka.wire import MOST_ANSWER
 from bridge.translation.model import Side
 
 API_VERSIONS, METADATA = 18, 3
@@ -44,6 +47,51 @@ class Joining:
         """Version 0: brokers, and no topics."""
         brokers = [struct.pack(">ih9si", 1, 9, b"127.0.0.1", self.port)] if self.joined else []
         return struct.pack(">i", len(brokers)) + b"".join(brokers) + struct.pack(">i", 0)
+
+
+class Lying(Joining):
+    """A broker that says of its answers to Metadata that they have `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.left = asyncio.Event()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        _, _, number = struct.unpack_from(">hhi", await reader.readexactly(size))
+        body = struct.pack(">i", number) + self._versions()
+        writer.write(struct.pack(">i", len(body)) + body)
+        await reader.readexactly(4)
+        writer.write(struct.pack(">i", self.size) + bytes(100))
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        self.left.set()
+
+
+@pytest.mark.parametrize("size", [-4, 3, MOST_ANSWER + 1])
+def test_a_length_that_no_answer_has_ends_the_librarys_connection(
+    size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        broker = Lying(size)
+        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        client = AIOKafkaClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=20_000)
+        try:
+            async with asyncio.timeout(10):
+                with pytest.raises(KafkaConnectionError):
+                    await client.bootstrap()
+                await broker.left.wait()
+        finally:
+            await client.close()
+            listening.close()
+            await listening.wait_closed()
+
+    asyncio.run(work())
+    assert f"The broker sent an answer of {size} bytes" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_a_broker_that_names_no_brokers_yet_is_asked_again() -> None:
