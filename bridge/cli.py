@@ -58,6 +58,24 @@ def serve(
     log_format: Annotated[str | None, typer.Option(help="text or json [text].")] = None,
     pool_size: Annotated[int | None, typer.Option(help="Threads for what blocks [2].")] = None,
     pool_queue: Annotated[int | None, typer.Option(help="Requests that may wait for a thread [32].")] = None,
+    allowed_spark_keys: Annotated[
+        str | None, typer.Option(help="Further spark.* keys that configurations may have, by commas.")
+    ] = None,
+    allowed_spark_masters: Annotated[
+        str | None, typer.Option(help="Values of spark.master beside local ones, by commas.")
+    ] = None,
+    allowed_python_modules: Annotated[
+        str | None, typer.Option(help="Modules that python: may name beside ours, by commas.")
+    ] = None,
+    allowed_folders: Annotated[
+        str | None, typer.Option(help="Folders that files of configurations lie below, by commas [any].")
+    ] = None,
+    allowed_bootstrap: Annotated[
+        str | None, typer.Option(help="Bootstrap servers of configurations, host:port by commas [any].")
+    ] = None,
+    import_seconds: Annotated[
+        float | None, typer.Option(help="Time to load their Python code in [4].")
+    ] = None,
     max_body_bytes: Annotated[int | None, typer.Option(help="Largest request body [1048576].")] = None,
     shutdown_grace_seconds: Annotated[float | None, typer.Option(help="Time to end in [10].")] = None,
 ) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from bridge.policy_settings import PolicySettings
 
 ENV_PREFIX = "MIRROR_BRIDGE_"
 
@@ -18,7 +20,7 @@ class SettingsRejected(Exception):
     """Settings with at least one error; the text is one line and carries no value that may be secret."""
 
 
-class Settings(BaseSettings):
+class Settings(PolicySettings):
     """What `serve` can be told. Everything about clusters is in the connector JSON, not here."""
 
     model_config = SettingsConfigDict(

@@ -270,6 +270,9 @@ class CheckedOnOpen:
     """The ClientCheck of `create`: `Clusters.open` reads the client properties itself, and rejects what `validate`
     would."""
 
+    def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return ()
+
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return ()
 

@@ -32,7 +32,7 @@ FOR_GROUPS: ClientUses = {
 """Of connectors that follow groups."""
 
 _OURS = honoured("see its documentation")
-_SPARK = honoured("passed on to Spark")
+_SPARK = honoured("passed on to Spark, if the service allows it (docs/security.md)")
 _TRANSFORM = honoured("by the transform that it names")
 _NO_CLIENT = ignored("the connector makes no such client")
 _NO_SOURCE = ignored("the connector does not connect to the source")

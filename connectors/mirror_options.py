@@ -22,7 +22,8 @@ _JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 
 PYTHON_CLASS = (
     " A stock class name selects the bridge's own of the same behaviour; python:module.Class loads yours in "
-    "the service. (STRING here although stock has CLASS: the worker would try to load a CLASS.)"
+    "the service, if it allows the module. (STRING here although stock has CLASS: the worker would try to load a "
+    "CLASS.)"
 )
 _METRICS = "the service's metrics have names of their own, at /metrics"
 _LEGAL_ALIAS = re.compile(r"[a-zA-Z0-9._-]+")

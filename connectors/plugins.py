@@ -99,9 +99,11 @@ class Plugins:
     errors: list[ConfigError] = field(default_factory=list)
 
     def load(self, slot: Slot[T]) -> T | None:
-        """None together with an error. Not configured where a key that the plugin reads has an error of its own: one
-        cause, one error."""
+        """None together with an error. Not loaded where its key has an error already, and not configured where one has
+        that the plugin reads: one cause, one error."""
         wrong = {error.key for error in self.config.errors}
+        if slot.key in wrong:
+            return None
         props = self._as_plugins_see_it() if wrong.isdisjoint(slot.reads) else None
         plugin = load(slot, self.config.text(slot.key), props)
         if isinstance(plugin, ConfigError):

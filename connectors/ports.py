@@ -150,7 +150,11 @@ class Pipelines(Protocol):
 
 
 class ClientCheck(Protocol):
-    """Says what of the client properties can't be honoured. No I/O but reading key store files."""
+    """Says what of the client properties can't be honoured. No I/O but reading the files that they name."""
+
+    def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        """What the whole configuration names that the service does not allow. It is not loaded, opened or reached."""
+        return ()
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]: ...
 

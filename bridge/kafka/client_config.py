@@ -174,6 +174,9 @@ class StaticClientCheck:
     def __init__(self, files: Files = ANYWHERE) -> None:
         self._files = files
 
+    def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return ()
+
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         """Missing bootstrap servers are not named here: the definition says that they are required."""
         found = (error for side in Side for error in _read(Place.of(side), props, self._files)[1])

@@ -75,7 +75,7 @@ def run(settings: Settings, checks: CheckContext | None = None, factory: str = R
     """Serves until told to end. Raises CannotListen before anything is started."""
     set_up_logs(HTTP, settings.log_level, settings.log_format)
     listener = _listen(settings)
-    service = build_service(settings, checks or check_context(), factory)
+    service = build_service(settings, checks or check_context(settings.policy()), factory)
     app = create_app(
         service, token=settings.token(), open_paths=settings.open_paths, max_body=settings.max_body_bytes
     )

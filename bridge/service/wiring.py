@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from bridge.policy import Policy
 from bridge.protocol.doctor import DoctorFinding, DoctorReport
 from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, Naming, Props, RoundsContext
 from bridge.translation.model import Side
 from connectors.base import Kind
+from connectors.named import Allowed
 
 _STOP_SECONDS = 20.0
 """A connector that was stopped just now still commits what it has copied."""
@@ -27,12 +29,13 @@ def rounds_context() -> RoundsContext:
     return RoundsContext(KINDS, clusters, DriverPipelines(), clusters.close)
 
 
-def check_context() -> CheckContext:
+def check_context(policy: Policy) -> CheckContext:
     """Called in the HTTP process: definitions and checks; clients only when a cluster is to be reached."""
     from bridge.kafka.client_config import StaticClientCheck
+    from bridge.kafka.files import Files
     from connectors.registry import KINDS
 
-    return CheckContext(KINDS, StaticClientCheck(), probe, doctor)
+    return CheckContext(KINDS, Allowed(StaticClientCheck(Files(policy.folders)), policy), probe, doctor)
 
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:

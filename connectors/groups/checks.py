@@ -83,7 +83,7 @@ class Checked:
 def check(definition: ConfigDef, props: Props, clients: ClientCheck, rules: Rules | None = None) -> Checked:
     """Every key with its value and errors; rules across keys, plugins and client properties included."""
     there = given(props)
-    config = definition.validate(props)
+    config = definition.validate(props).with_errors(clients.refused(there))
     plugins = Plugins(there, config)
     group_filter, topic_filter = plugins.load(GROUP_FILTER), plugins.load(TOPIC_FILTER)
     policy = plugins.load(REPLICATION_POLICY)

@@ -54,7 +54,7 @@ def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
 
 def _check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, ReplicationPolicy | None]:
     there = given(props)
-    config = DEFINITION.validate(props)
+    config = DEFINITION.validate(props).with_errors(clients.refused(there))
     plugins = Plugins(there, config)
     policy = plugins.load(REPLICATION_POLICY)
     # Nobody connects to the source here, and stock's JSON need not say how.

@@ -54,7 +54,7 @@ def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
 
 def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
     there = given(props)
-    config = DEFINITION.validate(props)
+    config = DEFINITION.validate(props).with_errors(clients.refused(there))
     loading = Plugins(there, config)
     chosen, wrong = transforms(there, config)
     plugins = Chosen(

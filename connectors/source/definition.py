@@ -242,7 +242,8 @@ _OURS = (
         Type.STRING,
         "local[*]",
         _MEDIUM,
-        "Master of the Spark cluster that the pipeline runs on. Any other spark.* key is passed on to Spark too.",
+        "Master of the Spark cluster that the pipeline runs on; others than local ones have to be allowed by the "
+        "service. Any other spark.* key that the service allows is passed on to Spark too (docs/security.md).",
         _PIPELINE,
     ),
     flag(

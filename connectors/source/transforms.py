@@ -41,8 +41,12 @@ def transforms(
     }
     chosen: list[ChosenTransform] = []
     errors = list(_of_no_transform(names, given))
+    wrong = {error.key for error in config.errors}
     for name in names:
-        found = _function(name, there) if name.startswith(_PYTHON) else _named(name, given, there)
+        if name.startswith(_PYTHON):
+            found = _function(name, there)
+        else:
+            found = _named(name, given, there, loaded=f"{TRANSFORMS}.{name}.type" not in wrong)
         if isinstance(found, ChosenTransform):
             chosen.append(found)
         else:
@@ -58,8 +62,9 @@ def _function(name: str, there: Mapping[str, str]) -> ChosenTransform | list[Con
 
 
 def _named(
-    name: str, given: Mapping[str, str], there: Mapping[str, str]
+    name: str, given: Mapping[str, str], there: Mapping[str, str], *, loaded: bool
 ) -> ChosenTransform | list[ConfigError]:
+    """`loaded`: whether its function may be; otherwise the configuration has an error that says why not."""
     prefix = f"{TRANSFORMS}.{name}."
     own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
     parameters = {key: value for key, value in own.items() if key not in _OWN}
@@ -71,6 +76,8 @@ def _named(
         else "it is empty, so the transform would have no records"
     ):
         errors.append(ConfigError(f"{prefix}topics", invalid(f"{prefix}topics", own.get("topics"), problem)))
+    if not loaded:
+        return errors
     if "type" in own:
         errors += _errors(f"{prefix}type", own["type"], parameters, prefix, there, to)
     else:

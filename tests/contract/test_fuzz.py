@@ -55,6 +55,9 @@ CHECKS = [
 
 
 class NothingWrong:
+    def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return ()
+
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return ()
 

@@ -231,6 +231,9 @@ class NoPipelines:
 
 
 class NoCheck:
+    def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return ()
+
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return ()
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bridge.local import DEFAULT_KAFKA
+from bridge.policy import Policy
 from bridge.service.wiring import check_context
 from bridge.settings import ENV_PREFIX, Settings
 from connectors.base import Kind
@@ -259,7 +260,7 @@ def _kind(config: dict[str, str]) -> Kind:
     name = config["connector.class"]
     (found,) = [
         kind
-        for kind in check_context().kinds.values()
+        for kind in check_context(Policy()).kinds.values()
         if name in (kind.connector_class, kind.connector_class.rpartition(".")[2])
     ]
     return found
@@ -269,7 +270,7 @@ def _kind(config: dict[str, str]) -> Kind:
 def test_connectors_are_valid_and_their_classes_are_in_the_plugin(path: Path) -> None:
     config = _config(path)
     kind = _kind(config)
-    assert kind.validate(config, check_context().clients).errors == ()
+    assert kind.validate(config, check_context(Policy()).clients).errors == ()
     assert set(config) - OF_CONNECT <= set(kind.definition.keys)
     services = SHIM / "resources/META-INF/services/org.apache.kafka.connect.source.SourceConnector"
     assert kind.connector_class in services.read_text("utf-8").splitlines()

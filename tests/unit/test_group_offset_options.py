@@ -267,6 +267,9 @@ def test_the_kind_is_registered() -> None:
 
 def test_errors_of_the_client_check_are_among_them() -> None:
     class Picky:
+        def refused(self, props: object) -> tuple[()]:
+            return ()
+
         def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
             return [ConfigError("source.admin.x", f"{len(props)} keys and none is right")]
 

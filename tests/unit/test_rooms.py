@@ -43,7 +43,11 @@ ROOMS = {
     "bridge": Room(),
     "bridge.errors": Room(),
     "bridge.logs": Room(),
-    "bridge.settings": Room(ours=names("bridge.errors"), others=names("pydantic pydantic_settings")),
+    "bridge.policy": Room(),
+    "bridge.policy_settings": Room(ours=names("bridge.policy"), others=names("pydantic pydantic_settings")),
+    "bridge.settings": Room(
+        ours=names("bridge.errors bridge.policy_settings"), others=names("pydantic pydantic_settings")
+    ),
     "bridge.translation": Room(not_stdlib=IMPURE),
     "bridge.protocol": Room(ours=names("bridge bridge.errors"), others=names("pydantic")),
     "bridge.kafka": Room(
@@ -54,7 +58,9 @@ ROOMS = {
         ),
     ),
     "connectors": Room(
-        ours=names("bridge bridge.translation bridge.transforms bridge.protocol bridge.errors bridge.logs")
+        ours=names(
+            "bridge bridge.translation bridge.transforms bridge.protocol bridge.errors bridge.logs bridge.policy"
+        )
     ),
     "bridge.transforms": Room(ours=names("bridge.translation"), others=names("msgspec numpy pyarrow")),
     "bridge.pipeline": Room(
@@ -75,7 +81,7 @@ ROOMS = {
     "bridge.service.wiring": Room(
         ours=names(
             "bridge.service bridge.kafka bridge.pipeline bridge.client bridge.doctor bridge.protocol bridge.errors "
-            "bridge.translation bridge.settings connectors"
+            "bridge.translation bridge.settings bridge.policy connectors"
         )
     ),
     "bridge.doctor": Room(
