@@ -26,9 +26,15 @@ from bridge.service.routes import (
     mirror,
     plugins,
     readiness,
+    sessions,
     tasks,
 )
 from bridge.service.service import Service
+
+_ROUTES = (
+    *(sessions, tasks, health, connectors, doctor),
+    *(failover, groups, readiness, plugins, mirror, metrics),
+)
 
 
 def create_app(
@@ -71,7 +77,7 @@ def create_app(
     counted.registry.register(CopyCollector(service.table, service.snapshots))
     app.state.service = service
     app.state.metrics = counted
-    for module in (tasks, health, connectors, doctor, failover, groups, readiness, plugins, mirror, metrics):
+    for module in _ROUTES:
         app.include_router(module.router)
     app.add_exception_handler(BridgeError, on_bridge_error)
     app.add_exception_handler(RequestValidationError, on_request_error)
