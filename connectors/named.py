@@ -6,7 +6,7 @@ Looked for in the texts, before anything is loaded, opened or reached.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,16 +30,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
-    """A ClientCheck that refuses what the policy does not allow as well. `unusable`: what else is known to be wrong
-    with code that a configuration names; it is not loaded then."""
+class Refusing:
+    """A ClientCheck that refuses more than another one."""
 
     clients: ClientCheck
-    policy: Policy
-    unusable: Sequence[ConfigError] = ()
+    more: Callable[[Mapping[str, str]], Sequence[ConfigError]]
 
     def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        return [*self.clients.refused(props), *refused(props, self.policy), *self.unusable]
+        return [*self.clients.refused(props), *self.more(props)]
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
         return self.clients.check(props)
@@ -53,6 +51,11 @@ class Allowed:
     @property
     def properties(self) -> Collection[str]:
         return self.clients.properties
+
+
+def allowed(clients: ClientCheck, policy: Policy) -> ClientCheck:
+    """Refuses what the policy does not allow as well."""
+    return Refusing(clients, lambda props: refused(props, policy))
 
 
 def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:

@@ -12,6 +12,7 @@ from bridge.protocol.messages import PluginInfo, ValidateResponse
 from bridge.protocol.operators import ConfigWarning, IgnoredSetting
 from bridge.service.context import CheckContext
 from bridge.service.desired import Config
+from bridge.service.outside import conflicts, validated
 from bridge.service.pool import BoundedPool
 from bridge.service.reachability import ERROR, Reachability, mode_of, servers_key
 from bridge.translation.model import Side
@@ -70,7 +71,9 @@ class Checker:
         judged = await self._judged(kind, config)
         others = () if judged.errors else self._copied(name)
         if others:
-            judged = judged.with_errors(await self._pool.run(lambda: kind.conflicts(config, others)))
+            judged = judged.with_errors(
+                await self._pool.run(lambda: conflicts(kind, config, others, self._context.outside))
+            )
         judged, warnings = await self._reached(kind, config, judged)
         secrets = _secrets(kind, config)
         answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
@@ -118,7 +121,7 @@ class Checker:
     async def _judged(self, kind: Kind, config: Config) -> ValidatedConfig:
         def judge() -> ValidatedConfig:
             try:
-                return kind.validate(config, self._context.clients)
+                return validated(kind, config, self._context.clients, self._context.outside)
             except ConfigRejected as rejected:
                 return ValidatedConfig(()).with_errors(rejected.errors)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bridge.protocol.doctor import DoctorReport
+from bridge.service.outside import Outside
 from bridge.translation.model import Committed, Side, TopicPartition
 from bridge.translation.resetting import Row
 from connectors.base import Kind
@@ -60,6 +61,8 @@ class CheckContext:
     clients: ClientCheck
     probe: Probe | None = None
     doctor: Doctor | None = None
+    outside: Outside | None = None
+    """Checks configurations that name code of others; None: they are checked as all others."""
 
 
 class MirrorQuestions(Protocol):

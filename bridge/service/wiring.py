@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from bridge.policy import Policy
 from bridge.protocol.doctor import DoctorFinding, DoctorReport
 from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, Naming, Props, RoundsContext
+from bridge.service.outside import Outside
 from bridge.translation.model import Side
 from connectors.base import Kind
-from connectors.named import Allowed
+from connectors.named import allowed
 
 _STOP_SECONDS = 20.0
 """A connector that was stopped just now still commits what it has copied."""
@@ -35,7 +36,8 @@ def check_context(policy: Policy) -> CheckContext:
     from bridge.kafka.files import Files
     from connectors.registry import KINDS
 
-    return CheckContext(KINDS, Allowed(StaticClientCheck(Files(policy.folders)), policy), probe, doctor)
+    clients = allowed(StaticClientCheck(Files(policy.folders)), policy)
+    return CheckContext(KINDS, clients, probe, doctor, Outside(policy))
 
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:

@@ -13,7 +13,7 @@ from bridge.kafka.client_config import StaticClientCheck
 from bridge.policy import Policy
 from bridge.settings import SettingsRejected, load_settings
 from connectors.base import Kind
-from connectors.named import Allowed, code
+from connectors.named import allowed, code
 from connectors.registry import KINDS
 from connectors.source.options import SourceOptions
 from tests.unit.test_source_options import GOOD
@@ -25,9 +25,9 @@ OPEN = Policy(("*",), ("*",), ("*",))
 def errors(
     props: Mapping[str, str], policy: Policy | None = None, kind: Kind = SOURCE
 ) -> dict[str, list[str]]:
-    allowed = Allowed(StaticClientCheck(), policy or Policy())
+    checks = allowed(StaticClientCheck(), policy or Policy())
     found: dict[str, list[str]] = {}
-    for error in kind.validate(GOOD | props, allowed).errors:
+    for error in kind.validate(GOOD | props, checks).errors:
         found.setdefault(error.key, []).append(error.message)
     return found
 
@@ -180,7 +180,7 @@ def test_a_module_that_is_not_allowed_is_not_loaded(written: Path, props: dict[s
     assert "what MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES names, which is empty now" in said
     assert not written.exists()
     with pytest.raises(ConfigRejected):
-        SourceOptions.from_props(GOOD | props, Allowed(StaticClientCheck(), Policy()))
+        SourceOptions.from_props(GOOD | props, allowed(StaticClientCheck(), Policy()))
     assert not written.exists()
 
 
@@ -192,7 +192,7 @@ def test_no_kind_of_connector_loads_it(written: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "allowed"),
+    ("module", "fine"),
     [
         ("writing_module", True),
         ("*", True),
@@ -200,9 +200,9 @@ def test_no_kind_of_connector_loads_it(written: Path, kind: str) -> None:
         ("writing_module.deeper", False),
     ],
 )
-def test_allowed_modules_have_all_below_them(written: Path, module: str, allowed: bool) -> None:
+def test_allowed_modules_have_all_below_them(written: Path, module: str, fine: bool) -> None:
     found = errors({"topic.filter.class": "python:writing_module.Filter"}, Policy(python_modules=(module,)))
-    assert (not found) == allowed == written.exists()
+    assert (not found) == fine == written.exists()
 
 
 def test_names_that_are_no_module_of_ours() -> None:

@@ -73,9 +73,16 @@ ROOMS = {
     ),
     "bridge.service": Room(
         ours=names(
-            "bridge bridge.protocol bridge.translation bridge.errors bridge.logs bridge.settings connectors"
+            "bridge bridge.protocol bridge.translation bridge.errors bridge.logs bridge.settings bridge.policy "
+            "connectors"
         ),
         others=WEB,
+    ),
+    # A process of its own: code of others is loaded in it.
+    "bridge.service.loading": Room(
+        ours=names(
+            "bridge.service bridge.service.wiring bridge.errors bridge.policy bridge.transforms connectors"
+        )
     ),
     # The one module where the service meets its adapters.
     "bridge.service.wiring": Room(
