@@ -35,6 +35,9 @@ class NoCheck:
     def check_producer(self, side: object, props: object) -> tuple[()]:
         return ()
 
+    def refused(self, props: object) -> tuple[()]:
+        return ()
+
     def rule(self, use: object, name: object) -> None:
         return None
 
