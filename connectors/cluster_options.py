@@ -139,7 +139,8 @@ def bridge_keys(group: str) -> list[Key]:
                 "bridge.url",
                 Type.STRING,
                 _HIGH,
-                "Address of the Mirror Bridge service. Secrets travel there: https, unless it is loopback.",
+                "Address of the Mirror Bridge service. Secrets travel there: https, unless it is loopback. Others than "
+                "loopback have to be allowed by the worker's environment (MIRROR_BRIDGE_ALLOWED_URLS).",
                 "http://127.0.0.1:8900",
             ),
             validator=Url(),

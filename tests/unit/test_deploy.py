@@ -132,6 +132,8 @@ def test_urls_name_services_and_the_ports_that_they_listen_on() -> None:
         exposed = [rest for word, rest in dockerfile(name) if word == "EXPOSE"]
         assert exposed == [str(port)]
     assert SERVICES["worker"]["environment"]["CONNECT_ADVERTISED_HOST"] == "worker"
+    allowed = SERVICES["worker"]["environment"]["MIRROR_BRIDGE_ALLOWED_URLS"]
+    assert {_config(path)["bridge.url"] for path in CONNECTORS} == {allowed}
 
 
 def test_builds_name_files_that_exist() -> None:

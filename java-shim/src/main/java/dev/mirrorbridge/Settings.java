@@ -46,6 +46,10 @@ final class Settings {
     static Settings from(Map<String, String> props) {
         Map<String, Object> own = OWN.parse(props);
         URI url = BridgeUrl.parse(URL, (String) own.get(URL));
+        String refusal = AllowedUrls.refusal(url, AllowedUrls.configured());
+        if (refusal != null) {
+            throw new ConfigException(URL, url, refusal);
+        }
         Password password = (Password) own.get(TOKEN);
         String token = password == null ? "" : password.value().strip();
         if (!token.chars().allMatch(c -> c > ' ' && c < 127)) {

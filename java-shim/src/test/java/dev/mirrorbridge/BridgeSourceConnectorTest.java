@@ -35,6 +35,7 @@ class BridgeSourceConnectorTest {
 
     @AfterEach
     void close() {
+        Tasks.allowNothing();
         service.close();
         connector.stop();
     }
@@ -168,6 +169,7 @@ class BridgeSourceConnectorTest {
     @Test
     void secretsDoNotStartOverPlainHttpToAnotherHost() {
         Map<String, String> props = Tasks.props("http://bridge.example:8900");
+        Tasks.allow("*");
         props.put("source.admin.sasl.jaas.config", "s3cr3t");
         String message = assertThrows(ConnectException.class, () -> connector.start(props)).getMessage();
         assertTrue(message.contains("bridge.url") && message.contains("source.admin.sasl.jaas.config"), message);

@@ -27,6 +27,7 @@ class TaskStopTest {
 
     @AfterEach
     void close() {
+        Tasks.allowNothing();
         service.close();
         worker.shutdownNow();
     }
@@ -88,6 +89,7 @@ class TaskStopTest {
 
     @Test
     void aHostThatNobodyKnowsIsNoFailure() throws Exception {
+        Tasks.allow("http://no-such-host.invalid:8900");
         BridgeSourceTask lost = Tasks.started(new Pacer(), Tasks.config("http://no-such-host.invalid:8900"));
         try (LogLines log = new LogLines()) {
             long began = System.nanoTime();

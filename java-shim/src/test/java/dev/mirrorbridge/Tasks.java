@@ -39,6 +39,15 @@ final class Tasks {
         return task;
     }
 
+    /** What whoever runs the worker allows beside loopback; until {@link #allowNothing}. */
+    static void allow(String urls) {
+        System.setProperty(AllowedUrls.PROPERTY, urls);
+    }
+
+    static void allowNothing() {
+        System.clearProperty(AllowedUrls.PROPERTY);
+    }
+
     static void sleep(long ms) {
         try {
             Thread.sleep(ms);

@@ -29,6 +29,7 @@ class ValidationTest {
 
     @AfterEach
     void close() {
+        Tasks.allowNothing();
         service.close();
     }
 
@@ -110,6 +111,7 @@ class ValidationTest {
         "admin.sasl.oauthbearer.client.credentials.client.secret"})
     void secretsAreNotSentOverPlainHttpToAnotherHost(String key) {
         props.put("bridge.url", "http://bridge.example:" + service.port());
+        Tasks.allow("*");
         props.put(key, "s3cr3t");
         Map<String, List<String>> errors = errors();
         assertEquals(List.of("bridge.url"), List.copyOf(errors.keySet()));
@@ -149,6 +151,7 @@ class ValidationTest {
     @Test
     void aKeyStoreThatIsNotThereIsALocalErrorOfItsKey() {
         props.put("bridge.url", "https://bridge.example");
+        Tasks.allow("https://bridge.example");
         props.put("bridge.ssl.truststore.location", "/no/such/file.jks");
         Map<String, List<String>> errors = errors();
         assertEquals(List.of("bridge.ssl.truststore.location"), List.copyOf(errors.keySet()));

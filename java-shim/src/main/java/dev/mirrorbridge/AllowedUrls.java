@@ -1,0 +1,65 @@
+package dev.mirrorbridge;
+
+import java.net.URI;
+import java.net.URISyntaxException;
+import java.util.Locale;
+
+/**
+ * Where a worker lets connectors send their configurations, which reach us with their secrets resolved: to loopback,
+ * and to what whoever runs the worker names. A connector's configuration can't say it.
+ */
+final class AllowedUrls {
+    static final String PROPERTY = "mirror.bridge.allowed.urls";
+    static final String ENVIRONMENT = "MIRROR_BRIDGE_ALLOWED_URLS";
+    private static final String ANY = "*";
+
+    private AllowedUrls() {
+    }
+
+    /** Of this worker; the property wins. */
+    static String configured() {
+        String property = System.getProperty(PROPERTY);
+        String value = property == null ? System.getenv(ENVIRONMENT) : property;
+        return value == null ? "" : value.strip();
+    }
+
+    /** Null if the service there may get configurations, else the sentence that says why not. */
+    static String refusal(URI url, String allowed) {
+        if (BridgeUrl.isLoopback(url)) {
+            return null;
+        }
+        for (String each : allowed.split(",")) {
+            if (covers(each.strip(), url)) {
+                return null;
+            }
+        }
+        return String.format("This worker sends configurations, with their secrets, to loopback addresses and to "
+            + "those that %s in its environment names (or -D%s), %s", ENVIRONMENT, PROPERTY,
+            allowed.isEmpty() ? "which is not set" : "which is " + allowed);
+    }
+
+    /** With the same scheme, host and port, and a path below; not by patterns, which are easily too wide for URLs. */
+    private static boolean covers(String allowed, URI url) {
+        if (allowed.equals(ANY)) {
+            return true;
+        }
+        try {
+            URI other = new URI(allowed.replaceAll("/+$", ""));
+            return other.getHost() != null && other.getScheme() != null && origin(other).equals(origin(url))
+                && (path(url) + "/").startsWith(path(other) + "/");
+        } catch (URISyntaxException invalid) {
+            return false;
+        }
+    }
+
+    private static String origin(URI url) {
+        int standard = BridgeUrl.isTls(url) ? 443 : 80;
+        int port = url.getPort() < 0 ? standard : url.getPort();
+        return (url.getScheme() + "://" + url.getHost() + ":" + port).toLowerCase(Locale.ROOT);
+    }
+
+    private static String path(URI url) {
+        String path = url.normalize().getRawPath();
+        return path == null ? "" : path.replaceAll("/+$", "");
+    }
+}
