@@ -50,7 +50,19 @@ app.command()(reset.reset)
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8900].")] = None,
-    auth_token_file: Annotated[Path | None, typer.Option(help="File with the bearer token.")] = None,
+    auth_token_file: Annotated[
+        Path | None, typer.Option(help="File with the bearer token, or two, a line each.")
+    ] = None,
+    read_token_file: Annotated[
+        Path | None, typer.Option(help="File with a token that may only read.")
+    ] = None,
+    insecure_no_auth: Annotated[
+        bool | None,
+        typer.Option("--insecure-no-auth", help="Listen beyond loopback without any token or certificate."),
+    ] = None,
+    allowed_hosts: Annotated[
+        str | None, typer.Option(help="Names that requests may ask for, with commas; * is any.")
+    ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate chain.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key.")] = None,
     tls_client_ca: Annotated[Path | None, typer.Option(help="PEM CA of client certificates.")] = None,

@@ -3,12 +3,13 @@
     BridgeError                 code, message for a person, retriable
     ├── ConfigRejected          400  every error of a configuration at once
     ├── Unauthorized            401  no token, or a wrong one
-    ├── Forbidden               403
+    ├── Forbidden               403  the token, or a page in a browser, may not do that
     ├── NotFound                404  connector, task, plugin or group that the service does not know
     ├── Fenced                  409  a newer session of the task has taken over
     ├── OperationRefused        409  it would lose records or copy them twice
     ├── GroupsRefused           409  groups are not ready to fail over; `errors` say why, group by group
     ├── BodyRejected            422  the request body is not of the contract's form
+    ├── Misdirected             421  the request names a host that the service is not
     ├── TooLarge                413  the request body is larger than the service reads
     ├── Overloaded              503  the bounded pool is full; ask again after `retry_after` seconds
     ├── NotAnswered             503  whoever has to do it did not answer in time; ask again
@@ -40,6 +41,7 @@ class ErrorCode(StrEnum):
     REFUSED = "refused"
     BODY_REJECTED = "body_rejected"
     TOO_LARGE = "too_large"
+    MISDIRECTED = "misdirected"
     OVERLOADED = "overloaded"
     NOT_ANSWERED = "not_answered"
     NOT_READY = "not_ready"
@@ -128,6 +130,11 @@ class GroupsRefused(BridgeError):
 class BodyRejected(BridgeError):
     code = ErrorCode.BODY_REJECTED
     status = 422
+
+
+class Misdirected(BridgeError):
+    code = ErrorCode.MISDIRECTED
+    status = 421
 
 
 class TooLarge(BridgeError):

@@ -6,18 +6,28 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from bridge.policy_settings import PolicySettings
+from bridge.tokens import Tokens, check_token, read_tokens
 
 ENV_PREFIX = "MIRROR_BRIDGE_"
+ANY_HOST = "*"
+LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
 class SettingsRejected(Exception):
     """Settings with at least one error; the text is one line and carries no value that may be secret."""
+
+
+_NO_AUTH = (
+    "host {host} is not loopback, and nobody would have to show a token or a certificate: set auth_token_file "
+    f"({ENV_PREFIX}AUTH_TOKEN_FILE) or tls_client_ca ({ENV_PREFIX}TLS_CLIENT_CA); insecure_no_auth "
+    f"({ENV_PREFIX}INSECURE_NO_AUTH=true) lets everybody in"
+)
 
 
 class Settings(PolicySettings):
@@ -30,7 +40,21 @@ class Settings(PolicySettings):
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(8900, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     auth_token: SecretStr | None = Field(None, description="Bearer token that /v1 asks for.")
-    auth_token_file: Path | None = Field(None, description="File with the bearer token (first line).")
+    auth_token_file: Path | None = Field(
+        None,
+        description="File with the bearer token, or with two on a line each; read again when it changes.",
+    )
+    read_token: SecretStr | None = Field(None, description="Bearer token that may read and change nothing.")
+    read_token_file: Path | None = Field(
+        None, description="File with the token that may only read, as auth_token_file."
+    )
+    insecure_no_auth: bool = Field(
+        False, description="Listen beyond loopback although nobody has to show a token or a certificate."
+    )
+    allowed_hosts: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+        None,
+        description="Names in requests' Host header, with commas between them; * is any. IP addresses always pass.",
+    )
     tls_cert: Path | None = Field(None, description="PEM certificate chain; HTTPS when given with the key.")
     tls_key: Path | None = Field(None, description="PEM private key.")
     tls_client_ca: Path | None = Field(
@@ -54,46 +78,110 @@ class Settings(PolicySettings):
     def _lower(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("auth_token")
+    @field_validator("auth_token", "read_token")
     @classmethod
     def _token_is_usable(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None:
-            _check_token(value.get_secret_value())
+            check_token(value.get_secret_value())
+        return value
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _hosts_in_a_line(cls, value: object) -> object:
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts_are_names(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in value or ():
+            if (
+                not name
+                or any(letter in name for letter in "/:@ ")
+                or (ANY_HOST in name and name != ANY_HOST)
+            ):
+                raise ValueError(f"{name!r} is not the name of a host: give it without scheme, port and path")
+        return None if value is None else tuple(name.lower().rstrip(".") for name in value)
+
+    @field_validator("open_paths")
+    @classmethod
+    def _paths_begin_with_a_slash(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for path in value:
+            if not path.startswith("/") or path.endswith("/"):
+                raise ValueError(
+                    f"{path!r} is not a path like /health: it begins with a slash and ends without one"
+                )
         return value
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
         problems: list[str] = []
-        if self.auth_token is not None and self.auth_token_file is not None:
-            problems.append("give auth_token or auth_token_file, not both")
+        for name in ("auth_token", "read_token"):
+            if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
+                problems.append(f"give {name} or {name}_file, not both")
+        if not (_is_loopback(self.host) or self.authenticates() or self.insecure_no_auth):
+            problems.append(_NO_AUTH.format(host=self.host))
         if (self.tls_cert is None) != (self.tls_key is None):
             problems.append("tls_cert and tls_key are needed together")
         if self.tls_client_ca is not None and self.tls_cert is None:
             problems.append("tls_client_ca needs tls_cert and tls_key")
-        if self.auth_token_file is not None:
+        if not problems:
             try:
-                _check_token(_first_line(self.auth_token_file))
-            except OSError as error:
-                problems.append(f"auth_token_file can't be read: {error.strerror}")
+                self.tokens()
             except ValueError as error:
-                problems.append(f"auth_token_file: {error}")
+                problems.append(str(error))
         if not problems and self.tls_cert is not None:
             try:
-                self.ssl_context()
+                self.tls()
             except (OSError, ValueError) as error:
                 problems.append(f"tls_cert, tls_key or tls_client_ca can't be used: {error}")
         if problems:
             raise ValueError("; ".join(problems))
         return self
 
-    def token(self) -> str | None:
-        if self.auth_token is not None:
-            return self.auth_token.get_secret_value()
-        return _first_line(self.auth_token_file) if self.auth_token_file is not None else None
+    def tokens(self) -> Tokens:
+        """Those of now: files are read. Raises ValueError, which names the setting and shows no token."""
+        tokens = Tokens(
+            read_tokens("auth_token", self.auth_token, self.auth_token_file),
+            read_tokens("read_token", self.read_token, self.read_token_file),
+        )
+        if tokens.reading and not tokens.changing:
+            raise ValueError(
+                "read_token needs auth_token or auth_token_file: without one everybody may change things"
+            )
+        if set(tokens.reading) & set(tokens.changing):
+            raise ValueError(
+                "read_token is also an auth_token: a token that may only read has to be another one"
+            )
+        return tokens
 
-    def ssl_context(self) -> ssl.SSLContext | None:
-        if self.tls_cert is None or self.tls_key is None:
-            return None
+    def token_files(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.auth_token_file, self.read_token_file) if path is not None)
+
+    def authenticates(self) -> bool:
+        """Who asks has to show a token or a certificate."""
+        tokens = (self.auth_token, self.auth_token_file)
+        return self.tls_client_ca is not None or any(token is not None for token in tokens)
+
+    def hosts(self) -> frozenset[str] | None:
+        """Names that a request's Host may have; None is any. A page in a browser can show neither a token nor a
+        certificate, whatever name it gives us."""
+        given = self.allowed_hosts
+        if given is None:
+            return None if self.authenticates() else frozenset({*LOOPBACK_NAMES, self.host.lower()})
+        return None if ANY_HOST in given else frozenset({*LOOPBACK_NAMES, self.host.lower(), *given})
+
+    def insecure(self) -> tuple[str, ...]:
+        """Settings, by name, that let everybody in who reaches the address."""
+        open_ = self.insecure_no_auth and not self.authenticates() and not _is_loopback(self.host)
+        return ("insecure_no_auth",) if open_ else ()
+
+    def tls_files(self) -> tuple[Path, ...]:
+        files = (self.tls_cert, self.tls_key, self.tls_client_ca)
+        return tuple(path for path in files if path is not None)
+
+    def tls(self) -> ssl.SSLContext:
+        """Of the files as they are now; they have to be given."""
+        assert self.tls_cert is not None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A key with a pass phrase would otherwise ask on the terminal and hang a service.
@@ -109,7 +197,10 @@ class Settings(PolicySettings):
             return None
         lacking = [
             word
-            for word, there in (("a token", self.token() is not None), ("TLS", self.tls_cert is not None))
+            for word, there in (
+                ("a token or client certificates (insecure_no_auth)", self.authenticates()),
+                ("TLS", self.tls_cert is not None),
+            )
             if not there
         ]
         if not lacking:
@@ -136,16 +227,6 @@ def load_settings(**flags: Any) -> Settings:
 
 def _plain(message: str) -> str:
     return message.removeprefix("Value error, ")
-
-
-def _first_line(path: Path) -> str:
-    lines = path.read_text("utf-8").splitlines()
-    return lines[0].strip() if lines else ""
-
-
-def _check_token(token: str) -> None:
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ValueError("the token must be printable ASCII without spaces, at least one character")
 
 
 def _is_loopback(host: str) -> bool:

@@ -92,11 +92,11 @@ def _sasl(users: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
     return found
 
 
-def make_tls(directory: Path) -> TlsFiles:
+def make_tls(directory: Path, issuer: str = "Local Stack Authority") -> TlsFiles:
     """A throw-away authority with a broker certificate for localhost and one for a client named `client`."""
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
-    authority = _certificate("Local Stack Authority", key, "Local Stack Authority", key, authority=True)
+    authority = _certificate(issuer, key, issuer, key, authority=True)
     files = TlsFiles(directory / "authority.pem", directory / "server.pem", directory / "client.pem")
     files.authority.write_bytes(authority)
     for file, name in ((files.server, "localhost"), (files.client, "client")):
@@ -105,7 +105,7 @@ def make_tls(directory: Path) -> TlsFiles:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         file.touch(mode=0o600)
-        file.write_bytes(pem + _certificate(name, own, "Local Stack Authority", key) + authority)
+        file.write_bytes(pem + _certificate(name, own, issuer, key) + authority)
     return files
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bridge.environment import for_child
 from bridge.logs.forward import Forward
 from bridge.logs.setup import DRIVER
 from bridge.pipeline.frames import LONGEST, pack_spec, pack_stop, pack_want, read_line, unpack_status
@@ -119,7 +120,7 @@ class DriverPipeline:
                 # Ctrl-C is for whoever says when the driver ends: it would kill Spark before the last commit.
                 start_new_session=True,
                 # Python workers of Spark look for our modules where we found them.
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+                env=for_child(),
                 limit=LONGEST,
             )
         except OSError as error:

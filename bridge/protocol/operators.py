@@ -251,10 +251,12 @@ class Ready(Message):
 
 
 class Health(Message):
-    """GET /health: `status` is ok, starting, degraded or down; per connector and task what lasts."""
+    """GET /health: `status` is ok, starting, degraded or down; per connector and task what lasts. `insecure`: settings
+    that let everybody in who reaches the service."""
 
     status: str
     version: str
     uptime_seconds: float
     rounds_process: str
+    insecure: list[str] = []
     connectors: list[ConnectorStatus]

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from bridge import VERSION
 from bridge.errors import BridgeError
 from bridge.service.copy_metrics import CopyCollector
+from bridge.service.door import Door
 from bridge.service.failures import on_bridge_error, on_http_error, on_request_error
 from bridge.service.gate import Gate
 from bridge.service.metrics import Metrics, ServiceCollector
@@ -26,25 +27,19 @@ from bridge.service.routes import (
     mirror,
     plugins,
     readiness,
-    sessions,
     tasks,
 )
 from bridge.service.service import Service
-
-_ROUTES = (
-    *(sessions, tasks, health, connectors, doctor),
-    *(failover, groups, readiness, plugins, mirror, metrics),
-)
 
 
 def create_app(
     service: Service,
     *,
-    token: str | None = None,
-    open_paths: Sequence[str] = ("/health", "/metrics"),
+    door: Door | None = None,
+    insecure: Sequence[str] = (),
     max_body: int = 1 << 20,
 ) -> FastAPI:
-    """Everything that the application uses is given."""
+    """Everything that the application uses is given. `insecure`: settings that let everybody in, for health to name."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -77,11 +72,12 @@ def create_app(
     counted.registry.register(CopyCollector(service.table, service.snapshots))
     app.state.service = service
     app.state.metrics = counted
-    for module in _ROUTES:
+    app.state.insecure = tuple(insecure)
+    for module in (tasks, health, connectors, doctor, failover, groups, readiness, plugins, mirror, metrics):
         app.include_router(module.router)
     app.add_exception_handler(BridgeError, on_bridge_error)
     app.add_exception_handler(RequestValidationError, on_request_error)
     app.add_exception_handler(HTTPException, on_http_error)
-    app.add_middleware(Gate, token=token, open_paths=open_paths, max_body=max_body, metrics=counted)
+    app.add_middleware(Gate, door=door or Door(), max_body=max_body, metrics=counted)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app

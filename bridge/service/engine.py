@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
+from bridge.environment import for_child
 from bridge.logs.forward import Forward
 from bridge.logs.setup import ROUNDS
 from bridge.service.desired import Desired
@@ -168,15 +168,13 @@ class RoundsEngine:
     async def _one_life(self) -> str:
         lines = Forward(ROUNDS)
         try:
-            # The child sees the modules that we see, wherever they were found.
-            search = os.pathsep.join(entry for entry in sys.path if entry)
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *self._arguments,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=lines.fileno,
-                env=os.environ | {"PYTHONPATH": search},
+                env=for_child(),
                 limit=1 << 20,
             )
         except OSError as error:

@@ -112,12 +112,14 @@ def _methods(request: Request) -> set[str]:
     return found
 
 
-_SAID = {
+SAID = {
     400: "The configuration, or the protocol version, is rejected",
     401: "No bearer token, or a wrong one",
+    403: "The token may only read, or a page in a browser asks",
     404: "No such connector, task, plugin or group",
     409: "A newer session has taken over, or what is asked for would lose records or repeat them",
     413: "The request body is too large",
+    421: "The Host header names a host that this service is not (allowed_hosts)",
     422: "The request is not of the contract's form; every error is listed",
     503: "The bounded pool is full, or a cluster or connector does not answer; ask again after Retry-After seconds",
 }
@@ -127,7 +129,7 @@ def declares(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """`responses=` of a route; 401 and 422 can happen on every route that takes anything."""
     declared: dict[int | str, dict[str, Any]] = {}
     for status in sorted({401, 422, *statuses}):
-        declared[status] = {"model": ErrorBody, "description": _SAID[status]}
+        declared[status] = {"model": ErrorBody, "description": SAID[status]}
         if status == 503:
             declared[status]["headers"] = {
                 "Retry-After": {"description": "Seconds", "required": True, "schema": {"type": "integer"}}

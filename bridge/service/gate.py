@@ -1,4 +1,4 @@
-"""What every request passes first: request id, path, token, size; and what every answer passes last: the
+"""What every request passes first: request id, path, door, size; and what every answer passes last: the
 count.
 
 Path segments are taken apart *before* they are decoded, so that a connector or group with a slash in its
@@ -8,21 +8,20 @@ group `x/explain` is `/v1/groups/x%2Fexplain`, and no name can reach another rou
 
 from __future__ import annotations
 
-import hmac
 import itertools
 import logging
 import re
 import secrets
 import time
-from collections.abc import Sequence
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Response
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bridge.errors import BodyRejected, BridgeError, TooLarge, Unauthorized
+from bridge.errors import BodyRejected, BridgeError, TooLarge
 from bridge.logs.lines import request_id
+from bridge.service.door import Door
 from bridge.service.failures import bridge_error, internal_error
 from bridge.service.metrics import Metrics
 
@@ -34,12 +33,9 @@ _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
 
 
 class Gate:
-    def __init__(
-        self, app: ASGIApp, *, token: str | None, open_paths: Sequence[str], max_body: int, metrics: Metrics
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, door: Door, max_body: int, metrics: Metrics) -> None:
         self._app = app
-        self._token = None if token is None else f"Bearer {token}".encode()
-        self._open = tuple(open_paths)
+        self._door = door
         self._max_body = max_body
         self._metrics = metrics
         self._prefix = secrets.token_hex(4)
@@ -78,7 +74,7 @@ class Gate:
     async def _pass(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
         try:
             scope["path"] = _path(scope)
-            self._check_token(scope["path"], headers)
+            self._door.check(scope["method"], scope["path"], headers)
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length[:20]) > self._max_body:
                 raise self._too_large()
@@ -105,16 +101,6 @@ class Gate:
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The request body is larger than {self._max_body} bytes (max_body_bytes)")
-
-    def _check_token(self, path: str, headers: dict[bytes, bytes]) -> None:
-        if self._token is None or any(path == open_ or path.startswith(open_ + "/") for open_ in self._open):
-            return
-        given = headers.get(b"authorization")
-        if given is None:
-            raise Unauthorized("This service wants a bearer token (Authorization: Bearer …)")
-        scheme, _, token = given.partition(b" ")
-        if not hmac.compare_digest(scheme.capitalize() + b" " + token.strip(), self._token):
-            raise Unauthorized("The bearer token is not the one that this service was given")
 
     def _ident(self, headers: dict[bytes, bytes]) -> str:
         given = headers.get(b"x-request-id", b"")

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from bridge.protocol.messages import (
     AckRequest,
     AlterOffsets,
-    BeginSession,
+    ErrorBody,
     IdleTask,
     MoveGroups,
     PollRequest,
@@ -21,6 +21,8 @@ from bridge.protocol.messages import (
     StopTask,
     ValidateRequest,
 )
+from bridge.service.failures import SAID
+from bridge.service.roles import ROLES, Role
 
 REQUESTS = (
     ValidateRequest,
@@ -30,7 +32,6 @@ REQUESTS = (
     MoveGroups,
     StartTask,
     StopTask,
-    BeginSession,
     IdleTask,
     PollRequest,
     AckRequest,
@@ -48,13 +49,29 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema
     schemas.pop("HTTPValidationError", None)
-    made["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    made["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "auth_token"},
+        "readBearer": {"type": "http", "scheme": "bearer", "description": "read_token, for what only reads"},
+    }
     for path, operations in made["paths"].items():
-        if path.startswith("/v1"):
-            for operation in operations.values():
-                operation["security"] = [{}, {"bearer": []}]
+        for method, operation in operations.items():
+            _add_door(operation, ROLES[method.upper(), path], asks=path.startswith("/v1"))
     app.openapi_schema = made
     return made
+
+
+def _add_door(operation: dict[str, Any], role: Role, *, asks: bool) -> None:
+    """Which tokens will do, and how the door refuses."""
+    reading = role is Role.READ
+    if asks:
+        operation["security"] = [{}, {"bearer": []}, *([{"readBearer": []}] if reading else [])]
+    responses: dict[str, Any] = operation["responses"]
+    for status in (421,) if reading else (403, 421):
+        schema = {"$ref": _REF.format(model=ErrorBody.__name__)}
+        responses[str(status)] = {
+            "description": SAID[status],
+            "content": {"application/json": {"schema": schema}},
+        }
 
 
 def text(app: FastAPI) -> str:
@@ -67,5 +84,5 @@ def _description() -> str:
         "HTTP contract between the Connect shim, operators and the Mirror Bridge service. "
         "Every status from 400 up has an ErrorBody, except /health/ready, which gives its reasons. "
         "Names in paths are percent-encoded; a slash inside a name is %2F. "
-        "The bearer token is wanted only where the service was given one."
+        "A bearer token is wanted only where the service was given one."
     )

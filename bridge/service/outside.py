@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from bridge.environment import for_child
 from bridge.errors import ConfigError, Overloaded
 from bridge.policy import IMPORT_SECONDS, Policy
 from bridge.protocol.operators import IgnoredSetting
@@ -147,7 +148,7 @@ def _started(module: str) -> Iterator[tuple[socket.socket, subprocess.Popen[byte
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+                env=for_child(),
             )
         try:
             ours.settimeout(START_SECONDS)

@@ -6,31 +6,37 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from bridge import VERSION
+from bridge.environment import forget_secrets
 from bridge.logs.setup import HTTP, set_up_logs
 from bridge.service.app import create_app
 from bridge.service.checking import Checker
 from bridge.service.context import CheckContext
 from bridge.service.copied_topics import copied_topics
 from bridge.service.delivery import Deliveries
+from bridge.service.door import Door
 from bridge.service.engine import RoundsEngine
 from bridge.service.holds import Holds
 from bridge.service.http11 import Http11
 from bridge.service.pool import BoundedPool
+from bridge.service.rotation import Rotating, watch
 from bridge.service.service import Service
-from bridge.service.sessions import Sessions, running_clock
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import TaskTable
+from bridge.service.tls import CurrentContext
 from bridge.service.wiring import ROUNDS_FACTORY, alter_offsets, check_context, mirror_questions
 from bridge.settings import Settings
 
@@ -47,14 +53,11 @@ class CannotListen(Exception):
 
 
 def build_service(settings: Settings, checks: CheckContext, factory: str = ROUNDS_FACTORY) -> Service:
-    sessions = Sessions(running_clock())
-    snapshots, holds = Snapshots(), Holds()
-    table = TaskTable(lambda: time.monotonic() * 1000, sessions.foreign)
+    snapshots, holds, table = Snapshots(), Holds(), TaskTable(lambda: time.monotonic() * 1000)
     deliveries, stored = Deliveries(table, holds, snapshots), OpenQuestions(holds.wake)
     pool = BoundedPool(settings.pool_size, settings.pool_queue)
     return Service(
         table=table,
-        sessions=sessions,
         snapshots=snapshots,
         engine=RoundsEngine(
             factory,
@@ -78,13 +81,22 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
 def run(settings: Settings, checks: CheckContext | None = None, factory: str = ROUNDS_FACTORY) -> None:
     """Serves until told to end. Raises CannotListen before anything is started."""
     set_up_logs(HTTP, settings.log_level, settings.log_format)
+    forget_secrets(os.environ)
     listener = _listen(settings)
+    tokens = Rotating("the token file", settings.token_files(), settings.tokens)
+    certificate = _certificate(settings)
     service = build_service(settings, checks or check_context(settings.policy()), factory)
     app = create_app(
-        service, token=settings.token(), open_paths=settings.open_paths, max_body=settings.max_body_bytes
+        service,
+        door=Door(lambda: tokens.value, open_paths=settings.open_paths, hosts=settings.hosts()),
+        insecure=settings.insecure(),
+        max_body=settings.max_body_bytes,
     )
     sys.setswitchinterval(SWITCH_SECONDS)
     server = DrainingServer(_config(app, settings), service)
+    server.watch(tokens)
+    if certificate is not None:
+        server.serve_tls(certificate)
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings.tls_cert is None else "https"
     shown = f"[{host}]" if ":" in host else host
@@ -102,14 +114,32 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
+        self._rotating: list[Rotating[Any]] = []
+        self._watching: asyncio.Task[None] | None = None
+
+    def watch(self, rotating: Rotating[Any]) -> None:
+        self._rotating.append(rotating)
+
+    def serve_tls(self, certificate: Rotating[ssl.SSLContext]) -> None:
+        self.config.ssl = CurrentContext(lambda: certificate.value)
+        certificate.replaced = self._end_connections
+        self.watch(certificate)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         # What is there now stays: the collector need not walk it in the middle of a poll.
         gc.collect()
         gc.freeze()
+        self._watching = asyncio.create_task(watch(self._rotating), name="files that may change")
+
+    def _end_connections(self) -> None:
+        """Each after the answer that it waits for: clients come again, with a certificate that counts now."""
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
         log.info("ending: %d polls are held", self._service.holds.held)
         self._service.holds.drain()
         await super().shutdown(sockets)
@@ -122,6 +152,12 @@ class DrainingServer(uvicorn.Server):
         for which in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(which, self.handle_exit, which, None)
         yield
+
+
+def _certificate(settings: Settings) -> Rotating[ssl.SSLContext] | None:
+    if settings.tls_cert is None:
+        return None
+    return Rotating("the TLS certificate", settings.tls_files(), settings.tls)
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
@@ -139,7 +175,6 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         timeout_graceful_shutdown=max(1, int(settings.shutdown_grace_seconds * HTTP_SHARE)),
     )
     config.load()
-    config.ssl = settings.ssl_context()
     return config
 
 

@@ -67,7 +67,6 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("get", "/health/live"),
         ("get", "/health/ready"),
         ("get", "/metrics"),
-        ("post", "/v1/sessions"),
     }
 
 

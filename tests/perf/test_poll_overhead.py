@@ -102,7 +102,9 @@ async def watch(
     async def poll(index: int) -> None:
         streams = await asyncio.open_connection(host, int(port))
         body = json.dumps({"session": tasks.session, "wait_ms": 900}).encode()
-        head = f"POST {tasks.path}/tasks/{index}/poll HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+        head = (
+            f"POST {tasks.path}/tasks/{index}/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+        )
         await asyncio.sleep(index * 0.9 / TASKS)
         while not over.is_set():
             took, answer = await ask(streams, head.encode() + b"\r\n\r\n" + body)
@@ -113,13 +115,13 @@ async def watch(
         streams = await asyncio.open_connection(host, int(port))
         reader, writer = await asyncio.open_connection("127.0.0.1", echo_port)
         while not over.is_set():
-            took, answer = await ask(streams, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            took, answer = await ask(streams, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             now = time.monotonic()
             found.health.append((now, took))
             (status,) = Health.model_validate_json(answer).connectors
             if status.rounds not in found.rounds and status.last_round_seconds is not None:
                 found.rounds[status.rounds] = (now, status.last_round_seconds)
-            live, _ = await ask(streams, b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            live, _ = await ask(streams, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             found.live.append((time.monotonic(), live))
             began = time.perf_counter()
             writer.write(b"x\n")

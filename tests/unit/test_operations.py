@@ -24,8 +24,8 @@ from bridge.service.operations import (
 )
 from connectors.base import Arguments
 from tests.unit.service_fakes import FakeEngine
+from tests.unit.service_process import service
 from tests.unit.test_service_http import START, TASK, Stand, error, run
-from tests.unit.test_service_process import service
 
 
 def test_an_order_and_its_answers_cross_the_pipe() -> None:

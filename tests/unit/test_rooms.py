@@ -45,8 +45,11 @@ ROOMS = {
     "bridge.logs": Room(),
     "bridge.policy": Room(),
     "bridge.policy_settings": Room(ours=names("bridge.policy"), others=names("pydantic pydantic_settings")),
+    "bridge.environment": Room(),
+    "bridge.tokens": Room(others=names("pydantic")),
     "bridge.settings": Room(
-        ours=names("bridge.errors bridge.policy_settings"), others=names("pydantic pydantic_settings")
+        ours=names("bridge.errors bridge.policy_settings bridge.tokens"),
+        others=names("pydantic pydantic_settings"),
     ),
     "bridge.translation": Room(not_stdlib=IMPURE),
     "bridge.protocol": Room(ours=names("bridge bridge.errors"), others=names("pydantic")),
@@ -64,17 +67,21 @@ ROOMS = {
     ),
     "bridge.transforms": Room(ours=names("bridge.translation"), others=names("msgspec numpy pyarrow")),
     "bridge.pipeline": Room(
-        ours=names("bridge.translation bridge.kafka bridge.errors bridge.logs bridge.pipeline.transforming"),
+        ours=names(
+            "bridge.translation bridge.kafka bridge.environment bridge.errors bridge.logs bridge.pipeline.transforming"
+        ),
         others=names("pyspark"),
     ),
     "bridge.pipeline.transforming": Room(
-        ours=names("bridge.pipeline bridge.transforms bridge.translation bridge.kafka bridge.errors"),
+        ours=names(
+            "bridge.pipeline bridge.transforms bridge.translation bridge.kafka bridge.environment bridge.errors"
+        ),
         others=names("numpy pyarrow"),
     ),
     "bridge.service": Room(
         ours=names(
-            "bridge bridge.protocol bridge.translation bridge.errors bridge.logs bridge.settings bridge.policy "
-            "connectors"
+            "bridge bridge.protocol bridge.translation bridge.environment bridge.errors bridge.logs bridge.settings "
+            "bridge.policy bridge.tokens connectors"
         ),
         others=WEB,
     ),

@@ -16,11 +16,13 @@ import pytest
 
 from bridge.protocol.messages import ErrorBody, GroupReport
 from bridge.service.app import create_app
+from bridge.service.door import Door
 from bridge.service.explain import explain
 from bridge.service.frames import pack_report
 from bridge.service.readiness import ConnectorView
 from bridge.service.reasons import REASONS
 from bridge.service.service import Service
+from bridge.tokens import Tokens
 from bridge.translation.model import Reason
 from connectors.base import Summary
 from tests.unit.service_fakes import SECRET, Clock, FakeEngine, FakeKind, fake_service, report, session
@@ -68,7 +70,7 @@ async def stand(
 ) -> AsyncIterator[Stand]:
     clock = Clock()
     service = fake_service(clock, kind, size, queue)
-    app = create_app(service, token=token)
+    app = create_app(service, door=Door(lambda: Tokens() if token is None else Tokens((token,))))
     transport = httpx.ASGITransport(app)
     async with (
         app.router.lifespan_context(app),

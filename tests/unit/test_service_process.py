@@ -13,90 +13,16 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from bridge.protocol.messages import ErrorBody
-from tests.unit.service_fakes import ROOT, SECRET, session
-
-WAIT_SECONDS = 20.0
-
-
-class Running:
-    """A service process and a client of it."""
-
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.process = process
-        self.log = log
-        found = self.eventually(lambda: re.search(r"listens on (http://[0-9.:]+)", self.text()))
-        self.url = found.group(1)
-        self.client = httpx.Client(base_url=self.url, timeout=10)
-        self.eventually(lambda: self.health()["rounds_process"] == "running")
-
-    def text(self) -> str:
-        return self.log.read_text()
-
-    def eventually(self, ask: Callable[[], Any]) -> Any:
-        end = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < end:
-            answer = ask()
-            if answer:
-                return answer
-            assert self.process.poll() is None, self.text()
-            time.sleep(0.02)
-        raise AssertionError(f"did not come to be:\n{self.text()}")
-
-    def health(self) -> dict[str, Any]:
-        answer: dict[str, Any] = self.client.get("/health").json()
-        return answer
-
-    def start(self, name: str = "c", tasks: int = 1, at: int = 1, **config: str) -> None:
-        for index in range(tasks):
-            body = {"session": session(at), "kind": "fake", "task_count": tasks, "config": config}
-            answer = self.client.put(f"/v1/connectors/{name}/tasks/{index}", json=body)
-            assert answer.status_code == 200, answer.text
-
-    def status(self, name: str = "c") -> dict[str, Any]:
-        answer: dict[str, Any] = self.client.get(f"/v1/connectors/{name}/status").json()
-        return answer
-
-    def rounds_pid(self) -> int:
-        out = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=True
-        )
-        return int(out.stdout.split()[0])
-
-
-@contextmanager
-def service(folder: Path, **env: str) -> Iterator[Running]:
-    log = folder / "service.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.unit.service_stand"],
-            cwd=ROOT,
-            stdout=out,
-            stderr=out,
-            env=os.environ | {"MIRROR_BRIDGE_PORT": "0"} | env,
-        )
-    running = None
-    try:
-        running = Running(process, log)
-        yield running
-    finally:
-        if running is not None:
-            running.client.close()
-        if process.poll() is None:
-            process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+from tests.unit.service_fakes import SECRET, session
+from tests.unit.service_process import service
 
 
 def gone(pid: int) -> bool:
@@ -256,8 +182,8 @@ def test_a_ten_megabyte_body_is_refused_on_a_real_socket(tmp_path: Path) -> None
     "sent",
     [
         b"\x16\x03\x01\x02\x00\x01\x00",
-        b"GET /v1/\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"PUT /v1/connectors/c HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"GET /v1/\xc3\xa9 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"PUT /v1/connectors/c HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
     ],
 )
 def test_what_is_not_http_gets_the_error_body_too(tmp_path: Path, sent: bytes) -> None:
@@ -335,7 +261,7 @@ async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tupl
     async def poll(index: int) -> None:
         streams = await asyncio.open_connection(host, int(port))
         body = json.dumps({"session": session(1), "wait_ms": 900}).encode()
-        head = f"POST /v1/connectors/c/tasks/{index}/poll HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+        head = f"POST /v1/connectors/c/tasks/{index}/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
         await asyncio.sleep(index * 0.9 / tasks)
         while time.perf_counter() < until:
             took, answer = await ask(streams, head.encode() + b"\r\n\r\n" + body)
@@ -346,7 +272,7 @@ async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tupl
         streams = await asyncio.open_connection(host, int(port))
         reader, writer = await asyncio.open_connection("127.0.0.1", echo_port)
         while time.perf_counter() < until:
-            health.append((await ask(streams, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))[0])
+            health.append((await ask(streams, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"))[0])
             began = time.perf_counter()
             writer.write(b"x\n")
             await reader.readline()

@@ -18,8 +18,8 @@ from bridge.service.parcels import PORTION, TIMESTAMP, pack, unpack_parcels
 from bridge.service.uplink import PipePublisher, Uplink
 from connectors.base import EmittedRecord, Summary
 from tests.unit.service_fakes import emitted, report, session
+from tests.unit.service_process import Running, service
 from tests.unit.test_service_http import TASK, Stand, error, run
-from tests.unit.test_service_process import Running, service
 
 PATH = "/v1/connectors/c/tasks/0"
 

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -93,8 +94,8 @@ def test_all_errors_in_one_line_without_values(monkeypatch: pytest.MonkeyPatch) 
 def test_a_token_comes_from_one_place(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("from-a-file\n")
-    assert load_settings(auth_token_file=token).token() == "from-a-file"
-    assert load_settings(auth_token="given").token() == "given"
+    assert load_settings(auth_token_file=token).tokens().changing == ("from-a-file",)
+    assert load_settings(auth_token="given").tokens().changing == ("given",)
     assert "given" not in repr(load_settings(auth_token="given"))
     for wrong in (
         {"auth_token": "given", "auth_token_file": token},
@@ -107,7 +108,9 @@ def test_a_token_comes_from_one_place(tmp_path: Path) -> None:
 
 def test_tls_is_checked_before_anything_starts(tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
-    assert load_settings(tls_cert=cert, tls_key=key, tls_client_ca=cert).ssl_context() is not None
+    assert (
+        load_settings(tls_cert=cert, tls_key=key, tls_client_ca=cert).tls().verify_mode is ssl.CERT_REQUIRED
+    )
     for wrong, words in (
         ({"tls_cert": cert}, "needed together"),
         ({"tls_client_ca": cert}, "needs tls_cert"),
@@ -124,12 +127,12 @@ def test_tls_is_checked_before_anything_starts(tmp_path: Path) -> None:
         ("127.0.0.1", None),
         ("::1", None),
         ("localhost", None),
-        ("0.0.0.0", "a token and TLS"),
+        ("0.0.0.0", "a token or client certificates (insecure_no_auth) and TLS"),
         ("a", "TLS"),
     ],
 )
 def test_an_open_address_without_token_and_tls_is_warned_of(host: str, lacking: str | None) -> None:
-    told = load_settings(host=host).exposed()
+    told = load_settings(host=host, insecure_no_auth=True).exposed()
     assert (told is None) if lacking is None else (told is not None and lacking in told)
 
 
@@ -157,7 +160,7 @@ def test_a_port_in_use_is_one_line() -> None:
         ended = command("serve", "--port", str(port))
     assert ended.returncode == 1
     assert ended.stderr == f"mirror-bridge: can't listen on 127.0.0.1:{port}: Address already in use\n"
-    ended = command("serve", "--host", "no.such.host.invalid")
+    ended = command("serve", "--host", "no.such.host.invalid", "--insecure-no-auth")
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1
 

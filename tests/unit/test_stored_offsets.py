@@ -14,8 +14,8 @@ from bridge.protocol.messages import PollResponse
 from bridge.service.stored import AT_ONCE, Asking, pack_stored
 from connectors.base import SourcePartition
 from tests.unit.service_fakes import FakeEngine, places, session
+from tests.unit.service_process import service
 from tests.unit.test_service_http import Stand, run
-from tests.unit.test_service_process import service
 from tests.unit.test_service_records import PATH, started
 
 Entries = Sequence[dict[str, Any]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from bridge.environment import for_child
 from bridge.kafka.fields import BrokenRecord
 from bridge.kafka.records import Records
 from bridge.pipeline.transforming.arrow import as_batch, by_topic
@@ -188,11 +188,8 @@ class _Process:
 
 def _launched(channel: int) -> subprocess.Popen[bytes]:
     """With our search path. What a transform prints is for the log, beside what we say there."""
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
-        # Memory that is only set aside would count, too.
-        "ARROW_DEFAULT_MEMORY_POOL": "system",
-    }
+    # Memory that is only set aside would count, too.
+    environment = for_child() | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
     module = "bridge.pipeline.transforming.child"
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, str(channel)],

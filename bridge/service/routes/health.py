@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from bridge import VERSION
 from bridge.protocol.messages import ErrorBody, Health, Live, Ready
@@ -38,7 +38,7 @@ async def ready(service: TheService, response: Response) -> Ready:
 
 
 @router.get("", responses={401: _TOKEN})
-async def health(service: TheService) -> Health:
+async def health(request: Request, service: TheService) -> Health:
     """Everything at once: per connector and task the last success, the verdicts, what it waits for, the errors that
     last."""
     known = statuses(service)
@@ -47,5 +47,6 @@ async def health(service: TheService) -> Health:
         version=VERSION,
         uptime_seconds=round(time.monotonic() - service.began, 1),
         rounds_process=service.engine.state,
+        insecure=list(request.app.state.insecure),
         connectors=known,
     )

@@ -18,8 +18,7 @@ final class Registration {
     static final long STOP_MS = 500;
 
     private final String name;
-    private final Sessions sessions = new Sessions();
-    private volatile String session;
+    private final String session = TaskAddress.newSession();
     private final Settings settings;
     private final BridgeClient client;
     private final Pacer pacer;
@@ -59,36 +58,21 @@ final class Registration {
         if (inFlight != null) {
             inFlight.cancel();
         }
-        String last = session;
-        if (last != null) {
-            sayStopped(last);
-        }
-        client.close();
-    }
-
-    private void sayStopped(String last) {
         try {
-            Call goodBye = client.stopConnector(name, last);
-            goodBye.await(STOP_MS);
-            goodBye.cancel();
+            Call last = client.stopConnector(name, session);
+            last.await(STOP_MS);
+            last.cancel();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
+        client.close();
     }
 
     private void register(String kind, Map<String, String> props, Consumer<ConnectException> raise) {
         try {
             while (!stopped) {
-                boolean asks = session == null;
-                call = asks ? sessions.ask(client) : client.startConnector(name, session, kind, props);
+                call = client.startConnector(name, session, kind, props);
                 Answer answer = call.await(Long.MAX_VALUE / 4);
-                if (asks) {
-                    session = Sessions.of(answer);
-                    if (session != null) {
-                        continue;
-                    }
-                    answer = Sessions.withoutOne(answer);
-                }
                 if (stopped || done(answer, raise)) {
                     return;
                 }
@@ -114,9 +98,6 @@ final class Registration {
             case FENCED:
                 link.fenced();
                 return true;
-            case UNKNOWN:
-                session = null;
-                return false;
             default:
                 return false;
         }

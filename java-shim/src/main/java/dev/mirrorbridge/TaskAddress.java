@@ -1,6 +1,9 @@
 package dev.mirrorbridge;
 
-/** Which task of which connector, and in which session; null before the service has given one. */
+import java.util.Locale;
+import java.util.UUID;
+
+/** Which task of which connector, and in which session. */
 final class TaskAddress {
     final String connector;
     final int index;
@@ -14,8 +17,12 @@ final class TaskAddress {
         this.session = session;
     }
 
-    TaskAddress in(String other) {
-        return new TaskAddress(connector, index, count, other);
+    /**
+     * A session id: it begins with the start time, so that the service lets the younger of two tasks win whatever
+     * the order in which their calls arrive.
+     */
+    static String newSession() {
+        return String.format(Locale.ROOT, "%013d-%s", System.currentTimeMillis(), UUID.randomUUID());
     }
 
     @Override

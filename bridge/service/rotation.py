@@ -1,0 +1,72 @@
+"""What is made of files, and made again when they change: tokens and certificates are replaced without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+
+T = TypeVar("T")
+_Look = tuple[tuple[int, ...] | str, ...]
+
+
+class Rotating(Generic[T]):
+    """A value that `make` makes of files. One that can't be made is logged once, and the last one stays."""
+
+    def __init__(
+        self,
+        what: str,
+        files: Sequence[Path],
+        make: Callable[[], T],
+        replaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`replaced` is called in the event loop."""
+        self._what = what
+        self._files = tuple(files)
+        self._make = make
+        self.replaced = replaced
+        self._made_of = self._last = self._look()
+        self.value = make()
+
+    def look(self) -> bool:
+        """Makes the value anew when the files have changed, and stayed as they are since the last look: a certificate
+        and its key are replaced one after the other. True for a new one."""
+        before, self._last = self._last, self._look()
+        if self._last == self._made_of or self._last != before:
+            return False
+        self._made_of = self._last
+        try:
+            self.value = self._make()
+        except (OSError, ValueError) as error:
+            log.error(
+                "%s changed and can't be used: %s. What was there before stays in use", self._what, error
+            )
+            return False
+        log.info("%s changed and is in use", self._what)
+        return True
+
+    def _look(self) -> _Look:
+        return tuple(_signature(path) for path in self._files)
+
+
+async def watch(rotating: Sequence[Rotating[object]]) -> None:
+    """Looks once a second, for ever."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        for each in rotating:
+            if await asyncio.to_thread(each.look):
+                each.replaced()
+
+
+def _signature(path: Path) -> tuple[int, ...] | str:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.strerror or "?"
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

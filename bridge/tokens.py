@@ -1,0 +1,52 @@
+"""Bearer tokens of the service, from its settings or from files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import SecretStr
+
+_LONGEST_FILE = 1 << 16
+_MOST = 2
+"""The one, and the one that replaces it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Bearer tokens by what they are good for; none at all: nobody is asked for one."""
+
+    changing: tuple[str, ...] = field(default=(), repr=False)
+    reading: tuple[str, ...] = field(default=(), repr=False)
+
+
+def check_token(token: str) -> None:
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError("the token must be printable ASCII without spaces, at least one character")
+
+
+def read_tokens(name: str, given: SecretStr | None, path: Path | None) -> tuple[str, ...]:
+    """Those of the setting `name`, or of its file. Raises ValueError, which names the setting and shows no token."""
+    if given is not None:
+        return (given.get_secret_value(),)
+    if path is None:
+        return ()
+    try:
+        found = _lines(path)
+        if not 1 <= len(found) <= _MOST:
+            raise ValueError(f"has {len(found)} tokens; give one, or two on a line each while you replace it")
+        for token in found:
+            check_token(token)
+    except OSError as error:
+        raise ValueError(f"{name}_file can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}_file is not UTF-8") from None
+    except ValueError as error:
+        raise ValueError(f"{name}_file: {error}") from None
+    return found
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    with path.open("rb") as file:
+        text = file.read(_LONGEST_FILE).decode("utf-8")
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
