@@ -133,7 +133,6 @@ OWNED: dict[str, KeyRule] = {
     "metrics.recording.level": ignored(_METRICS),
     "metrics.sample.window.ms": ignored(_METRICS),
     "enable.metrics.push": ignored(_METRICS, "false"),
-    "config.providers": ignored("the worker resolves them before the configuration gets here"),
     "socket.connection.setup.timeout.max.ms": ignored(
         "the clients have one limit, socket.connection.setup.timeout.ms"
     ),
@@ -180,6 +179,10 @@ REFUSED: dict[str, KeyRule] = {
     ),
     "interceptor.classes": refused(_JVM),
     "security.providers": refused(_JVM),
+    "config.providers": refused(
+        "the service's clients resolve no references; name the providers in the worker's own config.providers, which "
+        "resolves them before the configuration gets here"
+    ),
     "ssl.provider": refused(_JVM),
     "ssl.secure.random.implementation": refused(_JVM),
     "ssl.engine.factory.class": refused(_JVM, "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"),

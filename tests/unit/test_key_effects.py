@@ -61,6 +61,10 @@ REFUSED = [
     ("topic.creation.default.replication.factor", "3", "replication.factor"),
     ("topic.creation.default.cleanup.policy", "compact", "config.properties.exclude"),
     ("producer.override.interceptor.classes", "com.example.Mask", "no JVM"),
+    ("source.consumer.config.providers", "file", "the worker's own config.providers"),
+    ("target.producer.config.providers", "env", "the worker's own config.providers"),
+    ("source.cluster.sasl.kerberos.kinit.cmd", "/tmp/kinit", "names a command"),
+    ("source.cluster.sasl.login.class", "com.example.Login", "no JVM"),
     ("source.consumer.interceptor.classes", "com.example.Mask", "no JVM"),
     ("target.producer.value.serializer", "com.example.Mine", "as bytes"),
     ("producer.override.compression.type", "brotli", "none, gzip, snappy, lz4, zstd"),
@@ -84,6 +88,30 @@ def test_all_of_them_are_told_at_once() -> None:
     wrong = {"transforms": "m", "transforms.m.type": "x.Y", "key.converter": JSON, "errors.tolerance": "all"}
     found = KINDS["source"].validate({**SOURCE, **wrong, "topics": "("}, CLIENTS).errors
     assert {error.key for error in found} == {"transforms", "key.converter", "errors.tolerance", "topics"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("source.consumer.group.protocol", "consumer", "the readers join no group"),
+        ("consumer.group.remote.assignor", "com.example.Mine", "the readers join no group"),
+        ("consumer.partition.assignment.strategy", "com.example.Mine", "the readers join no group"),
+        ("source.consumer.enable.auto.commit", "true", "commit nothing for themselves"),
+        ("target.producer.enable.idempotence", "false", "the pipeline's transactions are its own"),
+        ("source.admin.enable.metrics.push", "true", "metrics of its own"),
+        ("source.admin.metric.reporters", "com.example.Mine", "metrics of its own"),
+        ("source.cluster.sasl.oauthbearer.jwks.endpoint.url", "file:///etc/passwd", "read by brokers only"),
+        ("config.providers", "file", "before the service gets them"),
+        ("group.protocol", "consumer", "without a prefix it reaches no client"),
+    ],
+)
+def test_what_names_a_class_or_a_protocol_of_java_does_nothing_and_is_named(
+    key: str, value: str, why: str
+) -> None:
+    found = KINDS["source"].validate({**SOURCE, key: value}, CLIENTS)
+    assert found.errors == ()
+    ((named, reason),) = [(each.key, each.reason) for each in found.ignored]
+    assert (named, why in reason) == (key, True)
 
 
 @pytest.mark.parametrize(
