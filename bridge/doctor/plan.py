@@ -12,7 +12,7 @@ from bridge.translation.model import Side
 from bridge.translation.naming import ReplicationPolicy
 from connectors.base import Kind
 from connectors.configdef import ValidatedConfig
-from connectors.groups.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR
+from connectors.groups.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR, REVERSE
 from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
 from connectors.plugins import GROUP_FILTER, REPLICATION_POLICY, TOPIC_FILTER, Plugins, sound
 
@@ -116,6 +116,10 @@ class Plan:
         read = [(Side.TARGET, runs)] if runs in present else []
         if self.syncs is not None and self.syncs[1] in present:
             read.append(self.syncs)
+        if self._flag(REVERSE):
+            other = self.aliases[1]
+            names = self.policy.checkpoints_topic(other), self.policy.readiness_topic(other)
+            read += [(Side.SOURCE, name) for name in names if name in present]
         commits = not self._flag("dry.run") and (
             self.kind == "group_offset" or self._flag("sync.group.offsets.enabled")
         )

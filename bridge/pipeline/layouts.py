@@ -1,6 +1,6 @@
 """Layouts and slices: which slot copies which partition. Pure.
 
-A slice is one slot's lease of a layout. It holds until its deadline, or until the layout topic names a newer layout;
+A slice is one slot's lease of a layout. It holds for its time, or until the layout topic names a newer layout;
 the transactional id belongs to the slot, so that whoever holds a newer lease of the slot fences the older one.
 What the layout topic holds is in `layout_records`.
 """
@@ -20,13 +20,14 @@ CAUGHT_UP = "caught up"
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one Spark task is given. `deadline` in seconds since the epoch; `runs` are the committed runs of its
-    partitions when the layout was made, as records of the runs topic, for the task's first attempt."""
+    """What one Spark task is given. `seconds`: for how long it copies at most from its start on, by its machine's
+    clock; `runs` are the committed runs of its partitions when the layout was made, as records of the runs topic, for
+    the task's first attempt."""
 
     spec: PipelineSpec
     layout: int
     slot: int
-    deadline: float
+    seconds: float
     partitions: Sequence[Copied]
     runs: Sequence[LogRecord] = field(repr=False)
 

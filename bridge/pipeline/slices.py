@@ -85,12 +85,14 @@ class Lease:
     def __init__(self, work: Slice, target: Link) -> None:
         self._work = work
         self._tail = TopicTail(target, work.spec.layout_topic, wait_ms=_WAIT_MS)
+        # Counted here: the driver's clock may show another time of day.
+        self._end = time.monotonic() + work.seconds
         self.ended = ""
         self.gone = asyncio.Event()
         """Set when a newer layout was made, or ours was told to stop."""
 
     def over(self) -> bool:
-        if not self.ended and time.time() >= self._work.deadline:
+        if not self.ended and time.monotonic() >= self._end:
             self.ended = "deadline"
         return bool(self.ended)
 

@@ -230,13 +230,12 @@ class Supervisor:
         pairs = {copy.id.topics for each in wanted for copy in each.copies}
         gone = await dropper.drop(self._leading, topic, runs.others, pairs)
         watcher.new_layout(self._layout.layout, copied, runs.others.keys() - gone)
-        deadline = time.time() + LEASE
         return [
             Slice(
                 spec,
                 self._layout.layout,
                 slot,
-                deadline,
+                LEASE,
                 [replace(each, copied_before=each.id.topics in lost) for each in share],
                 [record for each in share for copy in each.copies for record in runs.wanted[copy.id]],
             )

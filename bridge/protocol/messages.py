@@ -62,6 +62,8 @@ __all__ = [
     "AlterOffsets",
     "AlteredOffset",
     "AlteredOffsets",
+    "BeginSession",
+    "Begun",
     "CheckpointLatency",
     "Condition",
     "ConfigEntry",
@@ -127,7 +129,8 @@ Session = Annotated[
     str,
     Field(
         pattern=r"^[0-9]{13}-[0-9A-Za-z-]{1,64}$",
-        description="13-digit start time in ms, a dash, a unique part. The lexicographically greater session wins.",
+        description="13-digit start time in ms, a dash, a unique part. The lexicographically greater session wins. "
+        "`POST /v1/sessions` gives one by the service's clock; only an older shim makes its own.",
         examples=["1795230000123-9b2f0c5e"],
     ),
 ]
@@ -139,6 +142,19 @@ class Version(Message):
 
 
 # -- life cycle of connectors and tasks ------------------------------------------------------------------------------
+
+
+class BeginSession(Message):
+    """POST /v1/sessions: a connector or a task has started, `age_us` microseconds ago by a clock that nobody sets. It
+    asks again whenever the service does not know the session, with the age at that time."""
+
+    age_us: int = Field(ge=0)
+
+
+class Begun(Message):
+    """Greater than the sessions of all that started earlier, whatever the clocks of their workers say."""
+
+    session: Session
 
 
 class StartConnector(Message):

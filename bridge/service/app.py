@@ -27,9 +27,15 @@ from bridge.service.routes import (
     mirror,
     plugins,
     readiness,
+    sessions,
     tasks,
 )
 from bridge.service.service import Service
+
+_ROUTES = (
+    *(sessions, tasks, health, connectors, doctor),
+    *(failover, groups, readiness, plugins, mirror, metrics),
+)
 
 
 def create_app(
@@ -73,7 +79,7 @@ def create_app(
     app.state.service = service
     app.state.metrics = counted
     app.state.insecure = tuple(insecure)
-    for module in (tasks, health, connectors, doctor, failover, groups, readiness, plugins, mirror, metrics):
+    for module in _ROUTES:
         app.include_router(module.router)
     app.add_exception_handler(BridgeError, on_bridge_error)
     app.add_exception_handler(RequestValidationError, on_request_error)

@@ -26,10 +26,11 @@ from bridge.service.steps import after_return
 from bridge.service.tasks import Connector
 from connectors.base import Operation
 
-_NEEDED = {
-    "reverse.checkpointing.enabled": "true",
-    "sync.group.offsets.enabled": "true",
+_NEEDED: Mapping[str, Mapping[str, str]] = {
+    "checkpoint": {"reverse.checkpointing.enabled": "true", "sync.group.offsets.enabled": "true"},
+    "group_offset": {"reverse.checkpointing.enabled": "true"},
 }
+"""By kind of connector, keys of the way home."""
 
 
 async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
@@ -117,18 +118,19 @@ def why_not(moved: GroupReport, home: Sequence[Chosen]) -> list[str]:
 def _flow_back(service: Service, name: str) -> list[Connector]:
     """Raises OperationRefused."""
     there = [known for known in service.table if known.kind in GROUP_KINDS and flow_name(known) == name]
-    found = [known for known in there if known.kind == "checkpoint" and _set(known.config)]
+    found = [known for known in there if _set(known.config, _NEEDED[known.kind])]
     if not found:
-        wanted = ", ".join(f"{key}={value}" for key, value in _NEEDED.items())
         raise OperationRefused(
-            f"the way home needs a BridgeMirrorCheckpointConnector of the flow {name} in this service, with {wanted} "
-            f"and without dry.run=true; there is {', '.join(known.name for known in there) or 'none of this flow'}"
+            f"the way home needs a MirrorGroupOffsetConnector of the flow {name} in this service, with "
+            "reverse.checkpointing.enabled=true, or a BridgeMirrorCheckpointConnector with that and "
+            "sync.group.offsets.enabled=true, and without dry.run=true; there is "
+            f"{', '.join(known.name for known in there) or 'none of this flow'}"
         )
     return found
 
 
-def _set(config: Mapping[str, str | None]) -> bool:
+def _set(config: Mapping[str, str | None], needed: Mapping[str, str]) -> bool:
     def value(key: str) -> str:
         return (config.get(key) or "").strip().lower()
 
-    return value("dry.run") != "true" and all(value(key) == wanted for key, wanted in _NEEDED.items())
+    return value("dry.run") != "true" and all(value(key) == wanted for key, wanted in needed.items())

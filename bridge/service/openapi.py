@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from bridge.protocol.messages import (
     AckRequest,
     AlterOffsets,
+    BeginSession,
     ErrorBody,
     IdleTask,
     MoveGroups,
@@ -32,6 +33,7 @@ REQUESTS = (
     MoveGroups,
     StartTask,
     StopTask,
+    BeginSession,
     IdleTask,
     PollRequest,
     AckRequest,

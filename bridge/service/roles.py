@@ -46,6 +46,7 @@ ROLES = {
     ("GET", f"{_CLUSTER}/upstream-clusters"): Role.READ,
     ("GET", f"{_CLUSTER}/remote-topics"): Role.READ,
     ("GET", f"{_CLUSTER}/consumer-offsets"): Role.READ,
+    ("POST", "/v1/sessions"): Role.CHANGE,
     ("PUT", _TASK): Role.CHANGE,
     ("DELETE", _TASK): Role.CHANGE,
     ("POST", f"{_TASK}/poll"): Role.CHANGE,

@@ -33,6 +33,7 @@ from bridge.service.http11 import Http11
 from bridge.service.pool import BoundedPool
 from bridge.service.rotation import Rotating, watch
 from bridge.service.service import Service
+from bridge.service.sessions import Sessions, running_clock
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import TaskTable
@@ -53,11 +54,14 @@ class CannotListen(Exception):
 
 
 def build_service(settings: Settings, checks: CheckContext, factory: str = ROUNDS_FACTORY) -> Service:
-    snapshots, holds, table = Snapshots(), Holds(), TaskTable(lambda: time.monotonic() * 1000)
+    sessions = Sessions(running_clock())
+    snapshots, holds = Snapshots(), Holds()
+    table = TaskTable(lambda: time.monotonic() * 1000, sessions.foreign)
     deliveries, stored = Deliveries(table, holds, snapshots), OpenQuestions(holds.wake)
     pool = BoundedPool(settings.pool_size, settings.pool_queue)
     return Service(
         table=table,
+        sessions=sessions,
         snapshots=snapshots,
         engine=RoundsEngine(
             factory,

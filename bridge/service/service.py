@@ -34,6 +34,7 @@ from bridge.service.holds import Holds
 from bridge.service.outbox import Batch
 from bridge.service.pool import BoundedPool
 from bridge.service.readiness import ConnectorView, connector_views
+from bridge.service.sessions import Sessions
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions
 from bridge.service.tasks import Connector, TaskTable, comparable
@@ -58,6 +59,7 @@ class Service:
     """`now_ms` of the table and `began` are of the monotonic clock."""
 
     table: TaskTable
+    sessions: Sessions
     snapshots: Snapshots
     engine: Engine
     checker: Checker

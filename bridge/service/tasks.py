@@ -9,6 +9,7 @@ Laws (tests/unit/test_service_tasks.py holds them for any order of arrival):
      A task that says itself that Connect does not poll it is active no more, until it polls again.
   D. Repeating a call changes nothing. A stopped session stays stopped: a late PUT of it is Fenced.
   E. `generation` moves exactly when the instance has to be made anew.
+  F. A session that another run of the service has given starts nothing: it is to be asked for again (sessions.py).
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ def comparable(config: Config) -> dict[str, str]:
 
 
 class TaskTable:
-    """`clock` gives milliseconds that never go back."""
+    """`clock` gives milliseconds that never go back; `foreign`: whether another run of the service has given a
+    session."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], foreign: Callable[[str], bool] = lambda _: False) -> None:
         self._clock = clock
+        self._foreign = foreign
         self._connectors: dict[str, Connector] = {}
         self._generation = 0
         self.version = 0
@@ -51,6 +54,7 @@ class TaskTable:
     # -- calls of the shim -------------------------------------------------------------------------
 
     def start_connector(self, name: str, session: str, kind: str, config: Config) -> Connector:
+        self._of_this_run(session, ErrorCode.UNKNOWN_CONNECTOR)
         known = self._connectors.get(name)
         if known is None:
             known = self._add(name, session, kind, config)
@@ -63,16 +67,18 @@ class TaskTable:
         return known
 
     def stop_connector(self, name: str, session: str) -> Connector:
-        known = self.connector(name)
-        if session < known.session:
+        known, foreign = self.connector(name), self._foreign(session)
+        if session < known.session or (foreign and known.session):
             raise _fenced(f"connector {name}", session, known.session)
-        known.session, known.stopped = session, True
+        # Tasks asked again when the service was started anew, the connector did not: it is stopped all the same.
+        known.session, known.stopped = known.session if foreign else session, True
         return known
 
     def start_task(self, name: str, index: int, session: str, kind: str, count: int, config: Config) -> bool:
         """True when a session that was not known before has taken the task."""
         if index >= count:
             raise BodyRejected(f"task {index} is not below task_count {count}")
+        self._of_this_run(session)
         known = self._connectors.get(name)
         task = known.tasks.get(index) if known is not None else None
         if task is not None and (session < task.session or (task.stopped and session == task.session)):
@@ -99,8 +105,7 @@ class TaskTable:
         return fresh
 
     def stop_task(self, name: str, index: int, session: str) -> Connector:
-        known = self.connector(name)
-        task = self._task(known, index)
+        known, task = self._spoken(name, index, session)
         if session < task.session:
             raise _fenced(f"task {index} of {name}", session, task.session)
         if task.active:
@@ -112,8 +117,7 @@ class TaskTable:
     def idle(self, name: str, index: int, session: str, idle_ms: int) -> bool:
         """The task lives, and has not been polled for so long; whether it was active until now. A poll that came since
         makes it void."""
-        known = self.connector(name)
-        task = self._task(known, index)
+        known, task = self._spoken(name, index, session)
         if session != task.session or task.stopped:
             raise _fenced(f"task {index} of {name}", session, task.session)
         if not task.active or self.age_ms(task) + IDLE_SLACK_MS < idle_ms:
@@ -125,8 +129,7 @@ class TaskTable:
 
     def poll(self, name: str, index: int, session: str) -> Connector:
         """Renews the lease; to be called when a poll arrives and again when it is answered."""
-        known = self.connector(name)
-        task = self._task(known, index)
+        known, task = self._spoken(name, index, session)
         if session < task.session or (task.stopped and session == task.session):
             raise _fenced(f"task {index} of {name}", session, task.session)
         if session > task.session:
@@ -237,6 +240,19 @@ class TaskTable:
         self._generation += 1
         self.version += 1
         known.generation, known.begun = self._generation, self._clock()
+
+    def _of_this_run(self, session: str, code: ErrorCode = ErrorCode.UNKNOWN_TASK) -> None:
+        if self._foreign(session):
+            raise NotFound(
+                f"session {session} was given by another run of the service: ask for another", code=code
+            )
+
+    def _spoken(self, name: str, index: int, session: str) -> tuple[Connector, Task]:
+        """Of a call that a task makes between its start and its end."""
+        known = self.connector(name)
+        task = self._task(known, index)
+        self._of_this_run(session)
+        return known, task
 
     def _task(self, known: Connector, index: int) -> Task:
         task = known.tasks.get(index)

@@ -5,6 +5,7 @@
     {"connector", "kind": "task", "name": INDEX}       TaskRecord: when the task's groups were looked at last
     {"connector", "kind": "missing", "name": TOPIC}    MissingRecord: what of a source topic is not on the target
     {"connector", "kind": "move", "name": GROUP}       MoveRecord: that the group was failed over
+    {"connector", "kind": "furthest", "name": GROUP}   FurthestRecord: how far the mirror has had it
 
 A new kind is a class like those below, named in VALUES. All connectors of one source alias share the topic. Anybody who
 may write to it may write nonsense into it: nothing but SchemaError comes out of `decode`.
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
 from bridge.translation.fields import SchemaError
+from bridge.translation.furthest import FurthestRecord
 from bridge.translation.group_record import GroupRecord
 from bridge.translation.json_records import LAST_MS, MOST_PARTITION, number, numbers, read_object, text
 from bridge.translation.move_record import MoveRecord
@@ -96,7 +98,7 @@ class MissingRecord(Value):
 
 
 VALUES: Final[Mapping[str, type[Value]]] = {
-    each.kind: each for each in (GroupRecord, TaskRecord, MissingRecord, MoveRecord)
+    each.kind: each for each in (GroupRecord, TaskRecord, MissingRecord, MoveRecord, FurthestRecord)
 }
 """By kind, the classes of values."""
 

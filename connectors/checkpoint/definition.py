@@ -17,6 +17,7 @@ from connectors.groups.keys import (
     flag,
     interval,
     readiness_keys,
+    reverse,
     sync_interval,
     writing_keys,
 )
@@ -26,7 +27,6 @@ from connectors.validators import In, ReplicationFactor
 
 EMIT, EMIT_SYNCS = "emit.checkpoints.enabled", "emit.offset-syncs.enabled"
 EVIDENCE = "translation.evidence"
-REVERSE = "reverse.checkpointing.enabled"
 REPLICATION_FACTOR = "checkpoints.topic.replication.factor"
 
 _GROUP = "Checkpoints"
@@ -78,13 +78,7 @@ _OURS = (
         validator=In(_EVIDENCES),
         recommended=_EVIDENCES,
     ),
-    flag(
-        REVERSE,
-        "false",
-        "Failback: whether a group that moved on the source in a copy of a topic of the target has its offset "
-        "translated back to that topic. For topics that the topic filter lets through under their remote name.",
-        _GROUP,
-    ),
+    reverse(_GROUP),
     *writing_keys(_GROUP),
     *readiness_keys(_GROUP),
 )

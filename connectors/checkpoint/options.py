@@ -10,10 +10,10 @@ from connectors.checkpoint.definition import (
     EMIT,
     EVIDENCE,
     REPLICATION_FACTOR,
-    REVERSE,
 )
 from connectors.configdef import ValidatedConfig
 from connectors.groups.checks import GroupOptions, Props, check
+from connectors.groups.keys import REVERSE
 from connectors.mirror_options import SYNCS_LOCATION
 from connectors.ports import ClientCheck
 

@@ -14,10 +14,10 @@ from bridge.translation.model import Committed, GroupState, Side, Verdict
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated, plan_group
 from connectors.base import EmittedRecord, Publisher
 from connectors.checkpoint.checkpoints import Checkpoints
-from connectors.checkpoint.opposite import Opposite
 from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
 from connectors.groups.instance import GroupsInstance
+from connectors.groups.opposite import Opposite
 from connectors.groups.round import Outcome
 from connectors.groups.runs import FollowedRuns
 from connectors.groups.ways import ByBoth, ByRecords, ByRuns, BySyncs, Way
@@ -51,8 +51,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         side = Side.TARGET if on_target else Side.SOURCE
         self._syncs = FollowedSyncs(side, tail, wait, mended=mended)
         self._emit_at = self._sync_at = time.monotonic()
-        own = options.policy.checkpoints_topic(options.target_alias)
-        self._opposite = Opposite(sides[0].tail(own), wait) if options.reverse else None
+        opposite = Opposite(options, sides[0], known_only=False) if options.reverse else None
         runs = FollowedRuns(options, sides[1]) if options.evidence is Evidences.BOTH else None
         super().__init__(
             name,
@@ -64,6 +63,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             options.emit_interval,
             outages=Outages(name, props),
             reverse=options.reverse or options.evidence is Evidences.SYNCS,
+            opposite=opposite,
             runs=runs,
         )
 
@@ -93,8 +93,6 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             # Deleted. Whatever Connect gets now would make it anew, by the broker's defaults.
             self._topic_made = False
         alone = self._rounds.source_away is not None
-        if self._opposite is not None and not alone:
-            await self._opposite.follow()
         if options.evidence is not Evidences.TIMESTAMPS and not (alone and self._syncs.side is Side.SOURCE):
             await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
 
@@ -102,11 +100,6 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         options, now = self._options, time.monotonic()
         outcome = Outcome()
         translated = await self._rounds.translated(groups, outcome)
-        if self._opposite is not None:
-            end = self._rounds.source_end
-            translated = {
-                group: self._opposite.guarded(group, rows, end) for group, rows in translated.items()
-            }
         if now >= self._emit_at and self._topic_made and not options.dry_run:
             outcome.checkpoints = self._emit(translated)
         if options.sync_enabled:
@@ -118,13 +111,11 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         return outcome
 
     def _remarks(self) -> Sequence[str]:
-        opposite = self._opposite.trouble if self._opposite else None
-        remarks = (self._topic_trouble, self._checkpoints.remark, self._syncs.remark, opposite)
+        remarks = (self._topic_trouble, self._checkpoints.remark, self._syncs.remark)
         return [*super()._remarks(), *(remark for remark in remarks if remark is not None)]
 
     def _unreadable(self) -> Mapping[str, int]:
-        opposite = self._opposite.unreadable if self._opposite else {}
-        return {**super()._unreadable(), **self._checkpoints.unreadable, **self._syncs.unreadable, **opposite}
+        return {**super()._unreadable(), **self._checkpoints.unreadable, **self._syncs.unreadable}
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from connectors.groups.keys import (
     flag,
     patterns,
     readiness_keys,
+    reverse,
     sync_interval,
     writing_keys,
 )
@@ -53,6 +54,7 @@ DEFINITION = ConfigDef(
                 _SYNC,
                 Importance.MEDIUM,
             ),
+            reverse(_SYNC),
             *writing_keys(_SYNC),
             *readiness_keys(_SYNC),
             *bridge_keys("Bridge"),

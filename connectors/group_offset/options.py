@@ -9,6 +9,7 @@ from bridge.errors import ConfigError
 from connectors.configdef import ValidatedConfig
 from connectors.group_offset.definition import DEFINITION
 from connectors.groups.checks import Checked, GroupOptions, Props, check
+from connectors.groups.keys import REVERSE
 from connectors.groups.options import Rewind
 from connectors.ports import ClientCheck
 from connectors.validators import invalid
@@ -16,18 +17,20 @@ from connectors.validators import invalid
 __all__ = ["DEFINITION", "GroupOffsetOptions", "Rewind", "validate"]
 
 
-_REVERSE = "reverse.checkpointing.enabled"
-
-
 @dataclass(frozen=True, slots=True)
 class GroupOffsetOptions(GroupOptions):
     verify: bool
+    reverse: bool
+    """Failback: copies of the target's own topics are translated back (KIP-1098)."""
 
     @staticmethod
     def from_props(props: Props, clients: ClientCheck) -> GroupOffsetOptions:
         """Raises ConfigRejected with every error at once."""
         checked = _check(props, clients)
-        return GroupOffsetOptions(**checked.common(), verify=checked.config.flag("translation.verify"))
+        common, config = checked.common(), checked.config
+        return GroupOffsetOptions(
+            **common, verify=config.flag("translation.verify"), reverse=config.flag(REVERSE)
+        )
 
 
 def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
@@ -43,13 +46,6 @@ def _selection_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iter
     if "group" in given and "groups" in given:
         why = "groups is given too, and both mean the same; give only one of the two"
         yield ConfigError("group", invalid("group", given["group"], why))
-    reverse = given.get(_REVERSE, "false")
-    if reverse.strip().lower() != "false":
-        why = (
-            "this connector has no way home, for it leaves no checkpoints by which an opposite flow can tell what the "
-            "mirror has put where it is; use BridgeMirrorCheckpointConnector with this key"
-        )
-        yield ConfigError(_REVERSE, invalid(_REVERSE, reverse, why))
     for key, everything in (("group", "groups"), ("groups", "groups"), ("topics", "topics")):
         if config.items(key) == ():
             why = f"an empty list selects no {everything}; give names or patterns, or .* for all"

@@ -8,6 +8,7 @@ from bridge.translation.model import Side
 from connectors.base import Publisher
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.groups.instance import GroupsInstance
+from connectors.groups.opposite import Opposite
 from connectors.groups.runs import FollowedRuns
 from connectors.groups.ways import ByRecords, ByRuns, ByTimestamp, Way
 from connectors.outages import Outages
@@ -28,6 +29,8 @@ class GroupOffsetInstance(GroupsInstance[GroupOffsetOptions]):
         sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
         runs = FollowedRuns(options, sides[1]) if options.verify else None
         by = way(options, runs)
+        # A forward flow of this kind leaves no checkpoints: what is not noted may be the mirror's own.
+        opposite = Opposite(options, sides[0], known_only=True) if options.reverse else None
         super().__init__(
             name,
             options,
@@ -37,6 +40,8 @@ class GroupOffsetInstance(GroupsInstance[GroupOffsetOptions]):
             by,
             options.sync_interval,
             outages=Outages(name, props),
+            reverse=options.reverse,
+            opposite=opposite,
             runs=runs,
         )
 

@@ -26,6 +26,7 @@ from connectors.groups.listed import ListedGroups
 from connectors.groups.move_plan import pairs_of
 from connectors.groups.moves import Moves
 from connectors.groups.operating import GroupOperations
+from connectors.groups.opposite import Opposite
 from connectors.groups.readiness_topic import ReadinessTopic
 from connectors.groups.report import Tally
 from connectors.groups.reporting import Reports
@@ -61,16 +62,17 @@ class GroupsInstance(Generic[Options]):
         *,
         outages: Outages,
         reverse: bool = False,
+        opposite: Opposite | None = None,
         runs: FollowedRuns | None = None,
     ) -> None:
         """`runs`: those that `way` rests on."""
-        self._runs = runs
+        self._runs, self._opposite = runs, opposite
         moved: dict[str, MoveRecord] = {}
         whole, publisher = publisher, AroundMoves(publisher, moved)
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
         self._interval, self._outages = interval, outages
         self._source, self._target = sides
-        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse)
+        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse, opposite=opposite)
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
         self._requested = RequestedRounds[ClusterAway | None](self._changed)
@@ -142,6 +144,8 @@ class GroupsInstance(Generic[Options]):
             self._rounds.recall(name, *pairs_of(record))
         if self._runs is not None:
             await self._runs.follow()
+        if self._opposite is not None and self._rounds.source_away is None:
+            await self._opposite.follow()
 
     async def _portion(self, groups: Sequence[str]) -> Outcome:
         """Some groups of a round. Raises ClusterAway."""
@@ -149,11 +153,12 @@ class GroupsInstance(Generic[Options]):
 
     def _remarks(self) -> Sequence[str]:
         """Errors that are not of a group, for health."""
-        return self._moves.remarks
+        return [*self._moves.remarks, *(self._opposite.troubles if self._opposite else ())]
 
     def _unreadable(self) -> Mapping[str, int]:
         """Records of internal topics that were left out so far, by topic."""
-        return self._runs.unreadable if self._runs else {}
+        own = self._runs.unreadable if self._runs else {}
+        return {**own, **(self._opposite.unreadable if self._opposite else {})}
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 

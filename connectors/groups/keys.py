@@ -15,6 +15,7 @@ from connectors.configdef import Importance, Key, Type, Width
 from connectors.mirror_options import PYTHON_CLASS, STOCK
 from connectors.validators import In, ListOf, Patterns, Range, ReplicationFactor
 
+REVERSE = "reverse.checkpointing.enabled"
 REWIND = "sync.group.offsets.rewind"
 EMIT_READINESS = "emit.group-readiness.enabled"
 READINESS_REPLICATION_FACTOR = "group-readiness.topic.replication.factor"
@@ -101,6 +102,16 @@ ASSIGNED_GROUPS = Key(
 def sync_interval(group: str) -> Key:
     doc = "Frequency of consumer group offset sync."
     return interval("sync.group.offsets.interval.seconds", "60", doc, group)
+
+
+def reverse(group: str) -> Key:
+    return flag(
+        REVERSE,
+        "false",
+        "Failback: whether a group that moved on the source in a copy of a topic of the target has its offset "
+        "translated back to that topic. For topics that the topic filter lets through under their remote name.",
+        group,
+    )
 
 
 def writing_keys(group: str) -> tuple[Key, ...]:

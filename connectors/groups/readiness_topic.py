@@ -10,6 +10,7 @@ from connectors.base import Assignment, Publisher, Summary
 from connectors.groups.backlog import Backlog
 from connectors.groups.checks import GroupOptions
 from connectors.groups.elsewhere import Elsewhere
+from connectors.groups.furthest import FurthestOffsets
 from connectors.groups.keeping import Keeping
 from connectors.groups.listed import ListedGroups
 from connectors.groups.reporting import Reports
@@ -37,6 +38,7 @@ class ReadinessTopic:
         self._elsewhere = Elsewhere(self._keeping, publisher, reports)
         self._publisher, self._groups, self._rounds = publisher, groups, rounds
         self._reports, self._backlog = reports, backlog
+        self._furthest = rounds.furthest = FurthestOffsets(options, target, self.store)
         self.begun = False
         self._recalled: tuple[int, set[int]] = 0, set()
         """How many tasks there were, and those whose groups were recalled."""
@@ -93,3 +95,4 @@ class ReadinessTopic:
         """After a round that both clusters have answered."""
         changed, self._reports.changed = self._reports.changed, {}
         await self._keeping.ended(assignment, changed, seen, self._backlog.told, began_ms)
+        await self._furthest.drop_gone(assignment, seen)

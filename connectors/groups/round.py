@@ -15,8 +15,10 @@ from bridge.translation.plan import GroupPlan, TargetGroup, Translated, Written
 from connectors.groups.backlog import Behind
 from connectors.groups.checks import GroupOptions
 from connectors.groups.commits import Commits
+from connectors.groups.furthest import FurthestOffsets
 from connectors.groups.judge import Groups, Judge
 from connectors.groups.last_commits import LastCommits
+from connectors.groups.opposite import Opposite
 from connectors.groups.trouble import ask, reason_of
 from connectors.groups.ways import Way
 from connectors.ports import Cluster
@@ -45,10 +47,14 @@ class Rounds:
         way: Way,
         *,
         reverse: bool = False,
+        opposite: Opposite | None = None,
     ) -> None:
+        """`reverse`: see Judge. `opposite`: the flow whose groups come back by this one."""
         self._options, self._source, self._target = options, source, target
         self._judge = Judge(options, source, target, way, reverse=reverse)
-        self._commits = Commits(options, target)
+        self._commits, self._opposite = Commits(options, target), opposite
+        self.furthest: FurthestOffsets | None = None
+        """Where what is committed is kept before."""
         self._last = LastCommits()
         self._states: Mapping[str, GroupListing] | None = None
         self.source_away: KafkaFailure | None = None
@@ -107,7 +113,7 @@ class Rounds:
             committed = await self._committed(groups, outcome)
             verdicts = await self._judge.judged(committed)
         outcome.lookups += self._judge.lookups - lookups
-        return {
+        found = {
             group: [
                 Translated(*pair, position, verdicts[pair, position.offset])
                 for place, position in positions.items()
@@ -115,6 +121,9 @@ class Rounds:
             ]
             for group, positions in committed.items()
         }
+        if self._opposite is None:
+            return found
+        return {group: self._opposite.guarded(group, rows, self.source_end) for group, rows in found.items()}
 
     @property
     def behind(self) -> Mapping[TopicPartition, Behind]:
@@ -137,6 +146,8 @@ class Rounds:
         if self._states is None:
             self._states = await ask(Side.TARGET, self._target.list_groups(), wait)
         offsets = await ask(Side.TARGET, self._target.committed(list(translated)), wait)
+        if commit and self.furthest is not None:
+            await self.furthest.keep(translated, offsets)
         for group, rows in translated.items():
             there = offsets[group]
             if isinstance(there, KafkaFailure):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.translation.furthest import FurthestRecord
 from bridge.translation.group_record import GroupRecord
 from bridge.translation.model import LogRecord, Side
 from bridge.translation.move_record import MoveRecord
@@ -188,7 +189,7 @@ class StoredState:
         """Raises SchemaError."""
         key = decode_key(record.key)
         if key.connector != self._connector:
-            if key.kind != MoveRecord.kind:  # it holds, however long its connector does not run
+            if key.kind not in _HOLDS_ON:
                 self._apply_other(key.connector, record)
             return
         place = key.kind, key.name
@@ -221,6 +222,8 @@ class StoredState:
         self._made, self.whole = False, False
 
 
+_HOLDS_ON = MoveRecord.kind, FurthestRecord.kind
+"""Kinds that count however long their connector does not run."""
 _OF_THE_TOPIC = {
     KafkaFault.NOT_AUTHORIZED,
     KafkaFault.UNKNOWN_TOPIC,

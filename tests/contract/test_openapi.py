@@ -67,6 +67,7 @@ def test_every_route_of_the_contract_is_there() -> None:
         ("get", "/health/live"),
         ("get", "/health/ready"),
         ("get", "/metrics"),
+        ("post", "/v1/sessions"),
     }
 
 

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from bridge.local import Broker, LocalStack
 from bridge.translation.move_record import MoveRecord
 from bridge.translation.readiness_records import decode
-from tests.e2e.control import aliased, checkpointing
+from tests.e2e.control import aliased
 from tests.e2e.flows import MIRRORED, PARTITIONS, RECORDS, OurFlow
 from tests.e2e.ground import WAIT, Ground, exactly, standing
 from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
@@ -269,13 +269,7 @@ def back_home(flow: OurFlow, page: Page) -> None:
     assert "reverse.checkpointing.enabled=true" in refused.stderr
     page.section("Back home")
     back = flow.ground.reversed()
-    with checkpointing(
-        back,
-        exactly(group.group),
-        sync_group_offsets_enabled="true",
-        reverse_checkpointing_enabled="true",
-        producer_override_bootstrap_servers=back.target.bootstrap,
-    ) as name:
+    with back.connector(exactly(group.group), reverse_checkpointing_enabled="true") as name:
         eventually(lambda: flow.ground.service.report(group.group, name), WAIT, what="the flow back runs")
         assert "at home" in page.run("failover", GROUP=group.group)
     assert group.read(flow.source.bootstrap, topic) == (RECORDS - 7) * PARTITIONS

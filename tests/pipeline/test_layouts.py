@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.pipeline.layouts import balance, transactional_id, unescaped_id
+from bridge.kafka.link import Link
+from bridge.pipeline.layouts import Slice, balance, transactional_id, unescaped_id
+from bridge.pipeline.slices import Lease
 from bridge.translation.model import TopicPartition
 from tests.pipeline.values import copied, spec
 
@@ -32,6 +37,22 @@ def test_partitions_that_nobody_has_measured_weigh_as_little_as_the_lightest() -
     known = {TopicPartition("orders", 0): 100.0, TopicPartition("orders", 1): 10.0}
     shares = balance([copied(number) for number in range(6)], 2, known)
     assert [[each.source.partition for each in share] for share in shares] == [[0], [1, 2, 3, 4, 5]]
+
+
+@pytest.mark.parametrize("ahead", [7200, -7200])
+def test_a_slice_holds_for_its_time_whatever_time_of_day_its_machine_shows(
+    monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    """Spark runs it elsewhere than the driver that has made it."""
+    work = Slice(spec(), 1, 0, 0.05, [], [])
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + ahead)
+    lease = Lease(work, cast(Link, None))
+    assert not lease.over()
+    end = time.monotonic() + 5
+    while not lease.over() and time.monotonic() < end:
+        pass
+    assert lease.ended == "deadline"
 
 
 def test_without_partitions_there_is_no_slice() -> None:

@@ -19,6 +19,7 @@ from bridge.service.engine import EngineState
 from bridge.service.holds import Holds
 from bridge.service.pool import BoundedPool
 from bridge.service.service import Service
+from bridge.service.sessions import Sessions, running_clock
 from bridge.service.snapshots import Snapshots
 from bridge.service.stored import OpenQuestions, Row
 from bridge.service.tasks import TaskTable
@@ -338,12 +339,16 @@ def fake_service(
     size: int = 1,
     queue: int = 8,
     altered: AlterOffsets | None = None,
+    sessions: Sessions | None = None,
 ) -> Service:
     pool = BoundedPool(size, queue)
-    table, snapshots, holds = TaskTable(clock or (lambda: time.monotonic() * 1000)), Snapshots(), Holds()
+    sessions = sessions or Sessions(running_clock())
+    table = TaskTable(clock or (lambda: time.monotonic() * 1000), sessions.foreign)
+    snapshots, holds = Snapshots(), Holds()
     wall = clock or (lambda: time.time() * 1000)
     return Service(
         table=table,
+        sessions=sessions,
         snapshots=snapshots,
         engine=FakeEngine(),
         checker=Checker(checks(kind), pool),

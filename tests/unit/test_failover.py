@@ -355,6 +355,20 @@ def test_groups_come_home_when_the_flow_back_has_put_them_where_they_were_left()
     play(test)
 
 
+def test_a_group_offset_connector_is_a_flow_back_without_any_checkpoints() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(
+            made,
+            {name: value for name, value in BACK.items() if not name.startswith("sync.")},
+            "group_offset",
+        )
+        answer = RolledBack.model_validate((await made.post("/back", groups=["zero"])).json())
+        assert answer.groups == ["zero"]
+
+    play(test)
+
+
 def test_a_group_that_no_consumer_has_moved_on_the_target_comes_home_too() -> None:
     async def test(made: Made) -> None:
         made.moved("zero")
@@ -392,7 +406,8 @@ def test_a_group_that_is_not_where_it_was_left_does_not_come_home(changes: dict[
         ({**BACK, "reverse.checkpointing.enabled": "false"}, "checkpoint"),
         ({**BACK, "sync.group.offsets.enabled": "false"}, "checkpoint"),
         ({**BACK, "dry.run": "true"}, "checkpoint"),
-        (BACK, "group_offset"),
+        ({**BACK, "reverse.checkpointing.enabled": "false"}, "group_offset"),
+        ({**BACK, "dry.run": "true"}, "group_offset"),
         (FLOW, "checkpoint"),
     ],
 )

@@ -196,11 +196,11 @@ def test_group_and_groups_together_are_refused() -> None:
     ]
 
 
-def test_the_way_home_is_refused_and_the_connector_that_has_one_is_named() -> None:
-    ((key, message),) = errors({"reverse.checkpointing.enabled": "true"})
-    assert key == "reverse.checkpointing.enabled"
-    assert "use BridgeMirrorCheckpointConnector with this key" in message
-    assert errors({"reverse.checkpointing.enabled": "false"}) == []
+def test_the_way_home_is_to_be_asked_for() -> None:
+    asked = {"reverse.checkpointing.enabled": "true"}
+    assert not GroupOffsetOptions.from_props(GOOD, CLIENTS).reverse
+    assert GroupOffsetOptions.from_props(GOOD | asked, CLIENTS).reverse
+    assert errors({"reverse.checkpointing.enabled": "maybe"})
 
 
 def test_ten_wrong_values_are_ten_errors_at_once() -> None:

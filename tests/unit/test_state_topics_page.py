@@ -18,6 +18,7 @@ from bridge.pipeline.layout_records import (
     report_key,
 )
 from bridge.translation.copying import Gap, GapKind
+from bridge.translation.furthest import Furthest, FurthestRecord
 from bridge.translation.group_record import GroupRecord, GroupRow
 from bridge.translation.model import TopicPartition
 from bridge.translation.naming import DefaultReplicationPolicy
@@ -34,6 +35,7 @@ ROW = GroupRow(
     "orders", 0, 1, "m", "A.orders", 1, "exact", 0, "run", "dry_run", 1, ("truncated",), {"run_from": 1}
 )
 GROUP = GroupRecord(1, 0, 1, "EMPTY", "dry_run", (ROW,))
+FURTHEST = FurthestRecord(1, {TopicPartition("A.orders", 0): Furthest(5, 9, 9)})
 JSON = [
     layout_key(SPEC),
     LayoutRecord(1, 1).value(),
@@ -45,6 +47,8 @@ JSON = [
     RecordKey("groups", "group", "g").encode(),
     *map(encode, (GROUP, TaskRecord(1, 1, 1, "one"), MissingRecord(1, ()))),
     json.dumps(ROW.fields()).encode(),
+    encode(FURTHEST),
+    json.dumps(FURTHEST.fields()["topics"][0]).encode(),
 ]
 FLAGS = {"handed_back", "again", "transformed"}
 

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.translation.fields import LAST_OFFSET, SchemaError
+from bridge.translation.furthest import Furthest, FurthestRecord
 from bridge.translation.group_record import GroupRecord, GroupRow
 from bridge.translation.json_records import LAST_MS
+from bridge.translation.model import TopicPartition
 from bridge.translation.readiness_records import (
     VALUES,
     MissingRecord,
@@ -74,6 +76,15 @@ _VALUES: st.SearchStrategy[Value] = st.one_of(
     ),
     st.builds(TaskRecord, _TIMES, st.integers(1, 10_000), st.integers(1, 2**53), _TEXTS.filter(bool)),
     st.builds(MissingRecord, _TIMES, st.just(((0, 5, -1), (2**31 - 1, -1, LAST_MS)))),
+    st.builds(
+        FurthestRecord,
+        _TIMES,
+        st.dictionaries(
+            st.builds(TopicPartition, _TEXTS.filter(bool), st.integers(0, 2**31 - 1)),
+            st.builds(Furthest, _OFFSETS, _OFFSETS, _OFFSETS),
+            max_size=5,
+        ),
+    ),
 )
 
 
@@ -192,7 +203,8 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-_FIELDS = sorted({*json.loads(encode(_GROUP)), *json.loads(encode(_TASK)), *_ROW.fields()})
+_FURTHEST = {"topics": [{"targetTopic": "A.orders", "partitions": [[0, 5, 9, 9]]}]}
+_FIELDS = sorted({*_FURTHEST, *json.loads(encode(_GROUP)), *json.loads(encode(_TASK)), *_ROW.fields()})
 
 
 @given(
@@ -203,7 +215,7 @@ _FIELDS = sorted({*json.loads(encode(_GROUP)), *json.loads(encode(_TASK)), *_ROW
 def test_nothing_but_schema_errors_comes_of_nonsense(
     kind: str, changed: dict[str, object], row: dict[str, object]
 ) -> None:
-    found = json.loads(encode(_GROUP)) | {"intervalMs": 1, "writer": "one"} | changed
+    found = json.loads(encode(_GROUP)) | {"intervalMs": 1, "writer": "one"} | _FURTHEST | changed
     if changed.get("partitions") is None:
         found["partitions"] = [_ROW.fields() | row]
     try:
@@ -238,6 +250,9 @@ def test_only_what_reads_the_same_means_the_same() -> None:
         assert replace(_GROUP, rows=(_ROW._replace(**changed), _PENDING)).meaning != _GROUP.meaning, changed
     assert replace(_GROUP, task=0).meaning != _GROUP.meaning
     assert replace(_GROUP, reason=None).meaning != _GROUP.meaning
+    kept = FurthestRecord(1, {TopicPartition("A.orders", 0): Furthest(5, 9, 9)})
+    assert replace(kept, as_of_ms=2).meaning == kept.meaning
+    assert replace(kept, rows={TopicPartition("A.orders", 0): Furthest(5, 9, 10)}).meaning != kept.meaning
     assert replace(_MISSING, as_of_ms=1).meaning == _MISSING.meaning
     assert replace(_MISSING, rows=((0, 13, -1),)).meaning != _MISSING.meaning
     assert replace(_TASK, as_of_ms=1).meaning != _TASK.meaning

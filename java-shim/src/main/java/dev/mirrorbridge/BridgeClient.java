@@ -35,6 +35,11 @@ class BridgeClient implements AutoCloseable {
         return call("PUT", "/v1/plugins/" + segment(kind) + "/validate", body("config", config), timeoutMs);
     }
 
+    /** A service that is older knows no such path. */
+    Call beginSession(long ageUs) {
+        return call("POST", Sessions.PATH, body("age_us", ageUs), settings.requestTimeoutMs);
+    }
+
     Call startConnector(String name, String session, String kind, Map<String, String> config) {
         return call("PUT", connector(name), start(session, kind, config), settings.requestTimeoutMs);
     }

@@ -29,7 +29,7 @@ public class BridgeSourceTask extends SourceTask {
         Map<String, String> config = new HashMap<>(BridgeSourceConnector.withoutNulls(given));
         String kind = config.remove(KIND);
         TaskAddress address = new TaskAddress(config.get("name"), Integer.parseInt(config.remove(INDEX)),
-            Integer.parseInt(config.remove(COUNT)), TaskAddress.newSession());
+            Integer.parseInt(config.remove(COUNT)), null);
         bytes = new WrittenBytes(config);
         Settings settings = BridgeSourceConnector.settings(config, Definition.load(kind));
         session = new TaskSession(kind, address, config, settings, client(settings), pacer(),

@@ -18,7 +18,8 @@ final class Registration {
     static final long STOP_MS = 500;
 
     private final String name;
-    private final String session = TaskAddress.newSession();
+    private final Sessions sessions = new Sessions();
+    private volatile String session;
     private final Settings settings;
     private final BridgeClient client;
     private final Pacer pacer;
@@ -58,21 +59,36 @@ final class Registration {
         if (inFlight != null) {
             inFlight.cancel();
         }
+        String last = session;
+        if (last != null) {
+            sayStopped(last);
+        }
+        client.close();
+    }
+
+    private void sayStopped(String last) {
         try {
-            Call last = client.stopConnector(name, session);
-            last.await(STOP_MS);
-            last.cancel();
+            Call goodBye = client.stopConnector(name, last);
+            goodBye.await(STOP_MS);
+            goodBye.cancel();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
-        client.close();
     }
 
     private void register(String kind, Map<String, String> props, Consumer<ConnectException> raise) {
         try {
             while (!stopped) {
-                call = client.startConnector(name, session, kind, props);
+                boolean asks = session == null;
+                call = asks ? sessions.ask(client) : client.startConnector(name, session, kind, props);
                 Answer answer = call.await(Long.MAX_VALUE / 4);
+                if (asks) {
+                    session = Sessions.of(answer);
+                    if (session != null) {
+                        continue;
+                    }
+                    answer = Sessions.withoutOne(answer);
+                }
                 if (stopped || done(answer, raise)) {
                     return;
                 }
@@ -98,6 +114,9 @@ final class Registration {
             case FENCED:
                 link.fenced();
                 return true;
+            case UNKNOWN:
+                session = null;
+                return false;
             default:
                 return false;
         }

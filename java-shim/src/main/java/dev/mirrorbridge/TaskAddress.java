@@ -1,9 +1,6 @@
 package dev.mirrorbridge;
 
-import java.util.Locale;
-import java.util.UUID;
-
-/** Which task of which connector, and in which session. */
+/** Which task of which connector, and in which session; null before the service has given one. */
 final class TaskAddress {
     final String connector;
     final int index;
@@ -17,12 +14,8 @@ final class TaskAddress {
         this.session = session;
     }
 
-    /**
-     * A session id: it begins with the start time, so that the service lets the younger of two tasks win whatever
-     * the order in which their calls arrive.
-     */
-    static String newSession() {
-        return String.format(Locale.ROOT, "%013d-%s", System.currentTimeMillis(), UUID.randomUUID());
+    TaskAddress in(String other) {
+        return new TaskAddress(connector, index, count, other);
     }
 
     @Override

@@ -10,7 +10,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The life of one task at the service: register, poll, register again when it is no longer known, idle when fenced.
+ * The life of one task at the service: ask for a session, register, poll, do so again when it is no longer known, idle
+ * when fenced.
  *
  * <p>No call of Connect's is held longer than {@link #HOLD_MS}: Connect can stop a task only between two polls. Calls
  * and delays that take longer are carried over from one poll to the next. Nothing but a rejected configuration, wrong
@@ -28,7 +29,8 @@ final class TaskSession {
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceTask.class);
 
     private final String kind;
-    private final TaskAddress address;
+    private final Sessions sessions = new Sessions();
+    private volatile TaskAddress address;
     private final Map<String, String> config;
     private final Settings settings;
     private final BridgeClient client;
@@ -48,7 +50,7 @@ final class TaskSession {
     private final ReentrantLock flushing = new ReentrantLock();
     private volatile boolean serving;
     private volatile boolean registered;
-    /** The service may know of this session: a registration has been sent. */
+    /** The service may know of this session: a registration has been sent, and nothing was said against it. */
     private volatile boolean known;
     private volatile boolean fenced;
     private volatile boolean stopped;
@@ -67,7 +69,7 @@ final class TaskSession {
         this.acks = acks;
         this.stored = stored;
         this.link = new Link(LOG, "Task " + address + " at " + settings);
-        this.idle = new IdleWatch(idleMs -> client.idleTask(address, idleMs), () -> serving && !fenced);
+        this.idle = new IdleWatch(idleMs -> client.idleTask(this.address, idleMs), () -> serving && !fenced);
         this.notBefore = pacer.nowMs();
     }
 
@@ -151,9 +153,7 @@ final class TaskSession {
     private Answer next(long left) throws InterruptedException {
         if (call == null) {
             sentAt = pacer.nowMs();
-            known = true;
-            call = registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.take())
-                : client.startTask(address, kind, config);
+            call = request(left);
             if (stopped) {
                 call.cancel();
             }
@@ -165,7 +165,27 @@ final class TaskSession {
         return answer;
     }
 
+    private Call request(long left) {
+        if (address.session == null) {
+            return sessions.ask(client);
+        }
+        known = true;
+        return registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.take())
+            : client.startTask(address, kind, config);
+    }
+
     private List<SourceRecord> handle(Answer answer) {
+        if (address.session == null) {
+            address = address.in(Sessions.of(answer));
+            if (address.session != null) {
+                return List.of();
+            }
+            answer = Sessions.withoutOne(answer);
+        }
+        return act(answer);
+    }
+
+    private List<SourceRecord> act(Answer answer) {
         switch (answer.kind) {
             case OK:
                 return registered ? polled(answer) : registered();
@@ -217,6 +237,8 @@ final class TaskSession {
     private List<SourceRecord> unknown(Answer answer) {
         registered = false;
         serving = false;
+        known = false;
+        address = address.in(null);
         return timesUnknown++ == 0 ? List.of() : lost(answer);
     }
 

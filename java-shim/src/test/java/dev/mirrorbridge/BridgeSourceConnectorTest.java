@@ -46,7 +46,7 @@ class BridgeSourceConnectorTest {
         long began = System.nanoTime();
         connector.start(Tasks.props(service.url()));
         assertTrue(millisSince(began) < 1000);
-        service.await("PUT", PATH);
+        service.await("POST", Sessions.PATH);
     }
 
     @Test
@@ -132,7 +132,7 @@ class BridgeSourceConnectorTest {
     void stopEndsABackOffWithinASecondAndTheThreadWithIt() throws Exception {
         service.answers = request -> FakeService.error(503, "overloaded", "full").with("Retry-After", "60");
         connector.start(Tasks.props(service.url()));
-        service.await("PUT", PATH);
+        service.await("POST", Sessions.PATH);
         long began = System.nanoTime();
         connector.stop();
         assertTrue(millisSince(began) < 1000);

@@ -96,11 +96,12 @@ class ContractTest {
             service.await("PUT", "/v1/connectors/c");
             connector.stop();
 
+            assertFields("BeginSession", service, "POST", "/v1/sessions");
             assertFields("StartTask", service, "PUT", "/v1/connectors/c/tasks/0");
             assertFields("PollRequest", service, "POST", "/v1/connectors/c/tasks/0/poll");
             assertEquals(acked(sample("AckRequest")), acked(
                 assertFields("AckRequest", service, "POST", "/v1/connectors/c/tasks/0/ack")));
-            TaskAddress address = new TaskAddress("c", 0, 1, TaskAddress.newSession());
+            TaskAddress address = new TaskAddress("c", 0, 1, Sessions.byThisClock());
             new BridgeClient(Settings.from(Tasks.props(service.url()))).idleTask(address, 1_004).await(5_000);
             assertFields("IdleTask", service, "POST", "/v1/connectors/c/tasks/0/idle");
             assertFields("StopTask", service, "DELETE", "/v1/connectors/c/tasks/0");

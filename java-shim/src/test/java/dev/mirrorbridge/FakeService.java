@@ -76,6 +76,9 @@ final class FakeService implements AutoCloseable {
     }
 
     static Reply usual(Request request) {
+        if (request.path.endsWith(Sessions.PATH)) {
+            return new Reply(200, "{\"session\":\"" + Sessions.byThisClock() + "\"}");
+        }
         return new Reply(200, request.path.endsWith("/poll") ? NOTHING : ACCEPTED);
     }
 

@@ -53,7 +53,7 @@ class TaskStopTest {
         config.put("bridge.request.timeout.ms", "200");
         task = Tasks.started(new Pacer(), config);
         assertNull(task.poll());
-        assertTrue(silent.count("PUT", TASK) >= 2);
+        assertTrue(silent.count("POST", Sessions.PATH) >= 2);
         stopsWithinASecond();
         silent.close();
     }
@@ -71,7 +71,7 @@ class TaskStopTest {
     void stopEndsABackOffWithinASecondAndAllLaterPollsReturnAtOnce() throws Exception {
         service.answers = request -> FakeService.error(503, "overloaded", "full").with("Retry-After", "60");
         Future<List<SourceRecord>> poll = worker.submit(task::poll);
-        service.await("PUT", TASK);
+        service.await("POST", Sessions.PATH);
         stopsWithinASecond();
         assertNull(poll.get(500, TimeUnit.MILLISECONDS));
         long began = System.nanoTime();
@@ -125,7 +125,7 @@ class TaskStopTest {
             assertTrue(log.from(Level.WARNING).get(0).contains("connection refused"));
         }
         try (FakeService again = FakeService.startAt(port)) {
-            again.answers = request -> request.method.equals("POST") && again.count("PUT", TASK) == 0
+            again.answers = request -> request.path.endsWith("/poll") && again.count("PUT", TASK) == 0
                 ? FakeService.error(404, "unknown_task", "no task 0 of c") : FakeService.usual(request);
             for (int i = 0; i < 4 && again.count("POST", TASK + "/poll") < 2; i++) {
                 assertNull(task.poll());
