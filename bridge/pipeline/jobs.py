@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bridge.pipeline import archive, jvm_logs
+from bridge.kafka.oauth import HTTP_HOSTS
+from bridge.pipeline import archive, jvm_logs, submitting
 from bridge.pipeline.layouts import Slice
 
 if TYPE_CHECKING:
@@ -21,23 +22,34 @@ if TYPE_CHECKING:
 MASTER = "spark.master"
 _LOCAL = re.compile(r"local(?:\[(?P<cores>\*|\d+)\])?")
 _RETRIES = 4
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_HIDDEN = "(?i)secret|pass(w|phrase)|token|credential|jaas|private|(access|account|api)[._-]?key"
 _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.python.daemon.module": "bridge.pipeline.workers",
+    # What Spark hides, by name or value, in its UI, its event log and its own log lines.
+    "spark.redaction.regex": _HIDDEN,
+    # Slices carry the clients' passwords: without this PySpark hands them to the JVM by a file.
+    "spark.io.encryption.enabled": "true",
 }
+_AUTHENTICATE = "spark.authenticate"
 _ON_THIS_MACHINE = {
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
 }
 """With a local master nobody else has to reach the driver; and no record crosses its JVM, so what a JVM does to become
 fast would only take processors from the slices beside it."""
+_SOCKETS = "spark.python.unix.domain.socket."
+_LONGEST_FOLDER = 60
+"""Characters of a folder for sockets: the path of one has 104 at most."""
+_LOCAL_ADDRESS = "SPARK_LOCAL_IP"
 
 
 def spark_settings(name: str, props: Mapping[str, str]) -> dict[str, str]:
-    """The `spark.*` keys of a configuration, over our defaults. Pure.
+    """The `spark.*` keys of a configuration, over our defaults.
 
     `local[N]` becomes `local[N,4]`: with plain `local[N]` one lost worker ends the whole job.
     """
@@ -48,9 +60,23 @@ def spark_settings(name: str, props: Mapping[str, str]) -> dict[str, str]:
     local = _LOCAL.fullmatch(master)
     if local is not None:
         settings[MASTER] = f"local[{local['cores'] or 1},{_RETRIES}]"
+    if master == "local" or master.startswith("local["):
+        # Spark makes a secret of its own for each driver, and nobody else is told it.
+        settings.setdefault(_AUTHENTICATE, "true")
+    if settings.get(_AUTHENTICATE, "").strip().lower() == "true":
+        settings.setdefault("spark.network.crypto.enabled", "true")
+    if (hosts := os.environ.get(HTTP_HOSTS)) and not master.startswith("local"):
+        settings.setdefault(f"spark.executorEnv.{HTTP_HOSTS}", hosts)
     # A second attempt beside the first one would fence it, and be fenced by it.
     settings["spark.speculation"] = "false"
     return settings
+
+
+def _sockets(folder: str) -> dict[str, str]:
+    """Lets Python workers be reached by files that nobody else can open, without a token in their environment."""
+    if len(folder) > _LONGEST_FOLDER:
+        return {}
+    return {f"{_SOCKETS}enabled": "true", f"{_SOCKETS}dir": folder}
 
 
 class SparkJobs:
@@ -58,8 +84,6 @@ class SparkJobs:
 
     def __init__(self, name: str, props: Mapping[str, str], functions: Sequence[str] = ()) -> None:
         """`functions`: the transforms that slices call."""
-        from pyspark import SparkConf, SparkContext
-
         settings = spark_settings(name, props)
         self._local = local = settings[MASTER].startswith("local")
         self._temporary = tempfile.TemporaryDirectory(prefix="mirror-bridge-")
@@ -72,8 +96,11 @@ class SparkJobs:
         os.environ["PYSPARK_PYTHON"] = settings.get(
             "spark.pyspark.python", sys.executable if local else archive.python()
         )
-        conf = SparkConf().setAll(list(settings.items()))
-        self._context: SparkContext = SparkContext(conf=conf)
+        if local:
+            settings = _sockets(self._temporary.name) | settings
+            # Where Spark's UI listens, if there is one.
+            os.environ.setdefault(_LOCAL_ADDRESS, "127.0.0.1")
+        self._context: SparkContext = submitting.start(settings, _JAVA_OPTIONS, Path(self._temporary.name))
 
     @property
     def slots(self) -> int:

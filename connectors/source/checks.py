@@ -22,9 +22,12 @@ from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
 from connectors.source.definition import DEFINITION, EMIT_SYNCS
 from connectors.source.transforms import ChosenTransform, transforms
 from connectors.source.writing import client_property, writing_errors
+from connectors.spark_keys import LOCAL_MASTER
 from connectors.validators import invalid
 
 Props = Mapping[str, str | None]
+
+_AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
 
 COMMITTED = "read_committed"
 NOT_EXACTLY_ONCE = (
@@ -67,6 +70,7 @@ def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
         *mirror_errors(there, config),
         *_across(there, config),
         *_reading(there),
+        *_other_machines(there),
         *writing_errors(there, config),
         *clients.check(there),
         *_writing(there, config, clients),
@@ -86,6 +90,25 @@ def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[Confi
     set_up = any(key.startswith(("offset-syncs-", "offset-syncs.topic.")) for key in there)
     if config.good(EMIT_SYNCS) and not config.flag(EMIT_SYNCS) and set_up:
         yield ConfigError(EMIT_SYNCS, NO_SYNCS_TO_SET_UP)
+
+
+def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
+    """Executors elsewhere get the passwords of both clusters over the network."""
+    master = there.get("spark.master", "local").strip(JAVA_WHITESPACE)
+    if LOCAL_MASTER.fullmatch(master) is not None:
+        return
+    authenticate = there.get(_AUTHENTICATE)
+    if authenticate is None:
+        why = (
+            "executors on other machines get the passwords of both clusters; give true, and Spark authenticates and "
+            "encrypts, or false where nobody else can listen or connect"
+        )
+        yield ConfigError(_AUTHENTICATE, f"Missing configuration {_AUTHENTICATE}: {why}")
+    elif authenticate.strip().lower() == "true" and master.startswith("spark://") and _SECRET not in there:
+        why = (
+            "a standalone master, its workers and this driver need the same one with spark.authenticate=true"
+        )
+        yield ConfigError(_SECRET, f"Missing configuration {_SECRET}: {why}")
 
 
 def isolation(there: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -27,9 +28,9 @@ _JAVA = "org.apache.spark.deploy"
 
 
 @pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    """Address of a master with two workers of one core each. Their Python is the one that ours was made from, without
-    our environment."""
+def master(tmp_path: Path, secret: str) -> Iterator[str]:
+    """Address of a master with two workers of one core each, which ask for the secret if there is one. Their Python is
+    the one that ours was made from, without our environment."""
     bare = tmp_path / "bin"
     bare.mkdir()
     (bare / python()).symlink_to(Path(sys.base_prefix) / "bin" / python())
@@ -43,8 +44,11 @@ def master(tmp_path: Path) -> Iterator[str]:
         "SPARK_DAEMON_MEMORY": "256m",
     }
     command = [str(_HOME / "bin" / "spark-class")]
+    own = tmp_path / "spark.properties"
+    own.touch(mode=0o600)
+    own.write_text(f"spark.authenticate=true\nspark.authenticate.secret={secret}\n" if secret else "")
     log = tmp_path / "master.log"
-    ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--properties-file", str(own)]
     leader = ManagedProcess(
         "Spark master", [*command, f"{_JAVA}.master.Master", *ports], log, environment=environment
     )
@@ -87,7 +91,21 @@ def upper(batch):
 """
 
 
-@pytest.mark.parametrize("shouts", [False, True], ids=["as it is", "through a transform"])
+def command_lines() -> list[str]:
+    """Of all processes of this machine."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            found.append(each.read_bytes().decode(errors="replace"))
+    assert any("org.apache.spark.executor" in each for each in found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shouts", "secret"),
+    [(False, "known-to-all-of-them"), (True, "")],
+    ids=["as it is, with authentication", "through a transform, without"],
+)
 def test_slices_run_on_workers_that_have_nothing_of_ours(
     source: Cluster,
     target: Cluster,
@@ -95,14 +113,17 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     shouts: bool,
+    secret: str,
 ) -> None:
-    """Nor of the user's: modules of transforms come with what they import."""
+    """Nor of the user's: modules of transforms come with what they import. Spark's secret is on no command line."""
     props = {
         "spark.master": master,
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
     }
+    if secret:
+        props |= {"spark.authenticate": "true", "spark.authenticate.secret": secret}
     flow = CopyFlow(source, target, props=props)
     if shouts:
         own = tmp_path / "own"
@@ -118,6 +139,7 @@ def test_slices_run_on_workers_that_have_nothing_of_ours(
     async def copy() -> None:
         async with driven(flow.spec, wanted) as pipeline:
             await until(lambda: copied(pipeline) == 200, pipeline)
+            assert not secret or not [each for each in command_lines() if secret in each]
 
     asyncio.run(copy())
     if shouts:

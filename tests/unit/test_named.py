@@ -141,7 +141,8 @@ def test_other_masters_are_allowed_by_the_service(master: str) -> None:
     (said,) = errors({"spark.master": master})["spark.master"]
     assert f"Invalid value {master} for configuration spark.master: " in said
     assert f"MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS={master}, which is empty now" in said
-    assert errors({"spark.master": master}, OPEN) == {}
+    secured = {"spark.authenticate": "true", "spark.authenticate.secret": "s"}
+    assert errors({"spark.master": master, **secured}, OPEN) == {}
     other = Policy(spark_masters=("spark://ours:*",))
     assert "which is spark://ours:* now" in errors({"spark.master": master}, other)["spark.master"][0]
 
@@ -247,6 +248,8 @@ def test_all_refusals_come_at_once_and_beside_other_errors() -> None:
         {
             "spark.plugins": "org.example.Evil",
             "spark.master": "spark://evil:1",
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": "s",
             "topic.filter.class": "python:no.such.Filter",
             "replication.policy.class": "python:os.system",
             "bridge.transforms": "a",

@@ -170,6 +170,34 @@ def test_the_sources_producer_is_nobodys_business_without_offset_syncs_there() -
     assert errors(given | {"emit.offset-syncs.enabled": "false"}) == []
 
 
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, None),
+        ({"spark.master": " local[4] "}, None),
+        ({"spark.master": "yarn"}, "spark.authenticate"),
+        ({"spark.master": "yarn", "spark.authenticate": "true"}, None),
+        ({"spark.master": "k8s://https://api", "spark.authenticate": "false"}, None),
+        ({"spark.master": "spark://m:7077", "spark.authenticate": "true"}, "spark.authenticate.secret"),
+        (
+            {
+                "spark.master": "spark://m:7077",
+                "spark.authenticate": "true",
+                "spark.authenticate.secret": "s",
+            },
+            None,
+        ),
+        ({"spark.master": "local-cluster[1,1,512]"}, "spark.authenticate"),
+    ],
+)
+def test_passwords_go_to_other_machines_by_authenticated_connections(
+    given: Mapping[str, str], missing: str | None
+) -> None:
+    found = errors(given)
+    assert [key for key, _ in found] == ([] if missing is None else [missing])
+    assert all(message.startswith(f"Missing configuration {missing}: ") for _, message in found)
+
+
 def test_b25_the_timestamp_type_has_to_be_excluded() -> None:
     ((key, message),) = errors({"config.properties.exclude": "min.insync.replicas"})
     assert key == "config.properties.exclude"
