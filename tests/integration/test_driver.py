@@ -17,7 +17,7 @@ from tests.integration.test_copying import varied
 from tests.support import produce
 from tests.support.pipeline import CopyFlow
 
-SECONDS = 90.0
+SECONDS = 180.0
 
 
 @asynccontextmanager
