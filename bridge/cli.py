@@ -68,7 +68,7 @@ def serve(
     tls_client_ca: Annotated[Path | None, typer.Option(help="PEM CA of client certificates.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error [info].")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json [text].")] = None,
-    pool_size: Annotated[int | None, typer.Option(help="Threads for what blocks [2].")] = None,
+    pool_size: Annotated[int | None, typer.Option(help="Threads of each pool for what blocks [2].")] = None,
     pool_queue: Annotated[int | None, typer.Option(help="Requests that may wait for a thread [32].")] = None,
     allowed_spark_keys: Annotated[
         str | None, typer.Option(help="Further spark.* keys that configurations may have, by commas.")
@@ -88,6 +88,7 @@ def serve(
     import_seconds: Annotated[
         float | None, typer.Option(help="Time to load their Python code in [4].")
     ] = None,
+    check_seconds: Annotated[float | None, typer.Option(help="Time to check a configuration in [5].")] = None,
     max_body_bytes: Annotated[int | None, typer.Option(help="Largest request body [1048576].")] = None,
     shutdown_grace_seconds: Annotated[float | None, typer.Option(help="Time to end in [10].")] = None,
 ) -> None:

@@ -70,7 +70,7 @@ def create_app(
             service.table,
             service.snapshots,
             service.deliveries,
-            service.pool,
+            service.pools,
             lambda: (service.engine.state, service.engine.restarts),
             service.views,
         )

@@ -1,19 +1,22 @@
-"""Checking connector configurations: pure CPU and key store files, so in the bounded pool; secrets never
-come back."""
+"""Checking connector configurations: pure CPU and key store files, so in bounded pools; secrets never come
+back."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotFound, Overloaded
+from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotAnswered, NotFound, Overloaded
 from bridge.protocol.messages import PluginInfo, ValidateResponse
 from bridge.protocol.operators import ConfigWarning, IgnoredSetting
 from bridge.service.context import CheckContext
 from bridge.service.desired import Config
 from bridge.service.outside import conflicts, validated
-from bridge.service.pool import BoundedPool
+from bridge.service.pool import CHECKING, BoundedPool, Pools
 from bridge.service.reachability import ERROR, Reachability, mode_of, servers_key
 from bridge.translation.model import Side
 from connectors.base import CopiedTopics, Kind
@@ -32,12 +35,13 @@ class Checker:
     def __init__(
         self,
         context: CheckContext,
-        pool: BoundedPool,
+        pools: Pools,
         copied: Callable[[str], Sequence[CopiedTopics]] = lambda kind: (),
     ) -> None:
         """`copied`: what connectors of a kind copy now."""
         self._context = context
-        self._pool = pool
+        self._pools = pools
+        self._since: dict[str, float] = {}
         self._copied = copied
         self.reachability = Reachability(context.probe)
         self.doctor = context.doctor
@@ -68,11 +72,13 @@ class Checker:
 
     async def validate(self, name: str, config: Config) -> ValidateResponse:
         kind = self.kind(name)
-        judged = await self._judged(kind, config)
+        judged = await self._judged(self._pools.validations, kind, config)
         others = () if judged.errors else self._copied(name)
         if others:
             judged = judged.with_errors(
-                await self._pool.run(lambda: conflicts(kind, config, others, self._context.outside))
+                await self._pools.validations.run(
+                    lambda: conflicts(kind, config, others, self._context.outside)
+                )
             )
         judged, warnings = await self._reached(kind, config, judged)
         secrets = _secrets(kind, config)
@@ -113,19 +119,33 @@ class Checker:
     async def accept(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
         """The settings that do nothing. Raises ConfigRejected with every error."""
         kind = self.kind(name)
-        judged = await self._judged(kind, config)
+        judged = await self._judged(self._pools.starts, kind, config)
         if judged.errors:
             raise rejected(kind, config, judged.errors)
         return judged.ignored
 
-    async def _judged(self, kind: Kind, config: Config) -> ValidatedConfig:
+    async def _judged(self, pool: BoundedPool, kind: Kind, config: Config) -> ValidatedConfig:
+        """Raises Overloaded, and NotAnswered when it takes too long: at once when the same has hung before and hangs
+        still, so that a connector which is started again and again takes one thread."""
+        key = _fingerprint(kind, config)
+        since = self._since.get(key)
+        if since is not None and time.monotonic() - since > pool.seconds:
+            raise NotAnswered(f"{CHECKING} has not ended since it was tried before")
+
         def judge() -> ValidatedConfig:
+            self._since.setdefault(key, time.monotonic())
             try:
                 return validated(kind, config, self._context.clients, self._context.outside)
             except ConfigRejected as rejected:
                 return ValidatedConfig(()).with_errors(rejected.errors)
+            finally:
+                self._since.pop(key, None)
 
-        return await self._pool.run(judge)
+        return await pool.run(judge)
+
+
+def _fingerprint(kind: Kind, config: Config) -> str:
+    return hashlib.sha256(json.dumps([kind.kind, sorted(config.items())]).encode()).hexdigest()
 
 
 def _invalid(side: Side, config: Config, why: str) -> str:

@@ -21,7 +21,7 @@ from bridge.protocol.operators import Readiness
 from bridge.service.delivery import Deliveries
 from bridge.service.engine import EngineState
 from bridge.service.families import PREFIX, counter, family, gauge, totals
-from bridge.service.pool import BoundedPool
+from bridge.service.pool import Pools
 from bridge.service.readiness import GROUP_KINDS, Answers, ConnectorView
 from bridge.service.snapshots import Snapshots
 from bridge.service.tasks import TaskTable
@@ -78,14 +78,14 @@ class ServiceCollector:
         table: TaskTable,
         snapshots: Snapshots,
         deliveries: Deliveries,
-        pool: BoundedPool,
+        pools: Pools,
         engine: Callable[[], tuple[EngineState, int]],
         views: Callable[[], Mapping[str, ConnectorView]],
     ) -> None:
         self._table = table
         self._snapshots = snapshots
         self._deliveries = deliveries
-        self._pool = pool
+        self._pools = pools
         self._engine = engine
         self._views = views
 
@@ -97,9 +97,10 @@ class ServiceCollector:
             "rounds_process_up", "1 while the rounds process runs", float(state is EngineState.RUNNING)
         )
         yield counter("rounds_process_restarts", "Times the rounds process was started again", restarts)
-        yield gauge("pool_in_use", "Threads of the bounded pool in use", self._pool.in_use)
-        yield gauge("pool_size", "Threads of the bounded pool", self._pool.size)
-        yield counter("pool_refused", "Requests refused because the pool was full", self._pool.refused)
+        yield gauge("pool_in_use", "Threads of the bounded pools in use", self._pools.in_use)
+        yield gauge("pool_size", "Threads of the bounded pools", self._pools.size)
+        yield gauge("pool_hanging", "Threads whose call was given up and goes on", self._pools.hanging)
+        yield counter("pool_refused", "Requests refused because a pool was full", self._pools.refused)
         info = GaugeMetricFamily(f"{PREFIX}_info", "Version", labels=["version"])
         info.add_metric([VERSION], 1)
         yield info

@@ -1,53 +1,192 @@
-"""The one bounded pool for what blocks: refusing is a feature. Full means 503 with Retry-After, never a
-longer queue."""
+"""Bounded pools for what blocks: refusing is a feature. Full means 503 with Retry-After, never a longer queue.
+
+A call that takes longer than its time is answered with an error, and its thread, which nobody can end, gives its place
+to another one: what hangs never takes what others need. Only so many may hang; then the pool is full until one ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from bridge.errors import Overloaded
+from bridge.errors import NotAnswered, Overloaded
 
 T = TypeVar("T")
 
+MOST_HANGING = 32
+"""Threads that hang; each costs little more than its stack."""
+
+
+class _Job:
+    """A call, from when it is asked for. `given_up`: its time is over, though its thread may go on."""
+
+    def __init__(self, call: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
+        self.call, self.answer = call, answer
+        self.begun = self.given_up = False
+        self.timer: asyncio.TimerHandle | None = None
+
 
 class BoundedPool:
-    """`size` threads and room for `queue` calls that wait for one. To be used from one event loop."""
+    """`size` threads, and room for `queue` calls that wait for one; a call is given up after `seconds`, its wait
+    included. `doing` begins the sentence that says so. To be used from one event loop.
 
-    def __init__(self, size: int, queue: int) -> None:
+    The threads are daemons: a service ends though some of them hang.
+    """
+
+    def __init__(
+        self, size: int, queue: int, seconds: float = 60.0, doing: str = "what was asked for"
+    ) -> None:
         self.size = size
         self.room = size + queue
-        self.pending = 0
         self.refused = 0
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix="bridge-pool")
+        self.hanging = 0
+        self.seconds, self._doing = seconds, doing
+        self._running = 0
+        self._waiting: deque[_Job] = deque()
+
+    @property
+    def pending(self) -> int:
+        return self._running + len(self._waiting)
 
     @property
     def in_use(self) -> int:
-        return min(self.pending, self.size)
+        return self._running
 
     @property
     def overload(self) -> str | None:
         """Why a call would be refused now, None when it would be taken."""
         if self.pending < self.room:
             return None
-        return f"all {self.size} threads are busy and {self.room - self.size} calls wait already"
+        hang = f", {self.hanging} more hang" if self.hanging else ""
+        waiting = len(self._waiting)
+        return f"all {self.size} threads are busy and {waiting} calls wait already{hang}"
 
     async def run(self, call: Callable[[], T]) -> T:
+        """Raises Overloaded, and NotAnswered for a call that was given up."""
         if (overload := self.overload) is not None:
             self.refused += 1
             raise Overloaded(overload)
-        self.pending += 1
-        future = asyncio.get_running_loop().run_in_executor(self._threads, call)
-        # Counted until the thread is free again, not until the caller has gone.
-        future.add_done_callback(self._done)
-        return await asyncio.shield(future)
+        loop = asyncio.get_running_loop()
+        job = _Job(call, loop.create_future())
+        # Counted until its thread is free again, or its time is over; not until the caller has gone.
+        job.timer = loop.call_later(self.seconds, self._give_up, job)
+        self._waiting.append(job)
+        self._begin(loop)
+        answer: T = await asyncio.shield(job.answer)
+        return answer
 
-    def _done(self, future: asyncio.Future[T]) -> None:
-        self.pending -= 1
-        if not future.cancelled():
-            future.exception()
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._waiting and self._running < self.size:
+            job = self._waiting.popleft()
+            job.begun = True
+            self._running += 1
+            thread = threading.Thread(target=self._work, args=(job, loop), name="bridge-pool", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._done(job, _Outcome(None, Overloaded(f"no thread could be started: {error}")))
+
+    def _work(self, job: _Job, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            outcome = _Outcome(job.call(), None)
+        except BaseException as error:
+            outcome = _Outcome(None, error)
+        with contextlib.suppress(RuntimeError):  # the loop was closed in the meantime
+            loop.call_soon_threadsafe(self._done, job, outcome)
+
+    def _done(self, job: _Job, outcome: _Outcome) -> None:
+        if job.given_up:
+            self.hanging -= 1
+        else:
+            self._running -= 1
+        self._settle(job, outcome)
+        self._begin(job.answer.get_loop())
+
+    def _give_up(self, job: _Job) -> None:
+        """Its time is over."""
+        loop = job.answer.get_loop()
+        if not job.begun:
+            self._waiting.remove(job)
+            why = f"no thread was free for {self.seconds:g} s: {self._running} are busy, {self.hanging} hang"
+            self._settle(job, _Outcome(None, Overloaded(why)))
+            return
+        text = f"{self._doing} took longer than {self.seconds:g} s, and was given up"
+        self._settle(job, _Outcome(None, NotAnswered(text)))
+        if self.hanging < MOST_HANGING:
+            job.given_up = True
+            self.hanging += 1
+            self._running -= 1
+            self._begin(loop)
+
+    def _settle(self, job: _Job, outcome: _Outcome) -> None:
+        if job.timer is not None:
+            job.timer.cancel()
+        if job.answer.done():
+            return
+        if outcome.error is None:
+            job.answer.set_result(outcome.value)
+        else:
+            job.answer.set_exception(outcome.error)
+            job.answer.exception()  # the caller may have gone
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Calls that wait are not begun; threads that run are not waited for."""
+        waiting, self._waiting = self._waiting, deque()
+        for job in waiting:
+            self._settle(job, _Outcome(None, Overloaded("the service ends")))
+
+
+class _Outcome(NamedTuple):
+    value: Any
+    error: BaseException | None
+
+
+class Pools(NamedTuple):
+    """Apart, so that what hangs in one holds up no other. `starts` checks configurations of connectors and tasks that
+    start, `validations` those that somebody only asks about; `questions` waits for clusters."""
+
+    starts: BoundedPool
+    validations: BoundedPool
+    questions: BoundedPool
+
+    @property
+    def in_use(self) -> int:
+        return sum(pool.in_use for pool in self)
+
+    @property
+    def size(self) -> int:
+        return sum(pool.size for pool in self)
+
+    @property
+    def refused(self) -> int:
+        return sum(pool.refused for pool in self)
+
+    @property
+    def hanging(self) -> int:
+        return sum(pool.hanging for pool in self)
+
+    def close(self) -> None:
+        for pool in self:
+            pool.close()
+
+
+CHECKING = (
+    "checking the configuration (a file or a module that it names may never end: see the keys that name some)"
+)
+CHECK_SECONDS = 5.0
+"""A configuration is checked in milliseconds. The shim waits 6.5 s for a validation."""
+QUESTION_SECONDS = 75.0
+"""The shim waits 80 s for offsets to be altered, and MirrorClient's questions take a minute at most."""
+
+
+def pools(size: int, queue: int, check_seconds: float = CHECK_SECONDS) -> Pools:
+    """Each with so many threads, and room for so many calls that wait."""
+    return Pools(
+        BoundedPool(size, queue, check_seconds, CHECKING),
+        BoundedPool(size, queue, check_seconds, CHECKING),
+        BoundedPool(size, queue, QUESTION_SECONDS, "asking the clusters"),
+    )

@@ -26,6 +26,10 @@ _SLACK = 0.5
 """Seconds more for what has no limit of its own: names are looked up in DNS by the operating system."""
 _AT_ONCE = 4
 """Threads. Nobody waits for one: whoever finds them busy is told so."""
+_LOST_AFTER = 5.0
+"""Seconds more until a thread that still waits for DNS counts as one that hangs."""
+_DOCTORS, _DOCTOR_SECONDS = 2, 120.0
+"""Apart from those that try clusters: an examination takes as long as the slower cluster."""
 WARN, ERROR, OFF = "warn", "error", "off"
 
 
@@ -43,7 +47,8 @@ class Reachability:
     def __init__(self, probe: Probe | None, seconds: float = SECONDS) -> None:
         self._probe = probe
         self._seconds = seconds
-        self._pool = BoundedPool(_AT_ONCE, 0)
+        self._pool = BoundedPool(_AT_ONCE, 0, seconds + _LOST_AFTER, "trying the clusters")
+        self._doctors = BoundedPool(_DOCTORS, 0, _DOCTOR_SECONDS, "examining the connector")
         self._looking = set[asyncio.Task[None]]()
 
     async def troubles(self, kind: Kind, config: Config) -> Mapping[Side, str]:
@@ -62,8 +67,9 @@ class Reachability:
         return {side: f"the {side} cluster can't be reached: {why}" for side, why in found.items()}
 
     async def run(self, call: Callable[[], T]) -> T:
-        """What `call` answers, which waits for clusters, in a thread of those here. Raises Overloaded."""
-        return await self._pool.run(call)
+        """What `call` answers, which examines a connector, in a thread of those here. Raises Overloaded and
+        NotAnswered."""
+        return await self._doctors.run(call)
 
     def started(self, known: Connector, kind: Kind) -> None:
         """Of a connector whose configuration is new: the log and its status say what can't be reached. It is never
@@ -90,3 +96,4 @@ class Reachability:
         for task in self._looking:
             task.cancel()
         self._pool.close()
+        self._doctors.close()

@@ -30,7 +30,7 @@ from bridge.service.door import Door
 from bridge.service.engine import RoundsEngine
 from bridge.service.holds import Holds
 from bridge.service.http11 import Http11
-from bridge.service.pool import BoundedPool
+from bridge.service.pool import pools
 from bridge.service.rotation import Rotating, watch
 from bridge.service.service import Service
 from bridge.service.sessions import Sessions, running_clock
@@ -58,7 +58,7 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
     snapshots, holds = Snapshots(), Holds()
     table = TaskTable(lambda: time.monotonic() * 1000, sessions.foreign)
     deliveries, stored = Deliveries(table, holds, snapshots), OpenQuestions(holds.wake)
-    pool = BoundedPool(settings.pool_size, settings.pool_queue)
+    waiting = pools(settings.pool_size, settings.pool_queue, _check_seconds(settings))
     return Service(
         table=table,
         sessions=sessions,
@@ -71,8 +71,8 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
             stored.asked,
             settings.log_level,
         ),
-        checker=Checker(checks, pool, lambda kind: copied_topics(table, snapshots, kind)),
-        pool=pool,
+        checker=Checker(checks, waiting, lambda kind: copied_topics(table, snapshots, kind)),
+        pools=waiting,
         holds=holds,
         deliveries=deliveries,
         stored=stored,
@@ -80,6 +80,11 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
         altering=alter_offsets,
         grace=settings.shutdown_grace_seconds * (1 - HTTP_SHARE) - 0.5,
     )
+
+
+def _check_seconds(settings: Settings) -> float:
+    """Importing a module, which is part of a check, has a time of its own, and an error that names the key."""
+    return max(settings.check_seconds, settings.import_seconds + 1)
 
 
 def run(settings: Settings, checks: CheckContext | None = None, factory: str = ROUNDS_FACTORY) -> None:

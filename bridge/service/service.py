@@ -32,7 +32,7 @@ from bridge.service.desired import Config, Desired
 from bridge.service.engine import Engine
 from bridge.service.holds import Holds
 from bridge.service.outbox import Batch
-from bridge.service.pool import BoundedPool
+from bridge.service.pool import Pools
 from bridge.service.readiness import ConnectorView, connector_views
 from bridge.service.sessions import Sessions
 from bridge.service.snapshots import Snapshots
@@ -63,7 +63,7 @@ class Service:
     snapshots: Snapshots
     engine: Engine
     checker: Checker
-    pool: BoundedPool
+    pools: Pools
     holds: Holds
     deliveries: Deliveries
     stored: OpenQuestions
@@ -88,7 +88,7 @@ class Service:
                 await self._ticker
         await self.engine.close(self.grace)
         self.checker.reachability.close()
-        self.pool.close()
+        self.pools.close()
 
     async def _tick(self) -> None:
         while True:
@@ -205,7 +205,7 @@ class Service:
         await self.checker.accept(SOURCE, body.config)
         offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
         props = {**given(body.config), "name": name}
-        rows = await self.pool.run(lambda: self.altering()(name, props, offsets))
+        rows = await self.pools.questions.run(lambda: self.altering()(name, props, offsets))
         for row in rows:
             if row.changes:
                 places = row.source.topic, row.source.partition, row.position, row.to, row.outcome.value

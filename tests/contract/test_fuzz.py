@@ -72,7 +72,7 @@ class NothingWrong:
 
 def app() -> Any:
     service = fake_service(queue=1000)
-    service.checker = Checker(CheckContext({**KINDS, "fake": FakeKind()}, NothingWrong()), service.pool)
+    service.checker = Checker(CheckContext({**KINDS, "fake": FakeKind()}, NothingWrong()), service.pools)
     service.snapshots.groups("c", 1, [pack_report(name, report(name)) for name in ("0", "g", "a/b")])
     service.table.start_task("c", 0, session(1), "fake", 2, {})
     # More acknowledgements than the contract takes are more than a megabyte: 422 is what they are after here.

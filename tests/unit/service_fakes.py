@@ -17,7 +17,7 @@ from bridge.service.delivery import Deliveries
 from bridge.service.desired import Desired
 from bridge.service.engine import EngineState
 from bridge.service.holds import Holds
-from bridge.service.pool import BoundedPool
+from bridge.service.pool import CHECK_SECONDS, pools
 from bridge.service.service import Service
 from bridge.service.sessions import Sessions, running_clock
 from bridge.service.snapshots import Snapshots
@@ -199,11 +199,16 @@ class FakeKind:
 
     def validate(self, props: Mapping[str, str | None], clients: object) -> ValidatedConfig:
         time.sleep(self.slow_seconds)
+        if waits := props.get("wait.for"):
+            Path(waits).read_bytes()
         judged = self.definition.validate(props)
         if props.get("mode") == "leak":
             said = f"cannot log in with {props.get('target.password')}"
             return judged.with_errors([ConfigError("target.password", said)])
         return judged
+
+    def conflicts(self, props: object, others: object) -> tuple[ConfigError, ...]:
+        return ()
 
     def create(
         self,
@@ -340,8 +345,9 @@ def fake_service(
     queue: int = 8,
     altered: AlterOffsets | None = None,
     sessions: Sessions | None = None,
+    check_seconds: float = CHECK_SECONDS,
 ) -> Service:
-    pool = BoundedPool(size, queue)
+    waiting = pools(size, queue, check_seconds)
     sessions = sessions or Sessions(running_clock())
     table = TaskTable(clock or (lambda: time.monotonic() * 1000), sessions.foreign)
     snapshots, holds = Snapshots(), Holds()
@@ -351,8 +357,8 @@ def fake_service(
         sessions=sessions,
         snapshots=snapshots,
         engine=FakeEngine(),
-        checker=Checker(checks(kind), pool),
-        pool=pool,
+        checker=Checker(checks(kind), waiting),
+        pools=waiting,
         holds=holds,
         deliveries=Deliveries(table, holds, snapshots, lambda: int(wall())),
         stored=OpenQuestions(holds.wake),

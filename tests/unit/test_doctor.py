@@ -426,7 +426,7 @@ class Examined:
 
 def service_with(doctor: Examined | None) -> Service:
     service = fake_service()
-    service.checker = Checker(CheckContext(KINDS, StaticClientCheck(), None, doctor), service.pool)
+    service.checker = Checker(CheckContext(KINDS, StaticClientCheck(), None, doctor), service.pools)
     flow = {"source.cluster.alias": "A", "target.cluster.alias": "B"}
     for name, kind, more in (
         ("one", "group_offset", {"bridge.auth.token": SECRET, "bridge.task.index": "0"}),

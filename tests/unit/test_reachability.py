@@ -47,7 +47,7 @@ class Found:
 
 def serving(probe: Probe, seconds: float = 5.0) -> Service:
     service = fake_service()
-    service.checker = Checker(CheckContext(KINDS, StaticClientCheck(), probe), service.pool)
+    service.checker = Checker(CheckContext(KINDS, StaticClientCheck(), probe), service.pools)
     service.checker.reachability = Reachability(probe, seconds)
     return service
 

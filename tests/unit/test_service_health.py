@@ -74,7 +74,7 @@ def test_not_ready_while_no_thread_can_take_another_configuration() -> None:
     async def test(at: Stand) -> None:
         free = threading.Event()
         try:
-            calls = [asyncio.create_task(at.service.pool.run(free.wait)) for _ in range(2)]
+            calls = [asyncio.create_task(at.service.pools.starts.run(free.wait)) for _ in range(2)]
             await asyncio.sleep(0)
             said = "all 1 threads are busy and 1 calls wait already"
             assert await _ready(at) == (503, [said])

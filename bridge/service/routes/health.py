@@ -30,7 +30,7 @@ async def ready(service: TheService, response: Response) -> Ready:
     """The service can take a connector and work for it: the rounds process runs, a thread can check a configuration,
     and it does not drain. What connectors wait for is in /health and /v1/connectors."""
     answer = can_take_work(
-        service.engine.state, draining=service.holds.draining, overload=service.pool.overload
+        service.engine.state, draining=service.holds.draining, overload=service.pools.starts.overload
     )
     if answer.reasons:
         response.status_code = 503

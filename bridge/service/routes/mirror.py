@@ -98,7 +98,7 @@ async def consumer_offsets(
 
 async def _asked(service: Service, name: str, ask: Callable[[MirrorQuestions, Props], T]) -> T:
     props = given(service.table.connector(name).config)
-    return await service.pool.run(lambda: ask(service.questions(), props))
+    return await service.pools.questions.run(lambda: ask(service.questions(), props))
 
 
 def _names(names: set[str]) -> Names:
