@@ -89,6 +89,13 @@ def serve(
         float | None, typer.Option(help="Time to load their Python code in [4].")
     ] = None,
     check_seconds: Annotated[float | None, typer.Option(help="Time to check a configuration in [5].")] = None,
+    max_connections: Annotated[int | None, typer.Option(help="Connections of clients [4096].")] = None,
+    max_connections_per_address: Annotated[
+        int | None, typer.Option(help="Connections of one address [3072].")
+    ] = None,
+    head_seconds: Annotated[float | None, typer.Option(help="Time for a request's head [10].")] = None,
+    body_seconds: Annotated[float | None, typer.Option(help="Time for a request's body [30].")] = None,
+    max_header_bytes: Annotated[int | None, typer.Option(help="Largest head of a request [16384].")] = None,
     max_body_bytes: Annotated[int | None, typer.Option(help="Largest request body [1048576].")] = None,
     shutdown_grace_seconds: Annotated[float | None, typer.Option(help="Time to end in [10].")] = None,
 ) -> None:

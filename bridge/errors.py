@@ -41,6 +41,7 @@ class ErrorCode(StrEnum):
     REFUSED = "refused"
     BODY_REJECTED = "body_rejected"
     TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
     MISDIRECTED = "misdirected"
     OVERLOADED = "overloaded"
     NOT_ANSWERED = "not_answered"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from bridge.limit_settings import LimitSettings
 from bridge.policy_settings import PolicySettings
 from bridge.tokens import Tokens, check_token, read_tokens
 
@@ -30,7 +31,7 @@ _NO_AUTH = (
 )
 
 
-class Settings(PolicySettings):
+class Settings(PolicySettings, LimitSettings):
     """What `serve` can be told. Everything about clusters is in the connector JSON, not here."""
 
     model_config = SettingsConfigDict(
@@ -65,17 +66,6 @@ class Settings(PolicySettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
     log_format: Literal["text", "json"] = Field("text", description="One line each: text, or a JSON object.")
-    pool_size: int = Field(
-        2,
-        ge=1,
-        le=64,
-        description="Threads each for checking configurations of what starts, for validations, and for questions.",
-    )
-    pool_queue: int = Field(32, ge=0, le=10_000, description="Requests that may wait for a thread; then 503.")
-    check_seconds: float = Field(
-        5.0, ge=0.1, le=60, description="Time that checking a configuration may take; then 503."
-    )
-    max_body_bytes: int = Field(1 << 20, ge=1024, le=64 << 20, description="Larger request bodies get 413.")
     oauth_http_hosts: str = Field(
         "", description="Hosts whose token endpoints may be asked over http, with commas between them."
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -41,7 +40,8 @@ class Checker:
         """`copied`: what connectors of a kind copy now."""
         self._context = context
         self._pools = pools
-        self._since: dict[str, float] = {}
+        self._open = set[str]()
+        self._hanging = set[str]()
         self._copied = copied
         self.reachability = Reachability(context.probe)
         self.doctor = context.doctor
@@ -128,20 +128,26 @@ class Checker:
         """Raises Overloaded, and NotAnswered when it takes too long: at once when the same has hung before and hangs
         still, so that a connector which is started again and again takes one thread."""
         key = _fingerprint(kind, config)
-        since = self._since.get(key)
-        if since is not None and time.monotonic() - since > pool.seconds:
+        if key in self._hanging:
             raise NotAnswered(f"{CHECKING} has not ended since it was tried before")
 
         def judge() -> ValidatedConfig:
-            self._since.setdefault(key, time.monotonic())
+            self._open.add(key)
             try:
                 return validated(kind, config, self._context.clients, self._context.outside)
             except ConfigRejected as rejected:
                 return ValidatedConfig(()).with_errors(rejected.errors)
             finally:
-                self._since.pop(key, None)
+                self._open.discard(key)
+                self._hanging.discard(key)
 
-        return await pool.run(judge)
+        try:
+            return await pool.run(judge)
+        except NotAnswered:
+            self._hanging.add(key)
+            if key not in self._open:  # it has ended just now
+                self._hanging.discard(key)
+            raise
 
 
 def _fingerprint(kind: Kind, config: Config) -> str:

@@ -1,6 +1,16 @@
-"""HTTP/1.1 as uvicorn reads it, with our error body for what is not HTTP at all."""
+"""HTTP/1.1 as uvicorn reads it, with limits for clients that are slow or many, and our error body for what goes wrong
+before there is a request.
+
+    idle ──first byte──▶ head ──▶ body ──▶ answered ──▶ idle      each arrow has its time; an answer may take any
+"""
 
 from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass, field
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -8,20 +18,172 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from bridge.errors import ErrorCode
 from bridge.protocol.messages import ErrorBody
 
+log = logging.getLogger(__name__)
+
+LINGER_SECONDS = 10.0
+"""For what is left of an answer when its connection is closed."""
+_LOG_EVERY = 60.0
+
+
+@dataclass(slots=True)
+class Limits:
+    """Of one server. `head_seconds`, `body_seconds`: in which the head of a request has arrived, and then its body;
+    `write_seconds`: for how long a client may take nothing of an answer."""
+
+    connections: int = 4096
+    connections_per_address: int = 3072
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
+    write_seconds: float = 60.0
+    refused: int = 0
+    open: int = 0
+    by_address: Counter[str] = field(default_factory=Counter)
+    _logged: float = 0.0
+
+    def enter(self, address: str) -> str | None:
+        """Counts a connection; or why it is one too many."""
+        if self.open >= self.connections:
+            return self._refuse(f"all {self.connections} connections are taken (max_connections)")
+        if self.by_address[address] >= self.connections_per_address:
+            most = self.connections_per_address
+            return self._refuse(f"{address} has {most} connections (max_connections_per_address)")
+        self.open += 1
+        self.by_address[address] += 1
+        return None
+
+    def leave(self, address: str) -> None:
+        self.open -= 1
+        self.by_address[address] -= 1
+        if not self.by_address[address]:
+            del self.by_address[address]
+
+    def _refuse(self, why: str) -> str:
+        self.refused += 1
+        now = time.monotonic()
+        if not self._logged or now - self._logged >= _LOG_EVERY:
+            self._logged = now
+            log.warning("connections are refused, %d so far: %s", self.refused, why)
+        return why
+
 
 class Http11(H11Protocol):
+    """Of one connection."""
+
+    limits = Limits()
+    _address: str | None = None
+    """While it is counted."""
+    _phase: str = ""
+    """head or body while the client owes that, else empty."""
+    _begun = False
+    """Whether a byte has come."""
+    _owes: asyncio.TimerHandle | None = None
+    _stalls: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        if (why := self.limits.enter(address)) is not None:
+            self._reject(
+                503, ErrorCode.OVERLOADED, f"The service takes no more connections: {why}", retry=True
+            )
+            return
+        self._address = address
+        self._watch("head")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._watch("")
+        self.resume_writing()
+        if self._address is not None:
+            self.limits.leave(self._address)
+            self._address = None
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._begun = True
+        super().data_received(data)
+        self._watch(self._owed())
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # Between two requests the time for an idle connection counts, not that for a head.
+        self._watch("body" if self._owed() == "body" else "")
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._linger()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalls = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._stalls is not None:
+            self._stalls.cancel()
+            self._stalls = None
+        if self.flow is not None:
+            super().resume_writing()
+
     def send_400_response(self, msg: str) -> None:
-        body = ErrorBody(error_code=ErrorCode.BODY_REJECTED, message=msg).model_dump_json().encode()
+        self._reject(400, ErrorCode.BODY_REJECTED, msg)
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def _owed(self) -> str:
+        if self.transport.is_closing():
+            return ""
+        return {h11.IDLE: "head", h11.SEND_BODY: "body"}.get(self.conn.their_state, "")
+
+    def _watch(self, phase: str) -> None:
+        """Sets the clock for what the client owes now; it goes on while that stays the same."""
+        if phase == self._phase:
+            return
+        if self._owes is not None:
+            self._owes.cancel()
+            self._owes = None
+        self._phase = phase
+        if phase:
+            seconds = self.limits.head_seconds if phase == "head" else self.limits.body_seconds
+            self._owes = self.loop.call_later(seconds, self._too_slow, phase, seconds)
+
+    def _too_slow(self, phase: str, seconds: float) -> None:
+        self._owes = None
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        answered = self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
+        if answered or not self._begun:
+            self.transport.close()
+            self._linger()
+            return
+        text = f"The {phase} of the request did not arrive within {seconds:g} s"
+        self._reject(408, ErrorCode.TOO_SLOW, text, retry=True)
+
+    def _reject(self, status: int, code: ErrorCode, message: str, *, retry: bool = False) -> None:
+        body = ErrorBody(error_code=code, message=message, retriable=retry).model_dump_json().encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
+            *([(b"retry-after", b"1")] if status == 503 else []),
         ]
+        reason = {400: b"Bad Request", 408: b"Request Timeout", 503: b"Service Unavailable"}[status]
         events = (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Response(status_code=status, headers=headers, reason=reason),
             h11.Data(data=body),
             h11.EndOfMessage(),
         )
         for event in events:
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """A closed connection that waits for its client to take the rest of an answer does not wait for ever."""
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+
+def limited(limits: Limits) -> type[Http11]:
+    """The protocol of one server."""
+    return type("LimitedHttp11", (Http11,), {"limits": limits})

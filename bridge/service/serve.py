@@ -7,6 +7,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -29,7 +30,7 @@ from bridge.service.delivery import Deliveries
 from bridge.service.door import Door
 from bridge.service.engine import RoundsEngine
 from bridge.service.holds import Holds
-from bridge.service.http11 import Http11
+from bridge.service.http11 import Limits, limited
 from bridge.service.pool import pools
 from bridge.service.rotation import Rotating, watch
 from bridge.service.service import Service
@@ -45,6 +46,9 @@ log = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 0.0005
 """A thread of the pool gives the event loop its turn after this time, not after Python's 5 ms."""
+KEPT_FILES = 256
+"""For everything that is no connection of a client."""
+MOST_FILES = 65_536
 HTTP_SHARE = 0.3
 """Part of the shutdown grace that open requests may take; the rest is for the rounds process."""
 
@@ -172,7 +176,7 @@ def _certificate(settings: Settings) -> Rotating[ssl.SSLContext] | None:
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        http=Http11,
+        http=limited(_limits(settings)),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -181,10 +185,36 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
+        h11_max_incomplete_event_size=settings.max_header_bytes,
         timeout_graceful_shutdown=max(1, int(settings.shutdown_grace_seconds * HTTP_SHARE)),
     )
     config.load()
     return config
+
+
+def _limits(settings: Settings) -> Limits:
+    """No more connections than this process may have open files."""
+    most = min(settings.max_connections, _open_files() - KEPT_FILES)
+    if most < settings.max_connections:
+        log.warning(
+            "%d connections at most, by the limit of open files, instead of %d",
+            most,
+            settings.max_connections,
+        )
+    return Limits(
+        connections=most,
+        connections_per_address=min(settings.max_connections_per_address, max(1, most * 3 // 4)),
+        head_seconds=settings.head_seconds,
+        body_seconds=settings.body_seconds,
+    )
+
+
+def _open_files() -> int:
+    """As many as the system allows us to ask for."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else MOST_FILES
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, MOST_FILES), hard))
+    return min(wanted, MOST_FILES)
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -45,10 +45,11 @@ ROOMS = {
     "bridge.logs": Room(),
     "bridge.policy": Room(),
     "bridge.policy_settings": Room(ours=names("bridge.policy"), others=names("pydantic pydantic_settings")),
+    "bridge.limit_settings": Room(others=names("pydantic pydantic_settings")),
     "bridge.environment": Room(),
     "bridge.tokens": Room(others=names("pydantic")),
     "bridge.settings": Room(
-        ours=names("bridge.errors bridge.policy_settings bridge.tokens"),
+        ours=names("bridge.errors bridge.limit_settings bridge.policy_settings bridge.tokens"),
         others=names("pydantic pydantic_settings"),
     ),
     "bridge.translation": Room(not_stdlib=IMPURE),
