@@ -13,7 +13,7 @@ from bridge.doctor.facts import ClusterFacts, Facts, TopicFacts, Unknown
 from bridge.doctor.machine import machine
 from bridge.doctor.plan import Plan, servers_key
 from bridge.errors import BridgeError, KafkaFailure
-from bridge.kafka.client_config import client_settings
+from bridge.kafka.client_config import client_settings, producer_settings
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.inspecting import Inspection
 from bridge.kafka.reach import reach
@@ -91,16 +91,22 @@ async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clust
 async def _of_topics(facts: Facts, plan: Plan, there: Mapping[Side, Open]) -> Facts:
     source, target = there.get(Side.SOURCE), there.get(Side.TARGET)
     names = {side: await _or_unknown(each.cluster.topic_names()) for side, each in there.items()}
+    hidden = {
+        side: await _hidden(each, plan.asked_by_name[side], names[side]) for side, each in there.items()
+    }
     on_source = names.get(Side.SOURCE, Unknown("the source cluster did not answer"))
-    pairs = [] if isinstance(on_source, Unknown) else plan.pairs(on_source)[:MOST_PAIRS]
+    unseen = hidden.get(Side.SOURCE, [])
+    pairs = [] if isinstance(on_source, Unknown) else plan.pairs([*unseen, *on_source])[:MOST_PAIRS]
     groups: list[str] = []
     allowed: dict[Side, Mapping[str, frozenset[str] | None] | Unknown] = {}
     if source is not None and plan.group_filter is not None:
         listed = await _or_unknown(source.cluster.list_groups())
-        groups = [] if isinstance(listed, Unknown) else plan.groups(list(listed))[:MOST_GROUPS]
+        groups = [] if isinstance(listed, Unknown) else plan.groups({*listed, *plan.named("groups", "group")})
+        groups = groups[:MOST_GROUPS]
         for side, each in there.items():
             allowed[side] = await _or_unknown(each.inspection.groups(groups)) if groups else {}
-    present = frozenset(name for some in names.values() if not isinstance(some, Unknown) for name in some)
+    seen = [*hidden.values(), *(some for some in names.values() if not isinstance(some, Unknown))]
+    present = frozenset(name for some in seen for name in some)
     needs = plan.needs(pairs, groups, present)
     wanted = {
         side: {need.name for need in needs if need.side is side and need.resource == "topic"}
@@ -115,7 +121,9 @@ async def _of_topics(facts: Facts, plan: Plan, there: Mapping[Side, Open]) -> Fa
     for side in plan.sides:
         if side not in there:
             topics[side] = ahead[side] = allowed[side] = Unknown(f"the {side} cluster did not answer")
+    ids = sorted(need.name for need in needs if need.resource == "transactional id")
     away = Unknown("the target cluster did not answer")
+    written = away if target is None else await _or_unknown(_ids(plan.props, ids))
     claims: Mapping[tuple[str, str], str] | Unknown = away if target is None else {}
     if target is not None and plan.kind == "source" and plan.layout_topic in present:
         claims = await _or_unknown(_claims(target.cluster, plan.layout_topic))
@@ -123,12 +131,31 @@ async def _of_topics(facts: Facts, plan: Plan, there: Mapping[Side, Open]) -> Fa
         facts,
         topics=topics,
         groups=allowed,
+        ids=written,
         needs=needs,
         pairs=pairs,
         claims=claims,
         stock_syncs=_stock_syncs(plan, there, present, claims),
         ahead=ahead,
     )
+
+
+async def _hidden(there: Open, names: Sequence[str], listed: Sequence[str] | Unknown) -> list[str]:
+    """Those that no cluster lists for us, because we may not describe them; they may not exist either."""
+    unlisted = [] if isinstance(listed, Unknown) else sorted(set(names) - set(listed))
+    described = await _or_unknown(there.inspection.topics(unlisted)) if unlisted else {}
+    return [] if isinstance(described, Unknown) else [name for name, each in described.items() if each.denied]
+
+
+async def _ids(props: Mapping[str, str], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """Of transactional ids, by the login of whoever writes copies."""
+    if not names:
+        return {}
+    inspection = Inspection(producer_settings(Side.TARGET, props))
+    try:
+        return await inspection.ids(names)
+    finally:
+        await inspection.close()
 
 
 def _stock_syncs(

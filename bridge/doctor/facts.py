@@ -41,8 +41,8 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A right that the connector has to have. `resource`: `cluster`, `topic` or `group`; `name`: "" for the cluster.
-    `spare`: it does its work without."""
+    """A right that the connector has to have. `resource`: `cluster`, `topic`, `group` or `transactional id`; `name`: ""
+    for the cluster. `spare`: it does its work without."""
 
     side: Side
     operation: str
@@ -99,6 +99,8 @@ class Facts:
     topics: Mapping[Side, Mapping[str, TopicFacts] | Unknown] = field(default_factory=dict)
     groups: Mapping[Side, Mapping[str, frozenset[str] | None] | Unknown] = field(default_factory=dict)
     """By side and group, the operations that the user may do."""
+    ids: Mapping[str, frozenset[str] | None] | Unknown = field(default_factory=dict)
+    """By transactional id, the operations on it that the user may do."""
     planned: Unknown | None = None
     """Why it is not known what the connector needs: `needs`, `replications` and `pairs` are empty then."""
     needs: Sequence[Need] = ()

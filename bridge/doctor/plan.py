@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.doctor.facts import Need, Pair, Replication
-from bridge.doctor.rights import needs_of_groups, needs_of_source
+from bridge.doctor.needs import On, needs
+from bridge.pipeline.layouts import connector_id
+from bridge.translation.copying import TAKE_OVER_FROM
 from bridge.translation.filters import GroupFilter, TopicFilter, should_replicate_topic
 from bridge.translation.model import Side
 from bridge.translation.naming import ReplicationPolicy
@@ -27,6 +30,9 @@ _MADE_WITH = {
 }
 """Keys by the flag without which nothing is made with them."""
 
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+"""An item of a list that is a name; one with a dot is a pattern too, which matches itself."""
+
 
 def servers_key(side: Side) -> str:
     return f"{side}.cluster.bootstrap.servers"
@@ -35,6 +41,7 @@ def servers_key(side: Side) -> str:
 @dataclass(frozen=True, slots=True)
 class Plan:
     kind: str
+    props: Mapping[str, str]
     definition: frozenset[str]
     config: ValidatedConfig
     policy: ReplicationPolicy
@@ -47,6 +54,7 @@ class Plan:
         plugins, defined = Plugins(props, config), frozenset(kind.definition.keys)
         return Plan(
             kind.kind,
+            props,
             defined,
             config,
             sound(plugins.load(REPLICATION_POLICY)),
@@ -78,10 +86,28 @@ class Plan:
         )
         return [Pair(topic, self.policy.format_remote_topic(source, topic)) for topic in chosen]
 
-    def groups(self, groups: Sequence[str]) -> list[str]:
+    def groups(self, groups: Collection[str]) -> list[str]:
         if self.group_filter is None:
             return []
         return [group for group in sorted(groups) if self.group_filter.should_replicate_group(group)]
+
+    def named(self, *keys: str) -> list[str]:
+        """Names in lists of names and patterns: they are there, or are to be, whether or not a cluster lists them."""
+        lists = [self.config.items(key) or () for key in keys if key in self.definition]
+        return [each for some in lists for each in some if _NAME.fullmatch(each)]
+
+    @property
+    def asked_by_name(self) -> Mapping[Side, Sequence[str]]:
+        """Topics that matter if they are there, which a cluster may hide from us."""
+        source, target = self.aliases
+        opposite = [self.policy.checkpoints_topic(target), self.policy.readiness_topic(target)]
+        internal = {
+            Side.SOURCE: opposite if self._flag(REVERSE) else [],
+            Side.TARGET: [self.policy.offset_runs_topic(source)] if self.group_filter is not None else [],
+        }
+        if self.syncs is not None and self.group_filter is not None:
+            internal[self.syncs[0]].append(self.syncs[1])
+        return {**internal, Side.SOURCE: [*internal[Side.SOURCE], *self.named("topics")]}
 
     @property
     def layout_topic(self) -> str:
@@ -103,28 +129,40 @@ class Plan:
 
     def needs(self, pairs: Sequence[Pair], groups: Sequence[str], present: frozenset[str]) -> list[Need]:
         """`present`: internal topics of either cluster that exist."""
-        if self.kind == "source":
-            syncs = self.syncs if self._flag("emit.offset-syncs.enabled") else None
-            flags = {
-                "acls": self._flag("sync.topic.acls.enabled"),
-                "configs": self._flag("sync.topic.configs.enabled"),
-            }
-            return list(needs_of_source(pairs, self.state_topics, syncs, **flags))
-        if self.kind == "heartbeat":
-            return []
-        runs = self.policy.offset_runs_topic(self.aliases[0])
-        read = [(Side.TARGET, runs)] if runs in present else []
-        if self.syncs is not None and self.syncs[1] in present:
-            read.append(self.syncs)
-        if self._flag(REVERSE):
-            other = self.aliases[1]
-            names = self.policy.checkpoints_topic(other), self.policy.readiness_topic(other)
-            read += [(Side.SOURCE, name) for name in names if name in present]
-        commits = not self._flag("dry.run") and (
-            self.kind == "group_offset" or self._flag("sync.group.offsets.enabled")
-        )
-        readiness = self.policy.readiness_topic(self.aliases[0]) if self._flag(EMIT_READINESS) else None
-        return list(needs_of_groups(pairs, groups, read, readiness, commits=commits))
+        syncs, policy, (alias, opposite) = self.syncs, self.policy, self.aliases
+        names: dict[On, Sequence[str]] = {
+            On.CLUSTER: [""],
+            On.TOPICS: [pair.source for pair in pairs],
+            On.COPIES: [pair.target for pair in pairs],
+            On.GROUPS: groups,
+            On.IDS: self._ids(self.props.get("name", "")),
+            On.OTHERS_IDS: [each for owner in self._others for each in self._ids(owner)],
+            On.STATE: self.state_topics,
+            On.READINESS: [policy.readiness_topic(alias)],
+            On.SYNCS: [] if syncs is None else [syncs[1]],
+            On.RUNS: [policy.offset_runs_topic(alias)],
+            On.CHECKPOINTS: [policy.checkpoints_topic(alias)],
+            On.OPPOSITE: [policy.checkpoints_topic(opposite), policy.readiness_topic(opposite)],
+            On.HEARTBEATS: [policy.heartbeats_topic()],
+        }
+        # Others make these, or nobody does: beside a stock mirror there are no runs.
+        for on in (On.RUNS, On.OPPOSITE, *((On.SYNCS,) if self.kind != "source" else ())):
+            names[on] = [name for name in names[on] if name in present]
+        return list(needs(self.kind, self._setting, None if syncs is None else syncs[0], names))
+
+    @property
+    def _others(self) -> Sequence[str]:
+        return self.config.items(TAKE_OVER_FROM) or () if TAKE_OVER_FROM in self.definition else ()
+
+    def _ids(self, name: str) -> list[str]:
+        """Transactional ids that copying takes in any case; none where the connector has no name yet."""
+        return [connector_id(self.aliases[0], name, who) for who in ("driver", 0)] if name else []
+
+    def _setting(self, key: str) -> str | None:
+        if key not in self.definition:
+            return None
+        value = self.config.value(key)
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
     def replications(self) -> list[Replication]:
         """Of keys whose topics are made; -1 is the brokers' own."""

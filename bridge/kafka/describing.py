@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bridge.kafka.errors import of_code
+from bridge.kafka.errors import TOPIC_DENIED, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.requests import read_controller
 from bridge.kafka.wire import Call, Reader, Writer
@@ -101,6 +101,11 @@ class DescribedTopic(NamedTuple):
     error: int
     partitions: int
     allowed: frozenset[str] | None
+
+    @property
+    def denied(self) -> bool:
+        """We may not describe it; whether it is there nobody tells us."""
+        return self.error == TOPIC_DENIED
 
 
 def read_topics(answer: Reader, version: int) -> dict[str, DescribedTopic]:

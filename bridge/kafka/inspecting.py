@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bridge.kafka import describing
+from bridge.kafka import describing, produce_requests
 from bridge.kafka.client_config import RawSettings
 from bridge.kafka.describing import DescribedTopic
-from bridge.kafka.errors import TOPIC_DENIED, of_code
+from bridge.kafka.errors import of_code
 from bridge.kafka.link import Link
+from bridge.kafka.produce_requests import Identity
 
 _A_CALL = 500
 _GROUP_DENIED = 30
+_ID_DENIED = 53
+_NO_TIME = -1
+"""A transaction.timeout.ms that every broker refuses, after it has looked at the right, and before it does anything."""
 _PAUSES = (0.3, 0.6, 1.2, 2.4)
 """Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first."""
 _FETCH, _OFFSET_FETCH = 1, 9
@@ -44,8 +48,7 @@ class Inspection:
             found |= describing.read_topics(answer, call.API_VERSION)
         nothing = frozenset[str]()
         return {
-            name: topic._replace(allowed=nothing) if topic.error == TOPIC_DENIED else topic
-            for name, topic in found.items()
+            name: topic._replace(allowed=nothing) if topic.denied else topic for name, topic in found.items()
         }
 
     async def groups(self, names: Sequence[str]) -> dict[str, frozenset[str] | None]:
@@ -68,4 +71,15 @@ class Inspection:
                         found[name] = frozenset()
                     elif of_code(code, "describe groups") is None:
                         found[name] = allowed
+        return found
+
+    async def ids(self, names: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Whether each transactional id may be written. Brokers don't tell that of themselves: each is asked for a
+        producer id with a timeout that none takes, so that none is handed out and no transaction is ended."""
+        found = {}
+        for name in names:
+            call = produce_requests.init_producer_id(name, _NO_TIME, Identity())
+            answer = await self._link.send(None, call, f"ask for the rights on transactional id {name}")
+            code, _ = produce_requests.read_producer_id(answer)
+            found[name] = frozenset() if code == _ID_DENIED else frozenset({"DESCRIBE", "WRITE"})
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,10 @@ class TlsFiles:
     authority: Path
     server: Path
     client: Path
+
+    def of(self, name: str) -> Path:
+        """Of another client that `make_tls` was asked for."""
+        return self.client.with_name(f"{name}.pem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,17 @@ def _sasl(users: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
     return found
 
 
-def make_tls(directory: Path, issuer: str = "Local Stack Authority") -> TlsFiles:
-    """A throw-away authority with a broker certificate for localhost and one for a client named `client`."""
+def make_tls(
+    directory: Path, issuer: str = "Local Stack Authority", clients: Sequence[str] = ()
+) -> TlsFiles:
+    """A throw-away authority with a broker certificate for localhost, one for a client named `client`, and for more."""
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     authority = _certificate(issuer, key, issuer, key, authority=True)
     files = TlsFiles(directory / "authority.pem", directory / "server.pem", directory / "client.pem")
     files.authority.write_bytes(authority)
-    for file, name in ((files.server, "localhost"), (files.client, "client")):
+    named = {"localhost": files.server, "client": files.client, **{name: files.of(name) for name in clients}}
+    for name, file in named.items():
         own = ec.generate_private_key(ec.SECP256R1())
         pem = own.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -37,10 +37,15 @@ class Slice:
 
 
 def transactional_id(spec: PipelineSpec, who: int | str) -> str:
-    """One for each slot of a connector, and one for its `driver`; the source's alias keeps two flows of one connector
-    name apart. Dashes of the alias are escaped: alias `eu` with connector `west-m` is not alias `eu-west` with `m`."""
-    alias = spec.source_alias.replace("%", "%25").replace("-", "%2D")
-    return f"mirror-bridge-{alias}-{spec.name}-{who}"
+    """One for each slot of a connector, and one for its `driver`."""
+    return connector_id(spec.source_alias, spec.name, who)
+
+
+def connector_id(source_alias: str, connector: str, who: int | str) -> str:
+    """A transactional id by names. The source's alias keeps two flows of one connector name apart. Dashes of the alias
+    are escaped: alias `eu` with connector `west-m` is not alias `eu-west` with `m`."""
+    alias = source_alias.replace("%", "%25").replace("-", "%2D")
+    return f"mirror-bridge-{alias}-{connector}-{who}"
 
 
 def unescaped_id(spec: PipelineSpec, who: int | str) -> str:

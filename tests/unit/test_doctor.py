@@ -29,6 +29,7 @@ from bridge.doctor.facts import (
 )
 from bridge.doctor.findings import Finding, Severity, exit_status
 from bridge.doctor.machine import machine
+from bridge.doctor.needs import MARKS, PAGE, RIGHTS, with_tables
 from bridge.doctor.plan import Plan
 from bridge.kafka.client_config import StaticClientCheck
 from bridge.protocol.doctor import DoctorFinding, DoctorReport
@@ -228,12 +229,34 @@ def test_rights_that_nobody_tells_are_not_checked() -> None:
 
 
 def test_a_topic_that_is_to_be_made_takes_create() -> None:
-    missing = topics(B, "A.orders", TopicFacts(0, None))
-    assert found("rights", topics=missing) == []
+    missing, needs = (
+        topics(B, "A.orders", TopicFacts(0, None)),
+        [Need(B, "CREATE", "topic", "A.orders", "to make it")],
+    )
+    assert found("rights", topics=missing, needs=needs) == []
     none = {A: CLUSTER, B: replace(CLUSTER, allowed=frozenset({"DESCRIBE"}))}
-    one("rights", "problem", "CREATE is missing for A.orders", topics=missing, clusters=none)
+    one("rights", "problem", "CREATE is missing for A.orders", topics=missing, clusters=none, needs=needs)
+    spare = [replace(needs[0], spare=True)]
+    one("rights", "warning", "CREATE is missing for A.orders", topics=missing, clusters=none, needs=spare)
     own = topics(B, "A.orders", TopicFacts(0, frozenset({"CREATE", "WRITE"})))
-    assert found("rights", topics=own, clusters=none) == []
+    assert found("rights", topics=own, clusters=none, needs=[*WELL.needs, *needs]) == []
+    only = topics(B, "A.orders", TopicFacts(0, frozenset({"CREATE"})))
+    one("rights", "problem", "WRITE on topic A.orders is missing", topics=only, clusters=none)
+
+
+def test_a_transactional_id_takes_write() -> None:
+    needs = [Need(B, "WRITE", "transactional id", "mirror-bridge-A-m-0", "to copy")]
+    told = {"mirror-bridge-A-m-0": frozenset({"WRITE"})}
+    assert found("rights", needs=needs, ids=told) == []
+    denied = dict.fromkeys(told, frozenset[str]())
+    one(
+        "rights",
+        "problem",
+        "WRITE on transactional id mirror-bridge-A-m-0 is missing",
+        needs=needs,
+        ids=denied,
+    )
+    one("rights", "not_checked", "no answer", needs=needs, ids=Unknown("no answer"))
 
 
 def test_replication() -> None:
@@ -349,10 +372,46 @@ def test_a_plan_names_the_needs_of_its_kind(kind: str) -> None:
     pairs = plan.pairs(["orders", "__consumer_offsets"])
     needs = {(need.side, need.operation, need.resource) for need in plan.needs(pairs, ["g"], frozenset())}
     assert ((B, "WRITE", "topic") in needs) is (kind != "heartbeat")
+    assert ((B, "CREATE", "topic") in needs) is True
+    assert ((B, "WRITE", "transactional id") in needs) is (kind == "source")
     assert ((A, "DESCRIBE", "group") in needs) is (kind in ("checkpoint", "group_offset"))
     assert ((B, "READ", "group") in needs) is (kind == "group_offset")
     assert [each.source for each in pairs] == ([] if kind == "heartbeat" else ["orders"])
     assert all(each.key.endswith("replication.factor") for each in plan.replications())
+
+
+def test_settings_spare_the_rights_that_the_page_says_they_spare() -> None:
+    def needs(kind: str, **settings: str) -> set[tuple[Side, str, str, str]]:
+        synced = {"sync.group.offsets.enabled": "true"} if kind == "checkpoint" else {}
+        changed = {key.replace("_", "."): value for key, value in settings.items()}
+        plan = Plan.of(KINDS[kind], {**GOOD[kind], "name": "m", **synced, **changed})
+        all_there = [name for some in plan.asked_by_name.values() for name in some]
+        found = plan.needs([Pair("orders", "A.orders")], ["g"], frozenset(all_there))
+        return {(need.side, need.operation, need.resource, need.name) for need in found}
+
+    for right in RIGHTS:
+        for kind in right.kinds:
+            for key, value in right.without:
+                if key in KINDS[kind].definition.keys and not right.connects:
+                    assert needs(kind) - needs(kind, **{key.replace(".", "_"): value}), (right, key)
+            for key, value in right.only:
+                assert needs(kind, **{key.replace(".", "_"): value}) - needs(kind), (right, key)
+    ids = {name for *_, name in needs("source", bridge_take_over_from="old")}
+    alias = GOOD["source"]["source.cluster.alias"]
+    assert {f"mirror-bridge-{alias}-{name}-{who}" for name in ("m", "old") for who in ("driver", 0)} <= ids
+
+
+def test_names_that_are_no_patterns_are_asked_for() -> None:
+    plan = Plan.of(KINDS["checkpoint"], {**GOOD["checkpoint"], "topics": "orders,a.b,x.*", "groups": "g,h+"})
+    assert (plan.named("topics"), plan.named("groups", "group")) == (["orders", "a.b"], ["g"])
+    assert plan.asked_by_name[A][-2:] == ["orders", "a.b"]
+    assert plan.asked_by_name[B] == [plan.policy.offset_runs_topic(plan.aliases[0])]
+
+
+def test_the_documentation_has_the_table_of_rights() -> None:
+    page = (Path(__file__).parents[2] / PAGE).read_text("utf-8")
+    assert all(mark in page for mark in MARKS)
+    assert page == with_tables(page), "run: mirror-bridge definitions"
 
 
 def test_a_plan_leaves_out_what_is_switched_off() -> None:

@@ -1,0 +1,251 @@
+"""Every right that a connector needs on its clusters: the one table that doctor, docs/security.md and tests read. Pure.
+
+READ, WRITE, ALTER and DELETE include DESCRIBE, and ALTER_CONFIGS includes DESCRIBE_CONFIGS, as in Kafka's own
+authorizer: so neither stands here beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bridge.doctor.facts import Need
+from bridge.translation.model import Side
+from connectors.registry import KINDS
+
+
+class On(StrEnum):
+    """What a right is on; the value is for documentation."""
+
+    CLUSTER = "the cluster"
+    TOPICS = "the topics that `topics` chooses"
+    COPIES = "their copies, `<source alias>.<topic>`"
+    GROUPS = "the groups that `groups` chooses"
+    IDS = "those that begin with `mirror-bridge-<source alias>-<connector name>-`"
+    OTHERS_IDS = "the same of the connectors named there"
+    STATE = (
+        "`mm2-offset-runs.<source alias>.internal`, `mm2-layout.<source alias>.internal`, "
+        "`mm2-gaps.<source alias>.internal`"
+    )
+    RUNS = "`mm2-offset-runs.<source alias>.internal`"
+    READINESS = "`mm2-group-readiness.<source alias>.internal`"
+    SYNCS = "the offset-syncs topic"
+    CHECKPOINTS = "`<source alias>.checkpoints.internal`"
+    OPPOSITE = "`<target alias>.checkpoints.internal`, `mm2-group-readiness.<target alias>.internal`"
+    HEARTBEATS = "`heartbeats`"
+
+    @property
+    def resource(self) -> str:
+        return {On.CLUSTER: "cluster", On.GROUPS: "group"}.get(
+            self, "transactional id" if self in (On.IDS, On.OTHERS_IDS) else "topic"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """`side` None: where offset syncs are (`offset-syncs.topic.location`). `without`: settings of which any spares it;
+    `only`: those of which one makes it needed. `spare`: the connector does its work without, and says what is missing;
+    `connects`: it is the right of Connect's producer, which writes the connector's records."""
+
+    kinds: tuple[str, ...]
+    side: Side | None
+    operation: str
+    on: On
+    what_for: str
+    without: tuple[tuple[str, str], ...] = ()
+    only: tuple[tuple[str, str], ...] = ()
+    spare: bool = False
+    connects: bool = False
+
+    def needed(self, setting: Callable[[str], str | None]) -> bool:
+        """`setting`: the value of a key, None for one that this kind of connector does not have."""
+        if any(setting(key) == value for key, value in self.without):
+            return False
+        return not self.only or any(setting(key) == value for key, value in self.only)
+
+
+_SOURCE, _TARGET = Side.SOURCE, Side.TARGET
+_COPIES, _BEATS, _CHECKPOINTS = ("source",), ("heartbeat",), ("checkpoint",)
+_GROUPS = ("group_offset", "checkpoint")
+_NO_CONFIGS = ("sync.topic.configs.enabled", "false")
+_NO_ACLS = (("sync.topic.acls.enabled", "false"),)
+_NO_SYNCS = (("emit.offset-syncs.enabled", "false"),)
+_NO_READINESS = (("emit.group-readiness.enabled", "false"), ("dry.run", "true"))
+_NO_COMMITS = (("dry.run", "true"), ("sync.group.offsets.enabled", "false"))
+_SEEN_COMPACTED = "to see that it loses nothing (`cleanup.policy=compact`); without it the log says so"
+
+RIGHTS = (
+    # -- the copy
+    Right(_COPIES, _SOURCE, "READ", On.TOPICS, "to copy their records"),
+    Right(
+        _COPIES,
+        _SOURCE,
+        "DESCRIBE_CONFIGS",
+        On.TOPICS,
+        "to make copies with their configurations, and to keep these alike",
+    ),
+    Right(_COPIES, _SOURCE, "DESCRIBE", On.CLUSTER, "to read the ACLs that are copied", _NO_ACLS),
+    Right(_COPIES, None, "WRITE", On.SYNCS, "to write offset syncs", _NO_SYNCS),
+    Right(_COPIES, None, "CREATE", On.SYNCS, "to make it", _NO_SYNCS),
+    Right(_COPIES, None, "DESCRIBE_CONFIGS", On.SYNCS, _SEEN_COMPACTED, _NO_SYNCS, spare=True),
+    Right(_COPIES, _TARGET, "WRITE", On.COPIES, "to write copies"),
+    Right(_COPIES, _TARGET, "CREATE", On.COPIES, "to make them"),
+    Right(_COPIES, _TARGET, "ALTER", On.COPIES, "to add partitions to them"),
+    Right(_COPIES, _TARGET, "ALTER_CONFIGS", On.COPIES, "to copy configurations to them", (_NO_CONFIGS,)),
+    Right(
+        _COPIES,
+        _TARGET,
+        "DESCRIBE_CONFIGS",
+        On.COPIES,
+        "to know their `max.message.bytes` and `message.timestamp.type`",
+        only=(_NO_CONFIGS,),
+        spare=True,
+    ),
+    Right(
+        _COPIES,
+        _TARGET,
+        "READ",
+        On.COPIES,
+        "to verify the last record copied where the source's log has become shorter than what was copied of it",
+    ),
+    Right(_COPIES, _TARGET, "READ", On.STATE, "to go on where copying has stopped"),
+    Right(_COPIES, _TARGET, "WRITE", On.STATE, "to keep positions, layouts and gaps"),
+    Right(_COPIES, _TARGET, "CREATE", On.STATE, "to make them"),
+    Right(_COPIES, _TARGET, "DESCRIBE_CONFIGS", On.STATE, _SEEN_COMPACTED, spare=True),
+    Right(_COPIES, _TARGET, "WRITE", On.IDS, "to copy in transactions"),
+    Right(_COPIES, _TARGET, "ALTER", On.CLUSTER, "to write the ACLs that are copied", _NO_ACLS),
+    # -- groups and checkpoints
+    Right(_GROUPS, _SOURCE, "DESCRIBE", On.GROUPS, "to list them and to read their committed offsets"),
+    Right(_GROUPS, _SOURCE, "READ", On.TOPICS, "to compare records at the groups' offsets"),
+    Right(_GROUPS, _TARGET, "READ", On.GROUPS, "to commit their offsets", _NO_COMMITS),
+    Right(
+        _GROUPS,
+        _TARGET,
+        "DESCRIBE",
+        On.GROUPS,
+        "to read their committed offsets",
+        without=(("sync.group.offsets.enabled", "false"),),
+        only=(("dry.run", "true"),),
+    ),
+    Right(_GROUPS, _TARGET, "READ", On.COPIES, "to find the copies of records, and to commit offsets"),
+    Right(
+        _GROUPS,
+        _TARGET,
+        "READ",
+        On.RUNS,
+        "to translate by what the mirror writes of its copies; beside a stock mirror there is none",
+        (
+            ("translation.verify", "false"),
+            ("translation.evidence", "syncs"),
+            ("translation.evidence", "timestamps"),
+        ),
+        spare=True,
+    ),
+    Right(
+        _GROUPS,
+        _TARGET,
+        "READ",
+        On.READINESS,
+        "to know groups while the source is away",
+        _NO_READINESS,
+        spare=True,
+    ),
+    Right(
+        _GROUPS,
+        _TARGET,
+        "WRITE",
+        On.READINESS,
+        "to keep what is known of groups, and moves",
+        _NO_READINESS,
+        spare=True,
+    ),
+    Right(_GROUPS, _TARGET, "CREATE", On.READINESS, "to make it", _NO_READINESS, spare=True),
+    Right(_GROUPS, _TARGET, "DESCRIBE_CONFIGS", On.READINESS, _SEEN_COMPACTED, _NO_READINESS, spare=True),
+    Right(
+        _CHECKPOINTS,
+        None,
+        "READ",
+        On.SYNCS,
+        "to translate by offset syncs",
+        (("translation.evidence", "timestamps"),),
+    ),
+    Right(_CHECKPOINTS, _TARGET, "READ", On.CHECKPOINTS, "to know which checkpoints are written"),
+    Right(_CHECKPOINTS, _TARGET, "CREATE", On.CHECKPOINTS, "to make it"),
+    Right(_CHECKPOINTS, _TARGET, "DESCRIBE_CONFIGS", On.CHECKPOINTS, _SEEN_COMPACTED, spare=True),
+    Right(_CHECKPOINTS, _TARGET, "WRITE", On.CHECKPOINTS, "to write checkpoints", connects=True),
+    Right(
+        _GROUPS,
+        _SOURCE,
+        "READ",
+        On.OPPOSITE,
+        "to know where the opposite flow has put groups, for the way home",
+        only=(("reverse.checkpointing.enabled", "true"),),
+    ),
+    # -- heartbeats
+    Right(_BEATS, _TARGET, "DESCRIBE", On.HEARTBEATS, "to see whether it is there"),
+    Right(_BEATS, _TARGET, "CREATE", On.HEARTBEATS, "to make it"),
+    Right(_BEATS, _TARGET, "WRITE", On.HEARTBEATS, "to write heartbeats", connects=True),
+    # -- take-over
+    Right(_COPIES, _TARGET, "WRITE", On.OTHERS_IDS, "to shut out the connectors in `bridge.take.over.from`"),
+)
+
+
+def needs(
+    kind: str,
+    setting: Callable[[str], str | None],
+    syncs: Side | None,
+    names: Mapping[On, Sequence[str]],
+) -> Iterator[Need]:
+    """What a connector of this kind needs, by its settings. `syncs`: where offset syncs are; `names`: what rights are
+    on, "" for the cluster. What Connect's producer needs is left out: it may log in as somebody else."""
+    for right in RIGHTS:
+        side = right.side or syncs
+        if kind not in right.kinds or side is None or right.connects or not right.needed(setting):
+            continue
+        for name in names.get(right.on, ()):
+            yield Need(side, right.operation, right.on.resource, name, right.what_for, spare=right.spare)
+
+
+PAGE = "docs/security.md"
+MARKS = ("<!-- rights: generated by `mirror-bridge definitions` -->\n", "<!-- end of rights -->\n")
+_HEADINGS = {
+    "source": "BridgeMirrorSourceConnector",
+    "group_offset": "MirrorGroupOffsetConnector",
+    "checkpoint": "BridgeMirrorCheckpointConnector",
+    "heartbeat": "BridgeMirrorHeartbeatConnector",
+}
+_COLUMNS = "| Cluster | Operation | Resource | Name | Why | Needed |\n| --- | --- | --- | --- | --- | --- |\n"
+
+
+def with_tables(page: str) -> str:
+    """docs/security.md with its tables, between the two marks, made anew."""
+    begin, end = MARKS
+    head, _, rest = page.partition(begin)
+    _, _, tail = rest.partition(end)
+    tables = (f"\n### {heading}\n\n{_COLUMNS}{_lines(kind)}" for kind, heading in _HEADINGS.items())
+    return head + begin + "".join(tables) + "\n" + end + tail
+
+
+def _lines(kind: str) -> str:
+    return "".join(f"| {' | '.join(_row(right, kind))} |\n" for right in RIGHTS if kind in right.kinds)
+
+
+def _row(right: Right, kind: str) -> tuple[str, ...]:
+    on = right.on
+    return _cluster(right), right.operation, on.resource, on.value, right.what_for, _when(right, kind)
+
+
+def _cluster(right: Right) -> str:
+    return right.side.value if right.side else "that of `offset-syncs.topic.location`"
+
+
+def _when(right: Right, kind: str) -> str:
+    said = ["by Connect's producer"] if right.connects else []
+    for word, settings in (("not", right.without), ("only", right.only)):
+        own = [f"`{key}={value}`" for key, value in settings if key in KINDS[kind].definition.keys]
+        if own:
+            said.append(f"{word} with {', '.join(own)}")
+    if right.operation == "CREATE":
+        said.append("where nobody else makes it")
+    return "; ".join(said) or ("better with" if right.spare else "always")
