@@ -71,14 +71,18 @@ class Cluster(Protocol):
     async def list_groups(self) -> Mapping[str, GroupListing]: ...
 
     async def committed(
-        self, groups: Sequence[str]
+        self, groups: Sequence[str], *, right: str = "DESCRIBE"
     ) -> Mapping[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
-        """All committed offsets of each group. A group that does not exist has none."""
+        """All committed offsets of each group. A group that does not exist has none. `right`: the operation that the
+        failure of a refused group says to grant, of those that include DESCRIBE."""
 
     async def group_states(self, groups: Sequence[str]) -> Mapping[str, GroupState]:
         """State asked now, one by one (not the listing): NOT_FOUND when there is no such group, UNKNOWN on trouble."""
 
-    async def topics(self, names: Sequence[str]) -> Mapping[str, TopicInfo | KafkaFailure]: ...
+    async def topics(
+        self, names: Sequence[str], *, right: str = "READ"
+    ) -> Mapping[str, TopicInfo | KafkaFailure]:
+        """`right` as above, of a refused topic."""
 
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool

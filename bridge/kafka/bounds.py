@@ -30,7 +30,8 @@ async def bounds(
             return
         for part in some:
             start, end = starts[part], ends[part]
-            failed = of_code(start.error or end.error, f"list offsets of {part.topic}-{part.partition}")
+            doing, right = f"list offsets of {part.topic}-{part.partition}", f"READ on topic {part.topic}"
+            failed = of_code(start.error or end.error, doing, right)
             found[part] = failed or Bounds(start.offset, max(start.offset, end.offset), end.leader_epoch)
 
     await asyncio.gather(*(ask(node, some) for node, some in nodes.items()))

@@ -13,7 +13,7 @@ from bridge.kafka.aging import Aging
 from bridge.kafka.appending import Appender, KeyValue
 from bridge.kafka.bounds import bounds
 from bridge.kafka.client_config import ClientSettings
-from bridge.kafka.errors import of_code
+from bridge.kafka.errors import TOPIC_DENIED, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.lookups import Lookups
 from bridge.kafka.scans import scan
@@ -89,26 +89,26 @@ class KafkaCluster:
         return listed
 
     async def committed(
-        self, groups: Sequence[str]
+        self, groups: Sequence[str], *, right: str = "DESCRIBE"
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
-        found = await self._committed_once(groups)
+        found = await self._committed_once(groups, right)
         for pause in _COORDINATOR_PAUSES:
             again = [group for group, error in found.items() if isinstance(error, int)]
             if not again:
                 break
             await asyncio.sleep(pause)
             self._link.forget_coordinators(again)
-            found |= await self._committed_once(again)
+            found |= await self._committed_once(again, right)
         failures = [got for got in found.values() if isinstance(got, KafkaFailure)]
         if failures and len(failures) == len(found) and failures[0].fault in _AWAY:
             raise failures[0]
         return {
-            group: of_code(got, f"read offsets of group {group}") or {} if isinstance(got, int) else got
+            group: _of_group(got, group, right) or {} if isinstance(got, int) else got
             for group, got in found.items()
         }
 
     async def _committed_once(
-        self, groups: Sequence[str]
+        self, groups: Sequence[str], right: str
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int]:
         """Offsets, or the code of an error that a second try with a new coordinator may mend."""
         nodes, errors = await self._link.coordinators(groups)
@@ -125,7 +125,7 @@ class KafkaCluster:
                 return
             for group, (code, offsets) in group_requests.read_fetched_offsets(answer).items():
                 if code and code not in _COORDINATOR_MOVED:
-                    found[group] = of_code(code, f"read offsets of group {group}") or offsets
+                    found[group] = _of_group(code, group, right) or offsets
                 else:
                     found[group] = code or offsets
 
@@ -166,12 +166,14 @@ class KafkaCluster:
                         states[group] = GroupState.NOT_FOUND if state is GroupState.DEAD else state
         return again
 
-    async def topics(self, names: Sequence[str]) -> dict[str, TopicInfo | KafkaFailure]:
+    async def topics(
+        self, names: Sequence[str], *, right: str = "READ"
+    ) -> dict[str, TopicInfo | KafkaFailure]:
         found: dict[str, TopicInfo | KafkaFailure] = {}
         for at in range(0, len(names), _TOPICS_A_CALL):
             described = await self._link.metadata(names[at : at + _TOPICS_A_CALL])
             for name, meta in described.items():
-                failed = of_code(meta.error, f"describe topic {name}")
+                failed = of_code(meta.error, f"describe topic {name}", f"{right} on topic {name}")
                 found[name] = failed or TopicInfo(name, meta.topic_id, len(meta.partitions))
         append_time = await self._append_time(
             {name: got.topic_id for name, got in found.items() if isinstance(got, TopicInfo)}
@@ -221,7 +223,12 @@ class KafkaCluster:
                 codes = await self._commit(group, offsets)
         except KafkaFailure as error:
             return dict.fromkeys(offsets, error)
-        return {part: of_code(codes.get(part, -1), f"commit offsets of group {group}") for part in offsets}
+        doing, denied = f"commit offsets of group {group}", f"READ on group {group}"
+        return {
+            part: of_code(code, doing, f"READ on topic {part.topic}" if code == TOPIC_DENIED else denied)
+            for part in offsets
+            for code in [codes.get(part, -1)]
+        }
 
     async def topic_names(self) -> list[str]:
         return await self._link.topic_names()
@@ -246,3 +253,7 @@ class KafkaCluster:
         return group_requests.read_committed_offsets(
             await self._link.send(node, call, f"commit offsets of group {group}")
         )
+
+
+def _of_group(code: int, group: str, right: str) -> KafkaFailure | None:
+    return of_code(code, f"read offsets of group {group}", f"{right} on group {group}")

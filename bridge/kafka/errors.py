@@ -52,7 +52,7 @@ _FAULTS: dict[int, KafkaFault] = {
 _SAID = {
     47: "A newer producer has taken over the transactional id, or its transaction took too long",
     51: "The last transaction of the transactional id is still being ended",
-    53: "Not authorized to use the transactional id: grant WRITE and DESCRIBE on it",
+    53: "Not authorized to use the transactional id: grant WRITE on it",
     87: "The broker refuses a record",
     90: "A newer producer has taken over the transactional id, or its transaction took too long",
     100: "The broker knows no topic of this id",
@@ -85,13 +85,16 @@ def failure(fault: KafkaFault, doing: str, said: str) -> KafkaFailure:
     return KafkaFailure(fault, f"{said} (while trying to {doing})", retriable=fault not in _PERMANENT)
 
 
-def of_code(code: int, doing: str) -> KafkaFailure | None:
-    """The failure of a protocol error code, None for 0."""
+def of_code(code: int, doing: str, right: str = "") -> KafkaFailure | None:
+    """The failure of a protocol error code, None for 0. `right`: what to grant where that is missing, an operation on
+    a resource."""
     if code == 0:
         return None
-    kind = wire_errors.for_code(code)
-    said = _SAID.get(code) or getattr(kind, "description", None) or kind.__name__
-    return failure(_FAULTS.get(code, KafkaFault.OTHER), doing, str(said).strip())
+    kind, fault = wire_errors.for_code(code), _FAULTS.get(code, KafkaFault.OTHER)
+    said = str(_SAID.get(code) or getattr(kind, "description", None) or kind.__name__).strip()
+    if right and fault is KafkaFault.NOT_AUTHORIZED:
+        said = f"{said.rstrip('.')}: grant {right}"
+    return failure(fault, doing, said)
 
 
 def not_allowed_to_write(topics: Iterable[str], doing: str) -> KafkaFailure:

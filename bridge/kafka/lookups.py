@@ -200,7 +200,7 @@ class Lookups:
         for partition, read in wanted.items():
             got = fetched.get(partition)
             place = f"read {partition.topic}-{partition.partition} at {read.offset}"
-            failed = of_code(got.error if got else -1, place)
+            failed = of_code(got.error if got else -1, place, f"READ on topic {partition.topic}")
             if got is None or failed is not None:
                 answers[partition][lane[partition].pop(0)] = failed or failure(
                     KafkaFault.OTHER, place, "No answer"
@@ -278,5 +278,6 @@ class Lookups:
         for partition, need in wave.items():
             got = listed.get(partition)
             error_code = got.error if got else -1
-            failed = of_code(error_code, f"find a timestamp in {partition.topic}-{partition.partition}")
+            doing = f"find a timestamp in {partition.topic}-{partition.partition}"
+            failed = of_code(error_code, doing, f"READ on topic {partition.topic}")
             answers[partition][need] = failed or (None if got is None or got.offset < 0 else got.offset)

@@ -123,7 +123,7 @@ class TopicTail:
     async def _find_leader(self) -> int:
         """Raises UNKNOWN_TOPIC when there is no such topic."""
         meta = (await self._link.metadata([self.topic]))[self.topic]
-        failed = of_code(meta.error, f"read {self.topic}")
+        failed = of_code(meta.error, f"read {self.topic}", f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
         if meta.topic_id != self._topic_id:
@@ -141,7 +141,7 @@ class TopicTail:
         call = requests.list_offsets({self._place: self._begin_at}, committed_only=self._committed_only)
         listed = requests.read_listed_offsets(await self._link.send(leader, call, doing))
         error, start, _ = listed.get(self._place, _NO_ANSWER)
-        failed = of_code(error, doing)
+        failed = of_code(error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
         return start
@@ -160,7 +160,7 @@ class TopicTail:
 
     def _take(self, got: Fetched) -> TailPart:
         doing = f"read {self.topic} at {self._next}"
-        failed = of_code(got.error, doing)
+        failed = of_code(got.error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
         found = stretch(got.records, self._next, got.aborted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -23,6 +24,8 @@ _EXISTS = 36
 _AS_MANY_ALREADY = 37
 """INVALID_PARTITIONS: the topic has as many by now, or more."""
 _NO_AUTHORIZER = 54
+_USER = re.compile(r"Session\(([^,()]+),")
+"""As brokers print the request that they refuse."""
 
 
 class KafkaTopicAdmin:
@@ -37,7 +40,12 @@ class KafkaTopicAdmin:
             make = _bound(topic_requests.create_topics, some, self._timeout_ms)
             done |= await ask_controller(self._link, make, "create topics")
         return {
-            topic.name: _failure(done.get(topic.name), f"create topic {topic.name}", harmless=_EXISTS)
+            topic.name: _failure(
+                done.get(topic.name),
+                f"create topic {topic.name}",
+                _on(topic.name, "CREATE"),
+                harmless=_EXISTS,
+            )
             for topic in topics
         }
 
@@ -47,7 +55,12 @@ class KafkaTopicAdmin:
             make = _bound(topic_requests.create_partitions, dict(some), self._timeout_ms)
             done |= await ask_controller(self._link, make, "create partitions")
         return {
-            name: _failure(done.get(name), f"create partitions of topic {name}", harmless=_AS_MANY_ALREADY)
+            name: _failure(
+                done.get(name),
+                f"create partitions of topic {name}",
+                _on(name, "ALTER"),
+                harmless=_AS_MANY_ALREADY,
+            )
             for name in totals
         }
 
@@ -57,7 +70,8 @@ class KafkaTopicAdmin:
             call = topic_requests.describe_configs(some)
             answer = await self._link.send(None, call, "describe configs of topics")
             for name, (code, said, configs) in topic_requests.read_described_configs(answer).items():
-                found[name] = _failure((code, said), f"describe configs of topic {name}") or configs
+                doing, right = f"describe configs of topic {name}", _on(name, "DESCRIBE_CONFIGS")
+                found[name] = _failure((code, said), doing, right) or configs
         return {name: _unanswered(f"describe configs of topic {name}") for name in topics} | found
 
     async def alter_configs(
@@ -68,7 +82,10 @@ class KafkaTopicAdmin:
             call = topic_requests.alter_configs(dict(some))
             answer = await self._link.send(None, call, "alter configs of topics")
             done |= topic_requests.read_altered_configs(answer)
-        return {name: _failure(done.get(name), f"alter configs of topic {name}") for name in changes}
+        return {
+            name: _failure(done.get(name), f"alter configs of topic {name}", _on(name, "ALTER_CONFIGS"))
+            for name in changes
+        }
 
     async def acls(self) -> set[TopicAcl] | None:
         doing = "describe ACLs of topics"
@@ -76,7 +93,7 @@ class KafkaTopicAdmin:
         code, said, acls = acl_requests.read_described_acls(answer)
         if code == _NO_AUTHORIZER:
             return None
-        if failed := _failure((code, said), doing):
+        if failed := _failure((code, said), doing, "DESCRIBE on the cluster"):
             raise failed
         return acls
 
@@ -97,17 +114,28 @@ class KafkaTopicAdmin:
         for some in _parts(acls, _ACLS_A_CALL):
             results = read(await self._link.send(None, make(some), f"{verb} ACLs of topics"))
             for acl, result in zip(some, results, strict=True):
-                found[acl] = _failure(result, f"{verb} ACL {acl}")
+                found[acl] = _failure(result, f"{verb} ACL {acl}", "ALTER on the cluster")
         return found
 
 
-def _failure(result: tuple[int, str] | None, doing: str, harmless: int = 0) -> KafkaFailure | None:
-    """With the broker's own words, which name the config or the limit that was broken."""
+def _failure(
+    result: tuple[int, str] | None, doing: str, right: str, harmless: int = 0
+) -> KafkaFailure | None:
+    """With the broker's own words, which name the config or the limit that was broken; of a missing right, the user."""
     if result is None:
         return _unanswered(doing)
     code, said = result
-    failed = None if code == harmless else of_code(code, doing)
-    return failure(failed.fault, doing, said) if failed and said else failed
+    failed = None if code == harmless else of_code(code, doing, right)
+    if failed is None or not said:
+        return failed
+    if failed.fault is KafkaFault.NOT_AUTHORIZED:
+        user = _USER.search(said)
+        return failed if user is None else failure(failed.fault, doing, f"{user[1]} may not: grant {right}")
+    return failure(failed.fault, doing, said)
+
+
+def _on(topic: str, operation: str) -> str:
+    return f"{operation} on topic {topic}"
 
 
 def _unanswered(doing: str) -> KafkaFailure:

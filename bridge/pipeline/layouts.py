@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from bridge.translation.copying import Copied, PipelineSpec
 from bridge.translation.model import LogRecord, TopicPartition
@@ -34,6 +36,17 @@ class Slice:
     @property
     def transactional_id(self) -> str:
         return transactional_id(self.spec, self.slot)
+
+
+class Jobs(Protocol):
+    """Runs slices side by side."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def start(self, slices: Sequence[Slice]) -> Future[list[str]]: ...
+
+    def cancel(self) -> None: ...
 
 
 def transactional_id(spec: PipelineSpec, who: int | str) -> str:

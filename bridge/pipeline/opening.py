@@ -17,7 +17,7 @@ from bridge.kafka.scans import scan
 from bridge.kafka.topic_admin import KafkaTopicAdmin
 from bridge.pipeline.gaps import Resume, agreement, contradicted, copies_lost, not_empty, resume
 from bridge.pipeline.verifying import Logs, pass_over_untrue
-from bridge.translation.copying import Copied
+from bridge.translation.copying import Copied, PipelineSpec
 from bridge.translation.lookups import Scan, Scanned
 from bridge.translation.model import Bounds, CopyId, Side, TopicPartition
 from bridge.translation.partition_runs import PartitionRuns
@@ -28,8 +28,8 @@ _LARGEST = 1_048_588
 _ADMIN_MS = 30_000
 _FIRST_LOOK, _LARGEST_LOOK = 64 * 1024, 8 * 1024 * 1024
 """Bytes of a log that are looked at for data at a time, where nothing is known of it."""
-PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.NOT_AUTHORIZED, KafkaFault.TOPIC_CONFIG}
-"""What no waiting heals: it ends the pipeline."""
+_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.TOPIC_CONFIG}
+"""What no waiting heals."""
 
 
 class Moved(Exception):
@@ -38,6 +38,12 @@ class Moved(Exception):
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         self.partitions = sorted(partitions)
         super().__init__(", ".join(f"{topic}-{number}" for topic, number in self.partitions))
+
+
+def permanent(failure: KafkaFailure, spec: PipelineSpec) -> bool:
+    """Whether it ends the pipeline. A right may be granted while it waits, unless somebody waits for the end."""
+    unheard = spec.until_caught_up and failure.fault is KafkaFault.NOT_AUTHORIZED
+    return failure.fault in _PERMANENT or unheard
 
 
 class AnotherWay(Exception):
@@ -64,8 +70,8 @@ def meaning(place: TopicPartition, trouble: FetchTrouble, runs: Sequence[OffsetR
     """What a partition's trouble means for the slice; `runs` are what was copied of it."""
     match trouble.kind:
         case TroubleKind.NOT_AUTHORIZED:
-            said = f"not authorized to read topic {place.topic}: grant READ on it"
-            return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said, retriable=False)
+            said = f"Not authorized to read topic {place.topic}: grant READ on it"
+            return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said)
         case TroubleKind.DIVERGED:
             return AnotherWay(place, agreement(runs, trouble.epoch, trouble.end_offset))
         case TroubleKind.OUT_OF_RANGE:
@@ -121,9 +127,13 @@ async def open_partitions(
 ) -> Opened:
     """Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved where a topic has
     another id than its Copied says."""
-    await _same_topics(source, {each.source.topic: each.source_topic_id for each in partitions}, partitions)
+    await _same_topics(
+        source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
+    )
     copies = [copy for each in partitions for copy in each.copies]
-    await _same_topics(target, {each.target_topic: each.target_topic_id for each in copies}, partitions)
+    await _same_topics(
+        target, {each.target_topic: each.target_topic_id for each in copies}, partitions, "WRITE"
+    )
     here = await all_bounds(source, [each.source for each in partitions], committed_only=committed_only)
     # The target's log with what is not committed: our own aborted copies are part of it too.
     there = await all_bounds(target, list({each.remote: None for each in copies}), committed_only=False)
@@ -233,12 +243,12 @@ def _ending(log: Bounds, end: int | None) -> Bounds:
     return log if end is None else replace(log, end=min(log.end, end))
 
 
-async def _same_topics(link: Link, ids: Mapping[str, str], partitions: Sequence[Copied]) -> None:
+async def _same_topics(link: Link, ids: Mapping[str, str], partitions: Sequence[Copied], right: str) -> None:
     described = await link.metadata(list(ids))
     moved = set()
     for topic, expected in ids.items():
         meta = described[topic]
-        failed = of_code(meta.error, f"describe topic {topic}")
+        failed = of_code(meta.error, f"describe topic {topic}", f"{right} on topic {topic}")
         if failed is not None and failed.fault is not KafkaFault.UNKNOWN_TOPIC:
             raise failed
         if failed is not None or (expected and meta.topic_id != expected):

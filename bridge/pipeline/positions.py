@@ -29,7 +29,7 @@ async def stopped(target: Link, spec: PipelineSpec, *, force: bool, patience: fl
     Raises NothingCopied, OperationRefused where copying goes on, and KafkaFailure.
     """
     for topic, meta in (await target.metadata([spec.layout_topic, spec.runs_topic])).items():
-        failed = of_code(meta.error, f"describe topic {topic}")
+        failed = of_code(meta.error, f"describe topic {topic}", f"READ on topic {topic}")
         if failed is not None and failed.fault is KafkaFault.UNKNOWN_TOPIC:
             raise NothingCopied(f"{spec.name} has left no positions on the target: there is no topic {topic}")
         if failed is not None:
@@ -94,7 +94,8 @@ async def topic_ids(source: Link, topics: Sequence[str]) -> dict[str, str | None
     described = await source.metadata(topics)
     ids: dict[str, str | None] = {}
     for topic in topics:
-        failed: KafkaFailure | None = of_code(described[topic].error, f"describe topic {topic}")
+        doing, right = f"describe topic {topic}", f"READ on topic {topic}"
+        failed: KafkaFailure | None = of_code(described[topic].error, doing, right)
         if failed is not None and failed.fault is not KafkaFault.UNKNOWN_TOPIC:
             raise failed
         ids[topic] = None if failed is not None else described[topic].topic_id

@@ -22,7 +22,7 @@ from bridge.kafka.window import Window
 from bridge.pipeline.copier import Copier
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, report_key
 from bridge.pipeline.layouts import CAUGHT_UP, Slice
-from bridge.pipeline.opening import PERMANENT, AnotherWay, CopiesGone, Moved, PolicySaysFail, Seen
+from bridge.pipeline.opening import AnotherWay, CopiesGone, Moved, PolicySaysFail, Seen, permanent
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.state import layout_topic
 from bridge.pipeline.transformed import Transforms
@@ -154,7 +154,7 @@ class _Attempts:
                     # By a newer layout or attempt; or a transaction took too long, and only a new layout helps.
                     await self._last_words(self._saying(ended=str(error)))
                     return "fenced"
-                if error.fault in PERMANENT:
+                if permanent(error, self._work.spec):
                     report = self._saying(failure=str(error))
                 else:
                     report = self._saying(error=str(error))

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Protocol
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.client_config import client_settings
@@ -21,8 +20,8 @@ from bridge.pipeline.claims import CopyTaken, lost_runs
 from bridge.pipeline.dropping import Dropper
 from bridge.pipeline.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layout_records import MOST_SLOTS, LayoutRecord, layout_key
-from bridge.pipeline.layouts import CAUGHT_UP, Slice, balance
-from bridge.pipeline.opening import PERMANENT
+from bridge.pipeline.layouts import CAUGHT_UP, Jobs, Slice, balance
+from bridge.pipeline.opening import permanent
 from bridge.pipeline.state import by_copy, layout_topic, verify_state_topics
 from bridge.pipeline.watching import Watcher
 from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
@@ -36,17 +35,6 @@ DRAIN = 5.0
 """Seconds that slices have to commit and end before their workers are killed."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
 _LOOK = 0.02
-
-
-class Jobs(Protocol):
-    """Runs slices side by side."""
-
-    @property
-    def slots(self) -> int: ...
-
-    def start(self, slices: Sequence[Slice]) -> Future[list[str]]: ...
-
-    def cancel(self) -> None: ...
 
 
 class Supervisor:
@@ -81,8 +69,8 @@ class Supervisor:
     @property
     def status(self) -> PipelineStatus:
         watched = self._watcher
-        errors = [*self._errors, *self._taken, *(watched.errors if watched else ())]
-        copying = self._state is PipelineState.COPYING and errors
+        troubles = [*self._errors, *self._taken, *(watched.errors if watched else ())]
+        copying = self._state is PipelineState.COPYING and troubles
         return PipelineStatus(
             state=PipelineState.RETRYING if copying else self._state,
             layout=self._layout.layout,
@@ -90,7 +78,7 @@ class Supervisor:
             gaps=tuple(watched.gaps) if watched else (),
             gap_counts=dict(watched.gap_counts) if watched else {},
             unreadable=watched.unreadable if watched else {},
-            errors=tuple(errors),
+            errors=(*troubles, *(watched.rights.errors if watched else ())),
             failure=self._failure,
             failure_code=self._code,
             restarts=self._restarts,
@@ -105,6 +93,7 @@ class Supervisor:
             target = Link(client_settings(Side.TARGET, self._spec.props).raw)
             stack.push_async_callback(target.close)
             self._watcher = Watcher(self._spec, source, target)
+            stack.push_async_callback(self._watcher.close)
             self._dropper = Dropper(self._spec, source, target)
             watching = asyncio.create_task(self._watcher.run())
             try:
@@ -124,7 +113,7 @@ class Supervisor:
             except CopyTaken as taken:
                 self._broke(str(taken), permanent=True, code="copy_taken")
             except KafkaFailure as error:
-                self._broke(str(error), permanent=error.fault in PERMANENT, code=error.fault.value)
+                self._broke(str(error), permanent=permanent(error, self._spec), code=error.fault.value)
                 if error.fault is KafkaFault.FENCED:
                     return  # another driver makes the layouts now: ours would only be in its way
             except Exception as error:
@@ -158,20 +147,24 @@ class Supervisor:
         wanted = self._wanted
         assert wanted is not None
         slices = await self._make(jobs, target, wanted)
+        watcher = self._watcher
+        assert watcher is not None
+
+        def changed() -> bool:
+            return self._stop or self._wanted is not wanted or watcher.rights.changed
+
         if not slices:
-            self._state = PipelineState.COPYING
-            await self._until(lambda: self._stop or self._wanted is not wanted, None)
+            self._state, self._errors = PipelineState.COPYING, []
+            await self._until(changed, None)
             return
-        self._job = jobs.start(slices)
+        self._job = job = jobs.start(slices)
         self._state, self._errors = PipelineState.COPYING, []
         log.info("layout %d: %d partitions in %d slices", self._layout.layout, len(wanted), len(slices))
         renew = time.monotonic() + LEASE / 2
-        assert self._watcher is not None
-        watcher, job = self._watcher, self._job
 
         def over() -> bool:
-            changed = self._stop or job.done() or self._wanted is not wanted or time.monotonic() > renew
-            return changed or bool(watcher.moved or watcher.failure or watcher.ended)
+            told = bool(watcher.moved or watcher.failure or watcher.ended)
+            return told or changed() or job.done() or time.monotonic() > renew
 
         if not self._layout.copied:
             await self._until(lambda: over() or bool(watcher.progress), None)
@@ -212,7 +205,8 @@ class Supervisor:
         await verify_state_topics(target, spec)
         await self._lead()
         topic = await layout_topic(target, spec)
-        copied, self._taken = await claim(spec, target, self._leading, topic, wanted)
+        allowed = await watcher.rights.allowed(wanted)
+        copied, self._taken = await claim(spec, target, self._leading, topic, allowed)
         shares = balance(copied, min(jobs.slots, MOST_SLOTS), watcher.weights())
         older = topic.before.slots if self._unfenced is None else self._unfenced
         self._unfenced = None

@@ -15,6 +15,7 @@ from bridge.kafka.errors import failure
 from bridge.kafka.link import Link
 from bridge.kafka.tail import TopicTail
 from bridge.logs.changes import Changes
+from bridge.pipeline.denied import Rights
 from bridge.pipeline.gaps import read_ledger
 from bridge.pipeline.layout_records import SliceReport, report_key, unreadable
 from bridge.pipeline.progress_table import ProgressTable
@@ -50,6 +51,7 @@ class Watcher:
         self._ids: Set[CopyId] = frozenset()
         self._said: dict[int, SliceReport] = {}
         self._trouble: dict[str, str] = {}
+        self.rights = Rights(spec, source)
         self._copies = ProgressTable(int(time.time() * 1000))
         self.progress: dict[TopicPartition, Progress] = {}
         self.gaps: deque[Gap] = deque(maxlen=GAPS_SHOWN)
@@ -112,6 +114,9 @@ class Watcher:
             )
         ]
 
+    async def close(self) -> None:
+        await self.rights.close()
+
     async def run(self) -> None:
         """Until cancelled."""
         while True:
@@ -128,6 +133,8 @@ class Watcher:
             if ends or time.monotonic() - self._asked > _ENDS_EVERY:
                 self._asked = time.monotonic()
                 await self._try("ends", Side.SOURCE, self._ask_ends())
+            if self.errors or self.rights.denied:
+                await self.rights.look()
             for line in self._unreadable.take_lines():
                 log.warning("%s", line)
 

@@ -60,7 +60,7 @@ class Commits:
             part = due[at : at + _APPLY_AT_ONCE]
             states = await ask(Side.TARGET, self._target.group_states(part), wait)
             # The offsets last: what a member commits after its group was seen empty is among them.
-            offsets = await ask(Side.TARGET, self._target.committed(part), wait)
+            offsets = await ask(Side.TARGET, self._target.committed(part, right="READ"), wait)
             fresh: list[GroupPlan] = []
             for group in part:
                 there = offsets[group]

@@ -235,7 +235,7 @@ class Moves:
         wait = self._options.admin_timeout_ms
         for few in _portions(names):
             states |= await ask(Side.TARGET, self._target.group_states(few), wait)
-            offsets |= await ask(Side.TARGET, self._target.committed(few), wait)
+            offsets |= await ask(Side.TARGET, self._target.committed(few, right="READ"), wait)
         return states, offsets
 
     async def _put(self, records: Mapping[str, MoveRecord]) -> None:

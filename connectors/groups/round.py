@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bridge.errors import KafkaFailure
+from bridge.errors import KafkaFailure, KafkaFault
 from bridge.translation.model import Committed, GroupListing, GroupState, Reason, Side, TopicPartition
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated, Written
 from connectors.groups.backlog import Behind
@@ -56,6 +56,9 @@ class Rounds:
         self.furthest: FurthestOffsets | None = None
         """Where what is committed is kept before."""
         self._last = LastCommits()
+        """Where groups were when the source was last asked, and answered."""
+        self._known = LastCommits()
+        """The same with what the source hides by now."""
         self._states: Mapping[str, GroupListing] | None = None
         self.source_away: KafkaFailure | None = None
         """Set for a round without the source, which did not answer: groups then are where they were seen last."""
@@ -83,6 +86,7 @@ class Rounds:
     def forget_group(self, group: str) -> None:
         self._commits.forget(group)
         self._last.forget(group)
+        self._known.forget(group)
 
     def recall(
         self,
@@ -91,7 +95,9 @@ class Rounds:
         written: Mapping[TopicPartition, Written],
     ) -> None:
         """Where the group was committed on the source, and what was written for that, before this instance began."""
-        self._last.keep(group, {place: at for place, at in committed.items() if self._judge.pair(place)})
+        known = {place: at for place, at in committed.items() if self._judge.pair(place)}
+        self._last.keep(group, known)
+        self._known.keep(group, known)
         self._commits.recall(group, written)
 
     async def run(self, groups: Sequence[str]) -> Outcome:
@@ -145,7 +151,7 @@ class Rounds:
         writes, wait = self._commits.writes, self._options.admin_timeout_ms
         if self._states is None:
             self._states = await ask(Side.TARGET, self._target.list_groups(), wait)
-        offsets = await ask(Side.TARGET, self._target.committed(list(translated)), wait)
+        offsets = await ask(Side.TARGET, self._target.committed(list(translated), right="READ"), wait)
         if commit and self.furthest is not None:
             await self.furthest.keep(translated, offsets)
         for group, rows in translated.items():
@@ -163,18 +169,48 @@ class Rounds:
     async def _committed(
         self, groups: Sequence[str], outcome: Outcome
     ) -> dict[str, dict[TopicPartition, Committed]]:
-        found = {}
+        found: dict[str, dict[TopicPartition, Committed]] = {}
         asked = self._source.committed(groups)
         for group, offsets in (await ask(Side.SOURCE, asked, self._options.admin_timeout_ms)).items():
             if isinstance(offsets, KafkaFailure):
                 self._trouble(outcome, group, Side.SOURCE, offsets)
+                if offsets.fault is KafkaFault.NOT_AUTHORIZED:
+                    self._last.forget(group)  # where it is now nobody tells us
                 continue
-            kept = {pair[0]: at for place, at in offsets.items() if (pair := self._judge.pair(place))}
-            if self._judge.goes_on_alone:
+            found[group] = {pair[0]: at for place, at in offsets.items() if (pair := self._judge.pair(place))}
+        hidden = await self._hidden(found)
+        for group, kept in found.items():
+            unseen = hidden.get(group, {})
+            if unseen:
+                self._last.forget(group)
+            elif self._judge.goes_on_alone:
                 self._last.keep(group, kept)
-            if kept:
-                found[group] = kept
-        return found
+            kept |= unseen
+            self._known.keep(group, kept)
+        return {group: kept for group, kept in found.items() if kept}
+
+    async def _hidden(
+        self, found: Mapping[str, Mapping[TopicPartition, Committed]]
+    ) -> dict[str, dict[TopicPartition, Committed]]:
+        """Offsets of topics that we may not describe any more: a broker leaves them out, as if there were none."""
+        gone: dict[str, dict[TopicPartition, Committed]] = {}
+        for group, known in self._known.of(list(found)).items():
+            for place in known.keys() - found[group].keys():
+                gone.setdefault(group, {})[place] = known[place]
+        topics = sorted({place.topic for places in gone.values() for place in places})
+        if not topics:
+            return {}
+        told = await ask(Side.SOURCE, self._source.topics(topics), self._options.admin_timeout_ms)
+        denied = {
+            topic
+            for topic, answer in told.items()
+            if isinstance(answer, KafkaFailure) and answer.fault is KafkaFault.NOT_AUTHORIZED
+        }
+        hidden = {
+            group: {place: at for place, at in places.items() if place.topic in denied}
+            for group, places in gone.items()
+        }
+        return {group: places for group, places in hidden.items() if places}
 
     def _trouble(self, outcome: Outcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.troubles[group] = reason_of(side, failure)

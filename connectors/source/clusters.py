@@ -25,6 +25,12 @@ def failed(side: Side, answers: Mapping[K, object]) -> dict[K, KafkaFailure]:
     return {key: of(side, answer) for key, answer in answers.items() if isinstance(answer, KafkaFailure)}
 
 
+_RIGHTS = {Side.SOURCE: "READ", Side.TARGET: "WRITE"}
+"""What copying takes of topics."""
+_CONFIGS = {Side.SOURCE: "DESCRIBE_CONFIGS", Side.TARGET: "ALTER_CONFIGS"}
+"""What it takes to keep their configurations alike."""
+
+
 class Sides:
     """Every method but `cluster` and `admin` raises ClusterAway."""
 
@@ -46,7 +52,7 @@ class Sides:
         self, side: Side, names: Sequence[str]
     ) -> tuple[dict[str, TopicInfo | None], dict[str, KafkaFailure]]:
         """Of each name, None for those that do not exist; and failures where nobody can tell."""
-        answers = await self.ask(side, self.cluster(side).topics(names)) if names else {}
+        answers = await self.ask(side, self.cluster(side).topics(names, right=_RIGHTS[side])) if names else {}
         found: dict[str, TopicInfo | None] = {}
         unknown = {}
         for name, answer in answers.items():
@@ -74,7 +80,7 @@ class Sides:
         if refused:
             said = (
                 "TopicAuthorizationException occurred while trying to describe configs for topics "
-                f"[{', '.join(sorted(refused))}] on {self._aliases[side]} cluster; grant DESCRIBE_CONFIGS on them"
+                f"[{', '.join(sorted(refused))}] on {self._aliases[side]} cluster; grant {_CONFIGS[side]} on them"
             )
             others.append(KafkaFailure(KafkaFault.NOT_AUTHORIZED, said))
         return found, others

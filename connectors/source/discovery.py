@@ -83,8 +83,10 @@ class Discovery:
                     raise ClusterAway(side, failure)
 
     async def _chosen(self) -> list[str]:
-        names = await self._sides.ask(Side.SOURCE, self._sides.cluster(Side.SOURCE).topic_names())
-        return sorted(filter(self._options.replicates, names))
+        """Also those that the source does not list: a right to describe them may be missing, and they are not gone."""
+        listed = await self._sides.ask(Side.SOURCE, self._sides.cluster(Side.SOURCE).topic_names())
+        before = (each.source.topic for each in self._last)
+        return sorted(filter(self._options.replicates, {*listed, *before, *self._options.named_topics}))
 
     async def _create(self, partitions: Mapping[str, int], topics: Mapping[str, str]) -> list[KafkaFailure]:
         """Remote topics with the configs of their upstream topics (`topics`). One whose configs are not known is not

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.translation.copying import TAKE_OVER_FROM, PipelineSpec
-from bridge.translation.filters import ConfigPropertyFilter, TopicFilter, should_replicate_topic
+from bridge.translation.filters import TOPICS, ConfigPropertyFilter, TopicFilter, should_replicate_topic
 from bridge.translation.naming import ReplicationPolicy
 from connectors.configdef import ValidatedConfig, given
 from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
@@ -19,6 +20,7 @@ from connectors.source.writing import client_property, compression_level, writte
 
 Props = Mapping[str, str | None]
 
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _BATCH_SIZE = "16384"
 """What a Java producer has by default."""
 
@@ -31,6 +33,8 @@ class SourceOptions:
     source_alias: str
     target_alias: str
     topic_filter: TopicFilter
+    named_topics: tuple[str, ...]
+    """Items of `topics` that are names: they are there, or are to be, whether or not the source lists them for us."""
     config_filter: ConfigPropertyFilter
     policy: ReplicationPolicy
     heartbeats_replication: bool
@@ -72,6 +76,7 @@ class SourceOptions:
             source_alias=config.text(SOURCE_ALIAS),
             target_alias=config.text(TARGET_ALIAS),
             topic_filter=sound(plugins.topic_filter),
+            named_topics=tuple(filter(_NAME.fullmatch, config.items(TOPICS) or ())),
             config_filter=sound(plugins.config_filter),
             policy=sound(plugins.policy),
             heartbeats_replication=config.flag(keys.HEARTBEATS),

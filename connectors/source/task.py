@@ -39,9 +39,9 @@ _SEEN = frozenset({Side.SOURCE.value, Side.TARGET.value})
 _WELL = (PipelineState.COPYING, PipelineState.CAUGHT_UP)
 _OVER = (PipelineState.FAILED, PipelineState.CAUGHT_UP, PipelineState.STOPPED)
 _PERMANENT = {KafkaFault.CREDENTIALS}
-_PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.NOT_AUTHORIZED, KafkaFault.TOPIC_CONFIG}
-"""What is chosen and can't be copied for want of a right fails the task, and so does an internal topic that would lose
-positions; a config or a rule of a remote topic does not."""
+_PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.TOPIC_CONFIG}
+"""An internal topic that would lose positions fails the task. A missing right does not: it is granted on the cluster,
+and Connect would learn nothing of that."""
 
 
 class Looked(NamedTuple):

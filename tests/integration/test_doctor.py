@@ -238,7 +238,7 @@ def test_missing_rights_are_named_by_operation_and_resource(secured: Broker, tmp
             ),
             (
                 "rights",
-                f"READ on group {flow.topic} is missing on the target, to commit its offsets",
+                f"READ on group {flow.topic} is missing on the target, to commit their offsets",
             ),
         ],
     )

@@ -159,7 +159,7 @@ class FakeCluster:
         return dict(self.listed)
 
     async def committed(
-        self, groups: Sequence[str]
+        self, groups: Sequence[str], *, right: str = ""
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
         self._called("committed")
         return {group: self.group_trouble.get(group) or dict(self.offsets.get(group, {})) for group in groups}
@@ -169,7 +169,7 @@ class FakeCluster:
         absent = GroupListing("", GroupState.NOT_FOUND, "classic")
         return {group: self.states.get(group, self.listed.get(group, absent).state) for group in groups}
 
-    async def topics(self, names: Sequence[str]) -> dict[str, TopicInfo | KafkaFailure]:
+    async def topics(self, names: Sequence[str], *, right: str = "") -> dict[str, TopicInfo | KafkaFailure]:
         self._called("topics")
         found: dict[str, TopicInfo | KafkaFailure] = {}
         for name in names:

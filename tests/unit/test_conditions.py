@@ -240,9 +240,7 @@ def test_a_cluster_that_is_away_is_named_with_the_last_error_and_since_when(side
     working(test)
 
 
-@pytest.mark.parametrize(
-    "code", ["no_java", "copy_taken", "credentials", "not_authorized", "fenced", "bad_config", ""]
-)
+@pytest.mark.parametrize("code", ["no_java", "copy_taken", "credentials", "fenced", "bad_config", ""])
 def test_a_permanent_error_is_named_and_fails_the_task(code: str) -> None:
     async def test(at: Stand) -> None:
         says(at, failure="it is wrong: mend it", failure_code=code)

@@ -323,3 +323,68 @@ def test_a_target_topic_that_is_deleted_meanwhile_is_no_answer_any_more() -> Non
         )
 
     stand.play(script)
+
+
+# -- what the source has refused ---------------------------------------------------------------------------------------
+
+REFUSED = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
+
+
+def test_a_group_that_the_source_refused_before_it_went_away_is_no_yes() -> None:
+    """Where the group was when the source answered last nobody knows."""
+    source, target = behind()
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        assert stand.published.reports["g"].ready
+        source.group_trouble["g"] = REFUSED
+        await stand.rounds(2)
+        assert stand.published.reports["g"].reason == "source_not_authorized"
+        await gone(stand)
+        copy_the_rest(target)
+        await stand.summaries(8)
+        report = stand.published.reports["g"]
+        assert (report.ready, report.reason) == (False, AWAY)
+        source.away = None
+        source.group_trouble.clear()
+        await stand.rounds(2)
+        assert stand.published.reports["g"].ready
+
+    stand.play(script)
+
+
+def test_offsets_of_a_topic_that_the_source_hides_by_now_are_refused_and_not_gone() -> None:
+    """A broker leaves out offsets of topics that we may not describe: the rest would look like all."""
+    source, target = behind()
+    for cluster, name in ((source, "stock"), (target, "A.stock")):
+        log = Log()
+        log.append(3)
+        cluster.topic(name, log)
+    both = {("orders", 0): 15, ("stock", 0): 3}
+    source.group("g", both)
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        def rows() -> dict[str, tuple[str, str | None]]:
+            report = stand.published.reports["g"]
+            return {row.topic: (row.verdict, row.reason) for row in report.partitions}
+
+        await stand.rounds(2)
+        assert stand.published.reports["g"].ready
+        source.topic_trouble["orders"] = REFUSED
+        source.group("g", {("stock", 0): 3})
+        await stand.rounds(2)
+        assert rows() == {"orders": ("pending", "source_not_authorized"), "stock": ("exact", None)}
+        assert not stand.published.reports["g"].ready
+        await gone(stand)
+        assert not stand.published.reports["g"].ready
+        source.away = None
+        source.topic_trouble.clear()
+        await stand.rounds(2)
+        assert list(rows()) == ["stock"], "it has no offset of orders any more"
+        source.group("g", both)
+        await stand.rounds(2)
+        assert stand.published.reports["g"].ready
+
+    stand.play(script)
