@@ -185,7 +185,10 @@ def test_wrong_credentials_fail_the_task_until_they_are_mended_and_a_missing_rig
         allow(origin.bootstrap, "User:alice", closed, "READ")
         flow.wait_mirrored(closed)
         eventually(
-            lambda: not own.service.status(name)["errors"], WAIT, what="all is well", watched=own.watched
+            lambda: closed not in str(own.service.status(name)["errors"]),
+            WAIT,
+            what="it is there",
+            watched=own.watched,
         )
 
 
