@@ -96,9 +96,7 @@ def _sasl(users: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
     return found
 
 
-def make_tls(
-    directory: Path, issuer: str = "Local Stack Authority", clients: Sequence[str] = ()
-) -> TlsFiles:
+def make_tls(directory: Path, issuer: str = "Local Stack Authority", clients: Sequence[str] = ()) -> TlsFiles:
     """A throw-away authority with a broker certificate for localhost, one for a client named `client`, and for more."""
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
