@@ -431,7 +431,9 @@ def test_a_plan_leaves_out_what_is_switched_off() -> None:
     )
     home = Plan.of(KINDS["group_offset"], {**GOOD["group_offset"], "reverse.checkpointing.enabled": "true"})
     there = frozenset({"mm2-group-readiness.B.internal"})
-    assert (A, "READ", *there) in {(each.side, each.operation, each.name) for each in home.needs([], [], there)}
+    assert (A, "READ", *there) in {
+        (each.side, each.operation, each.name) for each in home.needs([], [], there)
+    }
     beats = {**GOOD["source"], "topics": "orders", "topics.exclude": "x"}
     assert [each.source for each in Plan.of(KINDS["source"], beats).pairs(["heartbeats", "orders"])] == [
         "heartbeats",
