@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from bridge.errors import ConfigError
+from bridge.translation.batch_limits import KEY as BATCH_LIMIT
+from bridge.translation.batch_limits import MOST_BYTES
 from bridge.translation.key_rules import ignored
 from connectors.cluster_options import PROTOCOLS
 from connectors.configdef import REQUIRED, Importance, Key, Type, ValidatedConfig, Width
@@ -150,6 +152,21 @@ def mirror_keys(group: str) -> list[Key]:
             ),
         ),
     ]
+
+
+def batch_limit(group: str) -> Key:
+    return Key(
+        BATCH_LIMIT,
+        Type.INT,
+        str(MOST_BYTES),
+        _LOW,
+        "How many bytes a batch of records may have when it is decompressed, and a 32nd of it how many records. More "
+        "than an eighth of it may become of a batch only where that is at most 1,000 times what it has compressed. What "
+        "has more counts as a batch that nobody can decode. A quarter of all that holds where single records are looked "
+        "up, and internal topics read.",
+        group,
+        validator=Range(1_048_576, 2_147_483_647),
+    )
 
 
 def metric_names(group: str) -> Key:

@@ -13,7 +13,7 @@ import os
 import re
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bridge.errors import ConfigError, ConfigRejected
@@ -23,6 +23,7 @@ from bridge.kafka.client_props import ADMIN, ANYWHERE, CONSUMER, PRODUCER, Clien
 from bridge.kafka.files import Files
 from bridge.kafka.sasl import Sasl, read_sasl
 from bridge.kafka.tls import Tls, read_tls
+from bridge.translation.batch_limits import MOST_BYTES, most_bytes
 from bridge.translation.filters import split_list
 from bridge.translation.key_rules import KeyRule, Use
 from bridge.translation.model import Side
@@ -49,6 +50,8 @@ class RawSettings:
     numbers: Mapping[str, int | None]
     rack: str = ""
     """client.rack of who reads there."""
+    most_decompressed: int = MOST_BYTES
+    """Bytes that a batch may have for who reads there."""
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments; makes a token provider of its own, so call it inside the running loop."""
@@ -206,8 +209,9 @@ def _read(
     raw, raw_admin = _raw(consumer, for_reads), _raw(admin, for_admin)
     if raw is None or raw_admin is None:
         return None, list(dict.fromkeys((*admin.errors, *consumer.errors)))
+    raw = replace(raw, most_decompressed=most_bytes(props))
     settings = for_admin.librdkafka()
-    fingerprint = _fingerprint(settings, for_reads.librdkafka(), isolation)
+    fingerprint = _fingerprint(settings, for_reads.librdkafka(), isolation, raw.most_decompressed)
     api_timeout_ms = admin.number("default.api.timeout.ms")
     return ClientSettings(settings, raw, raw_admin, isolation, api_timeout_ms, fingerprint), []
 

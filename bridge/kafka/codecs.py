@@ -1,7 +1,6 @@
 """Compression of the records in a batch, by the codec's number in its attributes.
 
-Batches of a record or a few are decoded one by one, by the thousand. There the libraries that decode are 4 to 10 times
-as fast as the one that the client library has; for what is encoded, which is larger, it makes no difference.
+For what is encoded, which is large, the libraries of the client library are as fast as others.
 """
 
 from __future__ import annotations
@@ -9,30 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
-import lz4.frame  # type: ignore[import-untyped]
-import zstandard
 from aiokafka import codec as codecs
 
-NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-"""As in compression.type, by number."""
-LZ4 = 3
-"""Its number."""
-_zstd = zstandard.ZstdDecompressor()
+from bridge.kafka.decompression import NAMES
 
-
-def _decode_zstd(data: memoryview) -> bytes:
-    # Frames of Java producers do not say how large their content is, which the shorter call insists on.
-    return _zstd.decompressobj(read_across_frames=True).decompress(data)
-
-
-DECODE: tuple[Callable[[memoryview], bytes | memoryview], ...] = (
-    lambda data: data,
-    codecs.gzip_decode,
-    codecs.snappy_decode,
-    lz4.frame.decompress,
-    _decode_zstd,
-)
-"""Each raises what its library does."""
 _FAST, _LZ4_LEAST, _LZ4_MOST = 1, 3, 12
 """Levels of lz4: the fast way, which Java means by its default, and the others as far as the library has them."""
 _JAVA_LZ4_DEFAULT = 9

@@ -52,6 +52,11 @@ class Link:
         return self._settings.rack
 
     @property
+    def most_decompressed(self) -> int:
+        """Bytes that a batch may have when it is decompressed."""
+        return self._settings.most_decompressed
+
+    @property
     def metadata_seconds(self) -> float:
         """For how long what brokers say of themselves holds, by metadata.max.age.ms."""
         return (self._settings.numbers.get("metadata_max_age_ms") or _METADATA_MS) / 1000

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
 from bridge.kafka.aging import Aging
-from bridge.kafka.batches import window
+from bridge.kafka.batches import opened
 from bridge.kafka.errors import failure, of_code
 from bridge.kafka.link import Link
 from bridge.kafka.requests import Fetched, FetchPart
@@ -31,6 +31,8 @@ _REMEMBERED = 600.0
 _MOST_BATCH_BYTES = 64 * 1024 * 1024
 _KEPT_BYTES = 4 * 1024 * 1024
 """Of what was fetched, how much is kept for later needs; decoded it takes about eight times as much."""
+_EXPANDED = 4
+"""How many times as large as it was fetched what is kept may be; what is larger counts for more."""
 
 
 class _Known:
@@ -227,15 +229,19 @@ class Lookups:
             # Nothing, or a first batch larger than was asked for: only the first partition of a request gets that one.
             alone.add((partition, read))
             return None
-        found = window(got.records, read.offset, end, got.aborted)
+        found, size = opened(got.records, read.offset, end, got.aborted, self._link.most_decompressed)
         if found is None:
+            if len(got.records) >= _MOST_BATCH_BYTES:
+                raise ValueError(f"the broker sent {len(got.records)} bytes without the end of a batch")
             more = min(_MOST_BATCH_BYTES, max(len(got.records), read.max_bytes) * 2)
             self._batch_bytes.put(partition, more)
             alone.add((partition, read))
             return None
+        if not _covers(found, read.offset):
+            raise ValueError("the broker sent records of other offsets")
         if (partition, read) in alone:
             self._batch_bytes.put(partition, max(self._batch_bytes.get(partition) or 0, len(got.records)))
-        self._keep(partition, found, len(got.records))
+        self._keep(partition, found, max(len(got.records), size // _EXPANDED))
         return found
 
     # -- times ------------------------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import heapq
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.legacy_records import LegacyRecordBatch
 from crc32c import crc32c
 
 from bridge.kafka.wire import Piece, Writable
@@ -35,8 +35,11 @@ CHECKED_FROM = 21
 """Where in a v2 batch what its checksum is of begins."""
 _CRC_AT, _FLAGS_AT, _PRODUCER_AT = 17, 22, 43
 _LOG_OVERHEAD = 12
-_SMALLEST = 26
-"""Bytes of a message of format v0 without key and value."""
+_SMALLEST, _LEGACY_CRC_FROM, _LEGACY_FLAGS = 26, 16, 0x0F
+"""Of a message of format v0 without key and value: its bytes; where what its checksum is of begins; and the attributes
+that there were."""
+_MOST_OFFSET, _MOST_MARKER = (1 << 63) - 2, 4096
+"""The last offset that one can follow, and the bytes of a control batch, which are some eighty."""
 _FRONT, _PRODUCER, _CRC = struct.Struct(">qii"), struct.Struct(">qhi"), struct.Struct(">I")
 _ABORT = b"\0\0\0\0"
 """Key of an abort marker: version 0, type 0."""
@@ -46,7 +49,9 @@ class CorruptBatch(ValueError):
     """The bytes are not those that were written; they may be better when fetched again."""
 
     def __init__(self, offset: int) -> None:
-        super().__init__(f"The checksum or the length of the batch at offset {offset} is wrong")
+        super().__init__(
+            f"The checksum, the length or another number of the batch at offset {offset} is wrong"
+        )
         self.offset = offset
 
 
@@ -72,8 +77,8 @@ class RawBatch:
 
 
 def parse(data: Piece, *, checked: bool = False) -> Iterator[RawBatch]:
-    """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length that no
-    batch can have, and when `checked` for a wrong checksum."""
+    """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length, a format
+    or offsets that no batch can have, and when `checked` for a wrong checksum."""
     view, at = memoryview(data), 0
     while (batch := batch_at(view, at, checked=checked)) is not None:
         yield batch
@@ -87,19 +92,26 @@ def batch_at(view: memoryview, at: int, *, checked: bool) -> RawBatch | None:
         return None
     base, length, epoch, magic = _PREFIX.unpack_from(view, at)
     size = length + _LOG_OVERHEAD
-    if size < (_SMALLEST if magic < 2 else HEADER_SIZE):
+    if (
+        size < (_SMALLEST if magic < 2 else HEADER_SIZE)
+        or not 0 <= magic <= 2
+        or not 0 <= base <= _MOST_OFFSET
+    ):
         raise CorruptBatch(base)
     following = at + size
     if following > end:
         return None
     piece = view[at:following]
     if magic < 2:
-        if checked and not LegacyRecordBatch(bytes(piece), magic).validate_crc():
+        if checked and _CRC.unpack_from(piece, _LOG_OVERHEAD)[0] != zlib.crc32(piece[_LEGACY_CRC_FROM:]):
             raise CorruptBatch(base)
         timestamp = int.from_bytes(piece[18:26], "big", signed=True) if magic == 1 else -1
-        return RawBatch(base, base, -1, -1, piece[_PREFIX.size], -1, timestamp, timestamp, magic, piece)
+        attributes = piece[_PREFIX.size] & _LEGACY_FLAGS
+        return RawBatch(base, base, -1, -1, attributes, -1, timestamp, timestamp, magic, piece)
     crc, flags, delta, first, greatest, producer, _, _, count = _HEADER.unpack_from(view, at + _CRC_AT)
     if checked and crc != crc32c(view[at + CHECKED_FROM : following]):
+        raise CorruptBatch(base)
+    if delta < 0 or base + delta > _MOST_OFFSET:
         raise CorruptBatch(base)
     return RawBatch(base, base + delta, count, epoch, flags, producer, first, greatest, magic, piece)
 
@@ -108,7 +120,7 @@ class DataFilter:
     """Tells data from control batches and those of aborted transactions, in the order of the log.
 
     `aborted`: the broker's list of (producer id, first offset) with a read_committed fetch. Each of these ends at its
-    producer's next abort marker.
+    producer's next abort marker. Where a marker can't be read nobody can tell what is data behind it: CorruptBatch.
     """
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
@@ -129,7 +141,13 @@ class DataFilter:
 
 
 def _is_abort(batch: RawBatch) -> bool:
-    return any((record.key or b"")[:4] == _ABORT for record in DefaultRecordBatch(bytes(batch.data)))
+    """Raises CorruptBatch for what is no marker."""
+    if batch.attributes & CODEC or len(batch.data) > _MOST_MARKER:
+        raise CorruptBatch(batch.base_offset)
+    try:
+        return any((record.key or b"")[:4] == _ABORT for record in DefaultRecordBatch(bytes(batch.data)))
+    except Exception:  # whatever the library does with what is no record
+        raise CorruptBatch(batch.base_offset) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from bridge.kafka.codecs import Compression
 from bridge.kafka.data_batches import Joining, Small
 from bridge.kafka.raw_batches import CODEC, Chunk, RawBatch, parse, passed, passes
 from bridge.kafka.records import Records
+from bridge.translation.batch_limits import FREE, MOST_BYTES
 
 
 class RecordTooLarge(ValueError):
@@ -30,17 +31,19 @@ class UnreadableBatch(ValueError):
             f"at offsets {offset} to {last_offset}" if offset >= 0 else f"that ends at offset {last_offset}"
         )
         super().__init__(f"The batch {where} can't be decoded: {why}")
-        self.offset, self.last_offset = offset, last_offset
+        self.offset, self.last_offset, self.why = offset, last_offset, why
 
 
 class Limits(NamedTuple):
     """In bytes. `coalesce`: neighbours as small as this are put together into batches of up to `batch_size`, as pays
-    when a backlog exists; None: none are. `compression`: of every batch that can be decoded; None: as it is."""
+    when a backlog exists; None: none are. `compression`: of every batch that can be decoded; None: as it is.
+    `decompressed`: of a batch; one that holds more counts as one that nobody can decode."""
 
     max_message_bytes: int
     batch_size: int
     coalesce: Small | None
     compression: Compression | None = None
+    decompressed: int = MOST_BYTES
 
     def passes(self, batch: RawBatch, start_offset: int) -> bool:
         """Whether the batch's own bytes may be sent on."""
@@ -73,16 +76,19 @@ def put_together(
         yield from _fitting(part, compression, leader_epoch, limits.max_message_bytes)
 
 
-def refused(chunk: Chunk) -> tuple[Chunk, ...]:
+def refused(chunk: Chunk, most: int = MOST_BYTES) -> tuple[Chunk, ...]:
     """The halves of a chunk that the broker has rejected without saying for which record; none of a single record,
-    which is the one (its offset is the chunk's first segment's)."""
+    which is the one (its offset is the chunk's first segment's). Raises UnreadableBatch for one that was passed, and
+    that holds more than `most` bytes or can't be decoded."""
     if chunk.count == 1:
         return ()
     (batch,) = parse(chunk.data)
     same = Compression(batch.attributes & CODEC)
-    return tuple(
-        half.chunk(same, chunk.leader_epoch) for half in _decoded(batch).numbered(chunk.segments).halves()
-    )
+    records = _decoded(batch, most)
+    if isinstance(records, UnreadableBatch):
+        (first, _), (last, count) = chunk.segments[0], chunk.segments[-1]
+        raise UnreadableBatch(first, last + count - 1, records.why)
+    return tuple(half.chunk(same, chunk.leader_epoch) for half in records.numbered(chunk.segments).halves())
 
 
 def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBatch]]:
@@ -112,18 +118,23 @@ def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBat
 def _rebuilt(group: Sequence[RawBatch], limits: Limits, start_offset: int) -> Iterator[Chunk]:
     compression = limits.compression or Compression(group[0].attributes & CODEC)
     epoch, most = group[0].leader_epoch, limits.max_message_bytes
-    found: list[Records] = []
+    found, held = list[Records](), 0
 
     def ready() -> Iterator[Chunk]:
         if found:
             yield from _fitting(Records.together(found), compression, epoch, most)
             found.clear()
 
-    for batch, decoded in decoded_each(group, start_offset):
+    for batch, decoded in decoded_each(group, start_offset, limits.decompressed):
         if isinstance(decoded, Records):
             # The first offset of a batch from before 0.11 is in its records only.
             wanted = decoded.since(start_offset)
             found += [wanted] if wanted.count else []
+            # Small ones may hold so much that together they are more than one batch may hold.
+            held += len(decoded.data)
+            if held > limits.decompressed // FREE:
+                yield from ready()
+                held = 0
             continue
         yield from ready()
         if not passes(batch, start_offset, most):
@@ -147,28 +158,25 @@ def _fitting(
 
 
 def decoded_each(
-    batches: Iterable[RawBatch], start_offset: int
+    batches: Iterable[RawBatch], start_offset: int, most: int = MOST_BYTES
 ) -> Iterator[tuple[RawBatch, Records | UnreadableBatch]]:
     """Batches that end at `start_offset` or behind it. Neighbours that are taken for one are told apart where that one
     can't be decoded: what is wrong has a name."""
     for batch in batches:
         if batch.last_offset < start_offset:
             continue
-        try:
-            found: Records | UnreadableBatch = _decoded(batch)
-        except UnreadableBatch as unreadable:
-            found = unreadable
-            if batch.heads is not None:
-                # Of a copy: what is passed is overwritten, and this may be asked for again.
-                yield from decoded_each(parse(bytes(batch.data)), start_offset)
-                continue
+        found = _decoded(batch, most)
+        if isinstance(found, UnreadableBatch) and batch.heads is not None:
+            # Of a copy: what is passed is overwritten, and this may be asked for again.
+            yield from decoded_each(parse(bytes(batch.data)), start_offset, most)
+            continue
         yield batch, found
 
 
-def _decoded(batch: RawBatch) -> Records:
-    """Raises UnreadableBatch."""
+def _decoded(batch: RawBatch, most: int) -> Records | UnreadableBatch:
     try:
-        return Records.of(batch)
+        return Records.of(batch, most)
     except Exception as error:  # each codec has exceptions of its own
-        first = batch.base_offset if batch.magic == 2 else -1
-        raise UnreadableBatch(first, batch.last_offset, str(error) or repr(error)) from error
+        why = str(error) or repr(error)
+    # Not one that is raised: what was decoded until then would live as long as it does.
+    return UnreadableBatch(batch.base_offset if batch.magic == 2 else -1, batch.last_offset, why)

@@ -12,16 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from aiokafka.record.legacy_records import LegacyRecordBatch
 from aiokafka.record.util import encode_varint
 
 from bridge.kafka import kernels, lz4_frames
-from bridge.kafka.codecs import DECODE, LZ4, Compression
+from bridge.kafka.codecs import Compression
 from bridge.kafka.compiled import Bytes, Numbers, as_bytes
+from bridge.kafka.decompression import LZ4, decoded
+from bridge.kafka.legacy import messages
 from bridge.kafka.raw_batches import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
+from bridge.translation.batch_limits import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
 
 _OVERHEAD = 8
 """Bytes of a record in a batch beside key, value and headers, about."""
+_LEGACY_PART = 4
+"""Of the most bytes, for messages that are read one by one."""
 _NO_HEADER = bytes(HEADER_SIZE)
 _WRONG = {
     kernels.CUT_SHORT: "a record does not end where it says",
@@ -51,9 +55,10 @@ class Records:
         return int(self.columns[0, -1])
 
     @classmethod
-    def of(cls, batch: RawBatch) -> Self:
-        """At least one. Raises what the codecs do, and ValueError for what is no record."""
-        data, columns = _legacy(batch) if batch.magic < 2 else _cut(batch)
+    def of(cls, batch: RawBatch, most: int = MOST_BYTES) -> Self:
+        """At least one. Raises what the codecs do, Overlarge for more than `most` bytes, and ValueError for what is no
+        record."""
+        data, columns = _legacy(batch, most) if batch.magic < 2 else _cut(batch, most)
         if not len(columns[0]):
             raise ValueError("it has no records")
         return cls(data, columns)
@@ -126,7 +131,7 @@ class Records:
         )
 
 
-def _cut(batch: RawBatch) -> tuple[Bytes, Numbers]:
+def _cut(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
     append = bool(batch.attributes & APPEND_TIME)
     if batch.heads is None:
         time = batch.max_timestamp if append else batch.first_timestamp
@@ -134,11 +139,13 @@ def _cut(batch: RawBatch) -> tuple[Bytes, Numbers]:
         heads = np.array([row], np.int64)
     else:
         heads = batch.heads
+    count = int(heads[:, kernels.COUNT].sum())
+    if count > most // BYTES_A_RECORD:
+        raise Overlarge(most)
     data = as_bytes(batch.data)
     if codec := batch.attributes & CODEC:
         heads = heads.copy()
-        data = _decoded(codec, batch.data, heads)
-    count = int(heads[:, kernels.COUNT].sum())
+        data = _decoded(codec, batch.data, heads, limit(len(batch.data), most))
     if count > len(data) // kernels.LEAST:
         raise ValueError(_WRONG[kernels.CUT_SHORT])
     columns = np.empty((4, count), np.int64)
@@ -148,26 +155,31 @@ def _cut(batch: RawBatch) -> tuple[Bytes, Numbers]:
     return data, columns
 
 
-def _decoded(codec: int, data: memoryview, heads: Numbers) -> Bytes:
-    """The records of all batches, one after the other, and `heads` with where each batch's are in that instead."""
+def _decoded(codec: int, data: memoryview, heads: Numbers, room: int) -> Bytes:
+    """The records of all batches, one after the other, and `heads` with where each batch's are in that instead. Raises
+    Overlarge for more than `room` bytes."""
     places = heads[:, : kernels.END + 1]
     if codec == LZ4 and (found := lz4_frames.plain(as_bytes(data), places)) is not None:
+        if len(found) > room:
+            raise Overlarge(room)
         return found
-    decode = DECODE[codec]
-    pieces = [decode(data[at:end]) for at, end in places.tolist()]
+    pieces = list[bytes | memoryview]()
+    for at, end in places.tolist():
+        pieces.append(decoded(codec, data[at:end], room))
+        room -= len(pieces[-1])
     places[:, kernels.END] = np.cumsum([len(piece) for piece in pieces])
     places[0, kernels.AT], places[1:, kernels.AT] = 0, places[:-1, kernels.END]
     return as_bytes(b"".join(pieces))
 
 
-def _legacy(batch: RawBatch) -> tuple[Bytes, Numbers]:
+def _legacy(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
     """Without headers; before 0.10 without a timestamp."""
     rows, data = list[tuple[int, int, int, int]](), bytearray()
-    for record in LegacyRecordBatch(bytes(batch.data), batch.magic):
+    for record in messages(batch.data, most // _LEGACY_PART):
         begin = len(data)
         for part in (record.key, record.value):
             encode_varint(-1 if part is None else len(part), data.append)
             data += part or b""
         data.append(0)
-        rows.append((record.offset, -1 if record.timestamp is None else record.timestamp, begin, len(data)))
+        rows.append((record.offset, record.timestamp, begin, len(data)))
     return as_bytes(data), np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 4).T)

@@ -163,7 +163,7 @@ class TopicTail:
         failed = of_code(got.error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
-        found = stretch(got.records, self._next, got.aborted)
+        found = stretch(got.records, self._next, got.aborted, self._link.most_decompressed)
         if found is None:
             raise failure(KafkaFault.OTHER, doing, "The checksum of a batch is wrong")
         if got.records and found.end == self._next:

@@ -163,7 +163,8 @@ class Copier:
         found = batches_of(part, position, join, committed_only=self._spec.committed_only)
         more = part.last_stable > found.next_offset
         self._clock.backlog = self._clock.backlog or more
-        limits = Limits(most, size, few if more or len(found.batches) > 1 else None, self._compression)
+        together = few if more or len(found.batches) > 1 else None
+        limits = Limits(most, size, together, self._compression, self._source.most_decompressed)
         if transforms is None:
             await self._put(copied, self._refusals.chunks(place, found.batches, limits, position))
         else:

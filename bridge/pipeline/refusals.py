@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.raw_batches import Chunk, RawBatch
 from bridge.kafka.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.translation.batch_limits import MOST_BYTES
 from bridge.translation.copying import Copied, Gap, GapKind
 from bridge.translation.model import TopicPartition
 
@@ -59,9 +60,10 @@ class Refused(Exception):
 
 
 class Refusals:
-    """What is known of refused records; outlives the transactions, not the slice."""
+    """What is known of refused records; outlives the transactions, not the slice. `decompressed`: as in Limits."""
 
-    def __init__(self) -> None:
+    def __init__(self, decompressed: int = MOST_BYTES) -> None:
+        self._decompressed = decompressed
         self._careful: dict[TopicPartition, int] = {}
         self._left_out: dict[TopicPartition, dict[int, Gap]] = {}
 
@@ -95,7 +97,7 @@ class Refusals:
         while True:
             try:
                 for chunk in made(at):
-                    for part in _single(chunk) if chunk.segments[0][0] < careful else (chunk,):
+                    for part in self._single(chunk) if chunk.segments[0][0] < careful else (chunk,):
                         gap = left_out.get(part.segments[0][0]) if part.count == 1 else None
                         yield part if gap is None else gap
                         last, count = part.segments[-1]
@@ -114,14 +116,13 @@ class Refusals:
             yield gap
             at = gap.upstream_to
 
-
-def _single(chunk: Chunk) -> Iterator[Chunk]:
-    """Each record of a chunk in one of its own."""
-    halves = refused(chunk)
-    if not halves:
-        yield chunk
-    for half in halves:
-        yield from _single(half)
+    def _single(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Each record of a chunk in one of its own."""
+        halves = refused(chunk, self._decompressed)
+        if not halves:
+            yield chunk
+        for half in halves:
+            yield from self._single(half)
 
 
 def as_gap(refused_: Refused, copied: Copied, now_ms: int) -> Gap:

@@ -122,7 +122,7 @@ class _Attempts:
         self._work, self._source, self._target, self._lease = work, source, target, lease
         self._transforms = transforms
         self._said = self._saying()
-        self._refusals = Refusals()
+        self._refusals = Refusals(source.most_decompressed)
         self._seen = Seen()
         self._window = Window()
 

@@ -22,7 +22,7 @@ from connectors.groups.keys import (
     writing_keys,
 )
 from connectors.keys import numbered
-from connectors.mirror_options import metric_names, mirror_keys, syncs_location
+from connectors.mirror_options import batch_limit, metric_names, mirror_keys, syncs_location
 from connectors.validators import In, ReplicationFactor
 
 EMIT, EMIT_SYNCS = "emit.checkpoints.enabled", "emit.offset-syncs.enabled"
@@ -81,6 +81,7 @@ _OURS = (
     reverse(_GROUP),
     *writing_keys(_GROUP),
     *readiness_keys(_GROUP),
+    batch_limit(_GROUP),
 )
 
 DEFINITION = ConfigDef(

@@ -22,7 +22,7 @@ from connectors.groups.keys import (
     writing_keys,
 )
 from connectors.keys import numbered
-from connectors.mirror_options import mirror_keys
+from connectors.mirror_options import batch_limit, mirror_keys
 
 _SYNC = "Offset sync"
 
@@ -57,6 +57,7 @@ DEFINITION = ConfigDef(
             reverse(_SYNC),
             *writing_keys(_SYNC),
             *readiness_keys(_SYNC),
+            batch_limit(_SYNC),
             *bridge_keys("Bridge"),
             *cluster_keys("source", "Source cluster"),
             *cluster_keys("target", "Target cluster"),

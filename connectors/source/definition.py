@@ -19,7 +19,14 @@ from connectors.cluster_options import bridge_keys, cluster_keys
 from connectors.configdef import ConfigDef, Forbidden, Importance, Key, Type, Width
 from connectors.groups.keys import flag, interval
 from connectors.keys import numbered
-from connectors.mirror_options import PYTHON_CLASS, STOCK, metric_names, mirror_keys, syncs_location
+from connectors.mirror_options import (
+    PYTHON_CLASS,
+    STOCK,
+    batch_limit,
+    metric_names,
+    mirror_keys,
+    syncs_location,
+)
 from connectors.validators import In, ListOf, Patterns, Range, ReplicationFactor
 
 EMIT_SYNCS = "emit.offset-syncs.enabled"
@@ -237,6 +244,7 @@ _OURS = (
         "decode where that is needed. "
         "fail: the task fails, naming it. report: it is left out, written to the gap ledger and shown in health.",
     ),
+    batch_limit(_PIPELINE),
     Key(
         "spark.master",
         Type.STRING,

@@ -16,6 +16,7 @@ from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
 from bridge.kafka.lookups import Lookups
 from bridge.kafka.wire import Call, Reader, Writer
+from bridge.translation.batch_limits import MOST_BYTES
 from bridge.translation.lookups import Need, Read, Window
 from bridge.translation.model import Side, TopicPartition
 from tests.support.raw_batches import batch
@@ -28,7 +29,7 @@ class FakeLink:
 
     def __init__(self, serve: Callable[[TopicPartition, int, int, bool], bytes], end: int = 1000) -> None:
         self.serve, self.end = serve, end
-        self.id = ""
+        self.id, self.most_decompressed = "", MOST_BYTES
         self.before: Callable[[], None] = lambda: None
 
     def by_leader(

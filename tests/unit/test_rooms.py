@@ -58,7 +58,7 @@ ROOMS = {
         ours=names("bridge.translation bridge.errors"),
         # jks and cryptography read key stores, httpx fetches tokens; the rest is what a raw batch takes.
         others=names(
-            "confluent_kafka aiokafka jks cryptography httpx crc32c lz4 zstandard llvmlite numba numpy"
+            "confluent_kafka aiokafka jks cryptography httpx crc32c cramjam lz4 zstandard llvmlite numba numpy"
         ),
     ),
     "connectors": Room(

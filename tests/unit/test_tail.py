@@ -16,6 +16,7 @@ from bridge.kafka.raw_batches import parse
 from bridge.kafka.requests import Fetched, PartitionMeta, TopicMeta
 from bridge.kafka.tail import TopicTail
 from bridge.kafka.wire import Call, Reader
+from bridge.translation.batch_limits import MOST_BYTES
 from bridge.translation.model import TailPart, TopicPartition
 from tests.support.raw_batches import GZIP, batch, marker, sealed
 
@@ -27,7 +28,7 @@ class MemoryLink:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, newest_fetch: int = 13) -> None:
         self.topic_id = "a"
-        self.leader = 1
+        self.leader, self.most_decompressed = 1, MOST_BYTES
         self.batches: list[bytes] = []
         self.start = self.end = 0
         self.trouble: list[int] = []

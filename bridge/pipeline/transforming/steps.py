@@ -43,7 +43,7 @@ class TransformSteps:
     ) -> AsyncIterator[Step]:
         await self.start()
         at = position
-        for batch, records in decoded_each(batches, position):
+        for batch, records in decoded_each(batches, position, limits.decompressed):
             if isinstance(records, UnreadableBatch):
                 first, at = max(at, records.offset), records.last_offset + 1
                 yield _left_out(copied, GapKind.RECORD_REFUSED, first, at, str(records))

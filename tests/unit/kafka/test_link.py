@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import struct
 
+import aiokafka.client
 import pytest
 from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.metadata import MetadataRequest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.client import AIOKafkaClient
+from bridge.kafka.client import new_connection
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
 from bridge.kafka.wire import MOST_ANSWER
@@ -71,27 +73,28 @@ class Lying(Joining):
 
 
 @pytest.mark.parametrize("size", [-4, 3, MOST_ANSWER + 1])
-def test_a_length_that_no_answer_has_ends_the_librarys_connection(
-    size: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_length_that_no_answer_has_ends_the_librarys_connection(size: int) -> None:
     async def work() -> None:
         broker = Lying(size)
         listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
-        client = AIOKafkaClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=20_000)
+        connection = new_connection("127.0.0.1", port, request_timeout_ms=20_000)
         try:
             async with asyncio.timeout(10):
-                with pytest.raises(KafkaConnectionError):
-                    await client.bootstrap()
+                await connection.connect()
+                with pytest.raises(KafkaConnectionError, match=f"sent an answer of {size} bytes"):
+                    await connection.send(MetadataRequest([]))
                 await broker.left.wait()
         finally:
-            await client.close()
+            await connection.close()
             listening.close()
             await listening.wait_closed()
 
     asyncio.run(work())
-    assert f"The broker sent an answer of {size} bytes" in caplog.text
-    assert "Traceback" not in caplog.text
+
+
+def test_the_client_has_such_connections() -> None:
+    assert vars(aiokafka.client)["create_conn"].__module__ == "bridge.kafka.client"
 
 
 def test_a_broker_that_names_no_brokers_yet_is_asked_again() -> None:
