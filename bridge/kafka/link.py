@@ -27,6 +27,8 @@ from bridge.translation.model import TopicPartition
 T = TypeVar("T")
 _COORDINATORS_A_CALL = 500
 _METADATA_MS = 300_000
+_NOT_SAID = TopicMeta(-1, "", {})
+"""Of a topic that the answer leaves out: an unknown error."""
 _REMEMBERED = 3600.0
 """Seconds for which leaders and coordinators are kept that nobody asks for: a slice, which is told the leaders once,
 may be idle for as long as its lease (supervisor.LEASE)."""
@@ -184,6 +186,7 @@ class Link:
         doing = f"describe topics {', '.join(sorted(topics)[:5])}{' …' if len(topics) > 5 else ''}"
         call = requests.metadata(topics)
         found = requests.read_metadata(await self.send(None, call, doing), call.API_VERSION)
+        found = {name: found.get(name, _NOT_SAID) for name in topics}
         for name, meta in found.items():
             failed = of_code(meta.error, doing)
             if failed is None:

@@ -245,9 +245,8 @@ def read_fetch_answer(answer: Reader, version: int, names: Mapping[str, str]) ->
             preferred = answer.int32()
             records = answer.buffer()
             tagged = answer.tagged()
-            diverged = (
-                _EPOCH_END.unpack_from(tagged[_DIVERGING_EPOCH]) if _DIVERGING_EPOCH in tagged else None
-            )
+            end = tagged.get(_DIVERGING_EPOCH)
+            diverged = None if end is None or len(end) < _EPOCH_END.size else _EPOCH_END.unpack_from(end)
             fetched[TopicPartition(topic, partition)] = Fetched(
                 error, high, stable, start, aborted, records, diverged, preferred
             )

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.reading import Piece, Reader, Writable
 
-Writable = bytearray | memoryview
-Piece = bytes | Writable
+__all__ = ["MOST_ANSWER", "Call", "Piece", "Reader", "Writable", "Writer", "unfit"]
+
 _LARGE = 64 * 1024
 """Bytes from which on a blob is sent from where it lies; a shorter one is copied, which costs less than a send."""
 _CORRELATION_ID = 4
@@ -101,91 +102,6 @@ class Writer:
 
     def encode(self) -> bytearray:
         return bytearray().join(self.pieces()) if self._before else self._parts
-
-
-class Reader:
-    """Reads fields in order from one answer; what it answers are copies."""
-
-    def __init__(self, data: Piece, *, flexible: bool) -> None:
-        self.data, self.at, self.flexible = data, 0, flexible
-
-    def int8(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def int16(self) -> int:
-        value: int = _INT16.unpack_from(self.data, self.at)[0]
-        self.at += 2
-        return value
-
-    def int32(self) -> int:
-        value: int = _INT32.unpack_from(self.data, self.at)[0]
-        self.at += 4
-        return value
-
-    def int64(self) -> int:
-        value: int = _INT64.unpack_from(self.data, self.at)[0]
-        self.at += 8
-        return value
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def string(self) -> str:
-        """ "" for null."""
-        return self.nullable_string() or ""
-
-    def nullable_string(self) -> str | None:
-        length = self.varint() - 1 if self.flexible else self.int16()
-        return None if length < 0 else self._take(length).decode()
-
-    def blob(self) -> bytes:
-        return self._take(self._length())
-
-    def buffer(self) -> bytearray:
-        """A blob that may be written to."""
-        length = self._length()
-        self.skip(length)
-        return bytearray(memoryview(self.data)[self.at - length : self.at])  # one copy, whatever the data are
-
-    def _length(self) -> int:
-        """Of a blob; null is as good as empty."""
-        return max(0, self.varint() - 1 if self.flexible else self.int32())
-
-    def uuid(self) -> str:
-        return str(uuid.UUID(bytes=self._take(16)))
-
-    def array(self) -> range:
-        length = self.varint() - 1 if self.flexible else self.int32()
-        return range(max(0, length))
-
-    def skip(self, size: int) -> None:
-        self.at += size
-
-    def tags(self) -> None:
-        """Steps over tagged fields."""
-        if self.flexible:
-            for _ in range(self.varint()):
-                self.varint()
-                self.skip(self.varint())
-
-    def tagged(self) -> dict[int, bytes]:
-        """Tagged fields by number."""
-        if not self.flexible:
-            return {}
-        return {self.varint(): self._take(self.varint()) for _ in range(self.varint())}
-
-    def _take(self, length: int) -> bytes:
-        value = bytes(self.data[self.at : self.at + length])
-        self.at += length
-        return value
 
 
 class _Encoded:

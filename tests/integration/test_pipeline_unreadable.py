@@ -1,18 +1,30 @@
-"""The pipeline without Spark, between two real brokers: batches that nobody can decode."""
+"""The pipeline without Spark, between two real brokers: batches that nobody can decode, or may."""
 
 from __future__ import annotations
 
+import asyncio
+import struct
+import tracemalloc
+
 import pytest
 
-from bridge.kafka import records
+from bridge.errors import KafkaFailure
+from bridge.kafka import produce_answers, produce_requests, records
+from bridge.kafka.client_config import client_settings
 from bridge.kafka.compiled import Bytes, Numbers
+from bridge.kafka.link import Link
+from bridge.kafka.lookups import Lookups
 from bridge.kafka.raw_batches import RawBatch
 from bridge.local import Cluster
 from bridge.translation.copying import PipelineState
+from bridge.translation.lookups import Read, Window
+from bridge.translation.model import Side, TopicPartition
 from tests.support import numbered, produce
 from tests.support.pipeline import CopyFlow, gaps_of
+from tests.support.raw_batches import NOW, ZSTD, Plain, batch_of
 
 BROKEN = 20
+MIB = 1 << 20
 
 
 @pytest.mark.parametrize("policy", ["fail", "report"])
@@ -27,10 +39,10 @@ def test_a_batch_that_nobody_can_decode(
         produce(source.bootstrap, topic, numbered(10 if start else BROKEN, start=start), compression="zstd")
     cut = records._cut
 
-    def failing(batch: RawBatch) -> tuple[Bytes, Numbers]:
+    def failing(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
         if batch.base_offset <= BROKEN <= batch.last_offset:  # also as one with its neighbours
             raise RuntimeError("Corrupted frame")
-        return cut(batch)
+        return cut(batch, most)
 
     monkeypatch.setattr(records, "_cut", failing)
     status = flow.copy()
@@ -50,3 +62,80 @@ def test_a_batch_that_nobody_can_decode(
     # What is left out is a hole: nothing of it comes any more.
     assert flow.copy().state is PipelineState.CAUGHT_UP
     assert len(flow.copies(topic)) == 30
+
+
+def send(source: Cluster, topic: str, data: bytes) -> None:
+    """A batch as it is."""
+    place = TopicPartition(topic, 0)
+
+    async def go() -> int:
+        link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": source.bootstrap}).raw)
+        try:
+            await link.metadata([topic])
+            (node,) = link.by_leader([place])[0]
+            call = produce_requests.produce(None, {place: data}, 30_000)
+            return produce_answers.read_produced(await link.send(node, call, "send"))[0][place].error
+        finally:
+            await link.close()
+
+    assert asyncio.run(go()) == 0
+
+
+def bomb() -> bytes:
+    """200 MiB, in some 6 KB."""
+    data = bytearray(batch_of([Plain(NOW, None, bytes(200 * MIB))], codec=ZSTD))
+    struct.pack_into(">i", data, 12, -1)
+    assert len(data) < 10_000
+    return bytes(data)
+
+
+@pytest.mark.parametrize("policy", ["fail", "report", "as it is"])
+def test_a_batch_of_which_too_much_would_become(policy: str, source: Cluster, target: Cluster) -> None:
+    """It passes where nobody has to decode it. Where somebody has to, it is an unreadable batch."""
+    flow = CopyFlow(source, target, settings={"fail_on_refused_record": policy == "fail"})
+    passes = policy == "as it is"
+    topic = flow.topic(configs={} if passes else {"message.timestamp.type": "LogAppendTime"})
+    produce(source.bootstrap, topic, numbered(BROKEN), compression="zstd")
+    send(source, topic, bomb())
+    produce(source.bootstrap, topic, numbered(10, start=BROKEN + 1), compression="zstd")
+    tracemalloc.start()
+    try:
+        status = flow.copy()
+        assert tracemalloc.get_traced_memory()[1] < 150 * MIB
+    finally:
+        tracemalloc.stop()
+    if policy == "fail":
+        assert status.state is PipelineState.FAILED
+        assert status.failure is not None
+        assert f"{topic}-0 at offsets {BROKEN} to {BROKEN}" in status.failure
+        assert "bridge.batch.decompressed.max.bytes" in status.failure
+        assert "source.record.policy" in status.failure
+        return
+    assert status.state is PipelineState.CAUGHT_UP
+    left_out = [] if passes else [("record_refused", BROKEN, BROKEN + 1)]
+    assert gaps_of(status) == left_out
+    copied = look_up(target, flow.remote(topic), BROKEN - 1, BROKEN, BROKEN + 1)
+    assert isinstance(copied[0], Window)
+    assert isinstance(copied[2], Window)
+    assert isinstance(copied[1], KafkaFailure) is passes
+    here = look_up(source, topic, 0, BROKEN, BROKEN + 1)
+    assert isinstance(here[0], Window)
+    assert isinstance(here[2], Window)
+    assert "Unreadable batch: it holds more than" in str(here[1])
+
+
+def look_up(cluster: Cluster, topic: str, *offsets: int) -> list[object]:
+    place = TopicPartition(topic, 0)
+    needs = [Read(Side.SOURCE, offset, 100) for offset in offsets]
+
+    async def go() -> list[object]:
+        props = {"source.cluster.bootstrap.servers": cluster.bootstrap}
+        link = Link(client_settings(Side.SOURCE, props).raw)
+        try:
+            await link.metadata([topic])
+            found = (await Lookups(link, committed_only=True).answer({place: needs}))[place]
+            return [found[need] for need in needs]
+        finally:
+            await link.close()
+
+    return asyncio.run(go())
