@@ -160,10 +160,10 @@ def batch_limit(group: str) -> Key:
         Type.INT,
         str(MOST_BYTES),
         _LOW,
-        "How many bytes a batch of records may have when it is decompressed, and a 32nd of it how many records. More "
-        "than an eighth of it may become of a batch only where that is at most 1,000 times what it has compressed. What "
-        "has more counts as a batch that nobody can decode. A quarter of all that holds where single records are looked "
-        "up, and internal topics read.",
+        "How many bytes a batch of records may have when it is decompressed, and a 32nd of it how many records. "
+        "More than an eighth of it may become of a batch only where that is at most 1,000 times what it has "
+        "compressed. What has more counts as a batch that nobody can decode. A quarter of all that holds where "
+        "single records are looked up, and internal topics read.",
         group,
         validator=Range(1_048_576, 2_147_483_647),
     )
