@@ -86,7 +86,7 @@ def serve(
         str | None, typer.Option(help="Bootstrap servers of configurations, host:port by commas [any].")
     ] = None,
     import_seconds: Annotated[
-        float | None, typer.Option(help="Time to load their Python code in [4].")
+        float | None, typer.Option(help="Time to load their Python code in [3].")
     ] = None,
     check_seconds: Annotated[float | None, typer.Option(help="Time to check a configuration in [5].")] = None,
     max_connections: Annotated[int | None, typer.Option(help="Connections of clients [4096].")] = None,

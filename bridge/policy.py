@@ -23,7 +23,7 @@ class Policy:
     python_modules: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     bootstrap: tuple[str, ...] = ()
-    import_seconds: float = 4.0
+    import_seconds: float = 3.0
     """Time in which classes and functions of the operator's have to be loaded."""
 
 

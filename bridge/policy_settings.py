@@ -34,7 +34,7 @@ class PolicySettings(BaseSettings):
         (), description="Bootstrap servers as host:port, with * for any characters; any where none is given."
     )
     import_seconds: float = Field(
-        4.0, gt=0, le=60, description="Time in which Python code that a configuration names has to be loaded."
+        3.0, gt=0, le=60, description="Time in which Python code that a configuration names has to be loaded."
     )
 
     @field_validator(

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bridge.errors import ConfigRejected
+from bridge.errors import BridgeError, ConfigRejected
 from bridge.policy import Policy
-from bridge.service.context import CheckContext
-from bridge.service.wiring import check_context
+from bridge.service.context import CheckContext, Naming, Props
+from bridge.service.elsewhere import packed
+from bridge.service.wiring import alter_here, check_context, doctor_here, questions_here
+from bridge.translation.model import Side
 from connectors.base import CopiedTopics
 from connectors.configdef import ValidatedConfig
+from connectors.registry import KINDS
+from connectors.source.altering import Offsets
 
 _CPU_SECONDS = 300
 _MEMORY = 4 << 30
@@ -31,11 +36,14 @@ def main(descriptor: int) -> None:
     with channel.makefile("rb") as lines:
         question = json.loads(lines.readline())
     threading.Thread(target=_end_with, args=[channel], daemon=True).start()
-    context = check_context(Policy(**{name: _frozen(value) for name, value in question["policy"].items()}))
-    if any(key.startswith("bridge.transforms") for key in question["config"]):
+    context = check_context(
+        Policy(**{name: _frozen(value) for name, value in question.get("policy", {}).items()})
+    )
+    if any(key.startswith("bridge.transforms") for key in question.get("config", {})):
         import bridge.transforms.contract  # noqa: F401 (ours, and large)
     channel.sendall(b"{}\n")
-    answer = json.dumps(_answer(context, question)).encode() + b"\n"
+    found = _called(**question) if "call" in question else _answer(context, question)
+    answer = json.dumps(found).encode() + b"\n"
     channel.sendall(answer)
     # No thread and no exit handler of theirs is waited for.
     os._exit(0)
@@ -57,6 +65,47 @@ def _answer(context: CheckContext, question: Mapping[str, Any]) -> Mapping[str, 
         "entries": [(each.key.name, each.errors, each.visible) for each in judged.entries],
         "ignored": [each.model_dump() for each in judged.ignored],
     }
+
+
+def _called(call: str, arguments: Sequence[Any]) -> Mapping[str, Any]:
+    try:
+        return {"answer": CALLS[call](*arguments)}
+    except BridgeError as error:
+        return {"failed": packed(error)}
+
+
+def _doctor(
+    kind: str, name: str, props: Props, others: Sequence[Sequence[str]], worker_cluster_id: str | None
+) -> object:
+    named = [Naming(*each) for each in others]
+    return doctor_here(KINDS[kind], name, props, named, worker_cluster_id).model_dump(mode="json")
+
+
+def _alter(name: str, props: Props, offsets: Offsets) -> object:
+    return alter_here()(name, props, offsets)
+
+
+def _translate(props: Props, alias: str, pattern: str, flags: int, timeout_s: float, side: str) -> object:
+    group = re.compile(pattern, flags)
+    found = questions_here().translate_offsets(props, alias, group, timeout_s, Side(side))
+    return [(name, list(offsets.items())) for name, offsets in found.items()]
+
+
+CALLS: Mapping[str, Callable[..., object]] = {
+    "doctor": _doctor,
+    "alter": _alter,
+    "replication_hops": lambda props, alias, side: questions_here().replication_hops(
+        props, alias, Side(side)
+    ),
+    "heartbeat_topics": lambda props, side: sorted(questions_here().heartbeat_topics(props, Side(side))),
+    "checkpoint_topics": lambda props, side: sorted(questions_here().checkpoint_topics(props, Side(side))),
+    "upstream_clusters": lambda props, side: sorted(questions_here().upstream_clusters(props, Side(side))),
+    "remote_topics": lambda props, source, side: sorted(
+        questions_here().remote_topics(props, source, Side(side))
+    ),
+    "translate_offsets": _translate,
+}
+"""What bridge.service.elsewhere asks for, in JSON."""
 
 
 def _frozen(value: object) -> Any:

@@ -67,26 +67,33 @@ class Outside(NamedTuple):
             raise CodeFailed("it broke the answer of the process that loads it") from error
 
     def _ask(self, question: Mapping[str, object]) -> Mapping[str, Any]:
-        request = json.dumps({**question, "policy": asdict(self.policy)}).encode() + b"\n"
-        with _started(self.module) as (channel, process):
-            try:
-                channel.sendall(request)
-                _line(channel, START_SECONDS)
-            except (EOFError, OSError) as error:
-                raise Overloaded("the process that loads code of configurations did not start") from error
-            try:
-                answer = json.loads(_line(channel, self.policy.import_seconds))
-            except TimeoutError:
-                raise CodeFailed(
-                    f"it was not loaded within {self.policy.import_seconds:g} s ({IMPORT_SECONDS})"
-                ) from None
-            except (EOFError, OSError):
-                raise CodeFailed(f"the process that loads it ended ({_ending(process)})") from None
-            except ValueError:
-                answer = None
-        if not isinstance(answer, dict):
-            raise CodeFailed("it broke the answer of the process that loads it")
-        return answer
+        seconds = self.policy.import_seconds
+        try:
+            return asked({**question, "policy": asdict(self.policy)}, seconds, self.module)
+        except TimeoutError:
+            raise CodeFailed(f"it was not loaded within {seconds:g} s ({IMPORT_SECONDS})") from None
+
+
+def asked(question: Mapping[str, object], seconds: float, module: str = CHILD) -> Mapping[str, Any]:
+    """The answer of a process that is started for this question. Raises CodeFailed where it ends without one,
+    TimeoutError where it takes longer, and Overloaded where it does not start."""
+    with _started(module) as (channel, process):
+        try:
+            channel.sendall(json.dumps(question).encode() + b"\n")
+            _line(channel, START_SECONDS)
+        except (EOFError, OSError) as error:
+            raise Overloaded("the process that loads code of configurations did not start") from error
+        try:
+            answer = json.loads(_line(channel, seconds))
+        except TimeoutError:
+            raise
+        except (EOFError, OSError):
+            raise CodeFailed(f"the process that loads it ended ({_ending(process)})") from None
+        except ValueError:
+            answer = None
+    if not isinstance(answer, dict):
+        raise CodeFailed("it broke the answer of the process that loads it")
+    return answer
 
 
 def validated(kind: Kind, config: Props, clients: ClientCheck, outside: Outside | None) -> ValidatedConfig:

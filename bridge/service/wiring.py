@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from bridge.policy import Policy
 from bridge.protocol.doctor import DoctorFinding, DoctorReport
 from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, Naming, Props, RoundsContext
+from bridge.service.elsewhere import AlterElsewhere, DoctorElsewhere, QuestionsElsewhere
 from bridge.service.outside import Outside
 from bridge.translation.model import Side
 from connectors.base import Kind
@@ -37,7 +38,7 @@ def check_context(policy: Policy) -> CheckContext:
     from connectors.registry import KINDS
 
     clients = allowed(StaticClientCheck(Files(policy.folders)), policy)
-    return CheckContext(KINDS, clients, probe, doctor, Outside(policy))
+    return CheckContext(KINDS, clients, probe, DoctorElsewhere(doctor_here), Outside(policy))
 
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
@@ -58,10 +59,10 @@ def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, 
     return asyncio.run(troubles())
 
 
-def doctor(
+def doctor_here(
     kind: Kind, name: str, props: Props, others: Sequence[Naming], worker_cluster_id: str | None
 ) -> DoctorReport:
-    """The Doctor of the HTTP process."""
+    """The Doctor of the HTTP process, for configurations that name no code of others."""
     from dataclasses import replace
 
     from bridge.doctor.checks import examine
@@ -82,6 +83,10 @@ def doctor(
 
 def mirror_questions() -> MirrorQuestions:
     """Called in the HTTP process, in a thread of the pool, when somebody asks."""
+    return QuestionsElsewhere(questions_here())
+
+
+def questions_here() -> MirrorQuestions:
     from bridge.client import once
 
     return once
@@ -89,6 +94,10 @@ def mirror_questions() -> MirrorQuestions:
 
 def alter_offsets() -> AlterOffsets:
     """Called in the HTTP process, in a thread of the pool, when an operator alters offsets in Connect."""
+    return AlterElsewhere(alter_here())
+
+
+def alter_here() -> AlterOffsets:
     from bridge.errors import NothingCopied
     from bridge.kafka.client_config import StaticClientCheck
     from bridge.pipeline.reset import reset

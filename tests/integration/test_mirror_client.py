@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ from bridge.client.config import read_config
 from bridge.commands.properties import PropertiesProblem, load_properties
 from bridge.errors import ConfigRejected, KafkaFailure, KafkaFault
 from bridge.local import Broker, LocalStack
+from bridge.service.wiring import mirror_questions
 from bridge.translation.java_regex import compile_java
 from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync, SchemaError
-from bridge.translation.model import Committed, TopicPartition
+from bridge.translation.model import Committed, Side, TopicPartition
 from tests.support import Record, admin, create_topic, delete_topic, produce
 from tests.support.java import Ask, Field, asking, compiled
 
@@ -118,6 +120,33 @@ def test_one_question_without_an_event_loop(broker: Broker) -> None:
     assert "B.A.heartbeats" in client.heartbeat_topics(props)
     assert client.checkpoint_topics(props) == {"A.checkpoints.internal", "B.A.checkpoints.internal"}
     assert client.remote_topics(props, "B") == {"B.A.orders", "B.A.heartbeats"}
+
+
+def test_with_a_policy_of_ones_own_questions_are_answered_in_another_process(
+    broker: Broker, checkpoints: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As here, and nothing of it is loaded here."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "policy_of_others.py").write_text(
+        "from bridge.translation.naming import DefaultReplicationPolicy\n"
+        "class Policy(DefaultReplicationPolicy): pass\n"
+    )
+    here = {"target.cluster.bootstrap.servers": broker.bootstrap}
+    there = here | {"replication.policy.class": "python:policy_of_others.Policy"}
+    side, mirror, group = Side.TARGET, mirror_questions(), re.compile("G-?1?", re.IGNORECASE)
+    asked: list[Callable[[dict[str, str]], object]] = [
+        lambda props: mirror.replication_hops(props, "A", side),
+        lambda props: mirror.heartbeat_topics(props, side),
+        lambda props: mirror.checkpoint_topics(props, side),
+        lambda props: mirror.upstream_clusters(props, side),
+        lambda props: mirror.remote_topics(props, "B", side),
+        lambda props: mirror.translate_offsets(props, checkpoints, group, 20, side),
+    ]
+    for ask in asked:
+        found = ask(there)
+        assert found == ask(here)
+        assert found
+    assert "policy_of_others" not in sys.modules
 
 
 # -- offsets of groups -----------------------------------------------------------------------------------------------

@@ -89,7 +89,8 @@ ROOMS = {
     # A process of its own: code of others is loaded in it.
     "bridge.service.loading": Room(
         ours=names(
-            "bridge.service bridge.service.wiring bridge.errors bridge.policy bridge.transforms connectors"
+            "bridge.service bridge.service.wiring bridge.errors bridge.policy bridge.transforms "
+            "bridge.translation connectors"
         )
     ),
     # The one module where the service meets its adapters.
