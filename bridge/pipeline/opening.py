@@ -15,6 +15,7 @@ from bridge.kafka.link import Link
 from bridge.kafka.raw_batches import CorruptBatch
 from bridge.kafka.scans import scan
 from bridge.kafka.topic_admin import KafkaTopicAdmin
+from bridge.pipeline.after_stock import copied_on
 from bridge.pipeline.gaps import Resume, agreement, contradicted, copies_lost, not_empty, resume
 from bridge.pipeline.verifying import Logs, pass_over_untrue
 from bridge.translation.copying import Copied, PipelineSpec
@@ -140,13 +141,14 @@ async def open_partitions(
     unknown = {
         copy.remote: there[copy.remote]
         for each in partitions
-        if runs[each.id].last is None and (each.start is None or each.copied_before)
+        if runs[each.id].last is None
         for copy in (each.copies if each.copied_before else [each])
     }
     there |= await _without_data(target, unknown)
+    logs = Logs(source, here, committed_only), Logs(target, there, committed_only=True)
+    partitions = await _with_copied_before(*logs, partitions, runs)
     passed_over = await pass_over_untrue(
-        Logs(source, here, committed_only),
-        Logs(target, there, committed_only=True),
+        *logs,
         partitions,
         {each.source: runs[each.id] for each in partitions},
     )
@@ -176,6 +178,22 @@ async def open_partitions(
             gaps.insert(0, contradicted(each, *passed_over[place], start.offset, now_ms))
         starts[place] = Resume(start.offset, tuple(gaps))
     return Opened(starts, {place: each.end for place, each in here.items()})
+
+
+async def _with_copied_before(
+    source: Logs, target: Logs, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
+) -> list[Copied]:
+    """What a stock mirror has filled is no gap, unless somebody has copied on."""
+    doubtful = [
+        each
+        for each in partitions
+        if each.start is not None
+        and not each.copied_before
+        and runs[each.id].last is None
+        and target.bounds[each.remote].start < target.bounds[each.remote].end
+    ]
+    found = await copied_on(source, target, doubtful) if doubtful else set()
+    return [replace(each, copied_before=each.copied_before or each.source in found) for each in partitions]
 
 
 def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchFrom:

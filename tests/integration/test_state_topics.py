@@ -31,6 +31,8 @@ from tests.support import (
 from tests.support.pipeline import COMPACTED, CopyFlow, gaps_of
 
 FAR = 2**62
+LONG_AGO = 1_700_000_000_000
+"""Copies have the timestamps of their records."""
 
 
 @pytest.fixture
@@ -226,9 +228,14 @@ def test_a_source_of_many_holes_that_is_cut_back_is_not_copied_again(flow: CopyF
 # -- a target that is not empty --------------------------------------------------------------------------------------
 
 
+def lose(flow: CopyFlow, *topics: str) -> None:
+    for topic in topics:
+        delete_topic(flow.target.bootstrap, topic)
+        create_topic(flow.target.bootstrap, topic, 1, COMPACTED)
+
+
 def lose_runs(flow: CopyFlow) -> None:
-    delete_topic(flow.target.bootstrap, flow.spec.runs_topic)
-    create_topic(flow.target.bootstrap, flow.spec.runs_topic, 1, COMPACTED)
+    lose(flow, flow.spec.runs_topic)
 
 
 @pytest.mark.parametrize("latest", [False, True], ids=["earliest", "latest"])
@@ -254,8 +261,8 @@ def test_runs_that_were_lost_are_told_of_once(flow: CopyFlow, latest: bool) -> N
 def test_runs_that_were_lost_after_a_take_over_are_told_of_once(flow: CopyFlow) -> None:
     """The target is not empty then in any case: a stock mirror has filled it up to where this one began."""
     topic = flow.topic()
-    produce(flow.source.bootstrap, topic, numbered(100))
-    produce(flow.target.bootstrap, flow.remote(topic), numbered(40))
+    produce(flow.source.bootstrap, topic, numbered(100, timestamp=LONG_AGO))
+    produce(flow.target.bootstrap, flow.remote(topic), numbered(40, timestamp=LONG_AGO))
     flow.start = 40
     with flow.pipeline() as running:
         running.wait_position({TopicPartition(topic, 0): 100})
@@ -274,13 +281,48 @@ def test_runs_that_were_lost_after_a_take_over_are_told_of_once(flow: CopyFlow) 
     assert "source.gap.policy is fail" in str(flow.copy().failure)
 
 
+@pytest.mark.parametrize("taken_over", [False, True], ids=["from the beginning", "after a take-over"])
+def test_runs_and_layouts_that_were_lost_together_are_told_of(flow: CopyFlow, taken_over: bool) -> None:
+    topic = flow.topic()
+    produce(flow.source.bootstrap, topic, numbered(100, timestamp=LONG_AGO))
+    if taken_over:
+        produce(flow.target.bootstrap, flow.remote(topic), numbered(40, timestamp=LONG_AGO))
+        flow.start = 40
+    assert list(flow.copy().gaps) == []
+    lose(flow, flow.spec.runs_topic, flow.spec.layout_topic)
+    begin = flow.start or 0
+    flow.settings = {"fail_on_gap": True}
+    status = flow.copy()
+    assert status.state is PipelineState.FAILED
+    assert "source.gap.policy is fail" in str(status.failure)
+    assert values(flow.copies(topic)) == values(numbered(100))
+    flow.settings = {}
+    assert gaps_of(flow.copy()) == [("target_not_empty", begin, -1)]
+    assert values(flow.copies(topic)) == values([*numbered(100), *numbered(100 - begin, start=begin)])
+    flow.copy()
+    assert ledger(flow) == [("target_not_empty", begin, -1)]
+
+
+def test_a_stock_mirror_that_had_copied_further_than_it_knew_is_told_of(flow: CopyFlow) -> None:
+    """It was killed before it could note how far: what it would have copied twice is there twice."""
+    topic, late = flow.topic(), flow.topic()
+    for each in (topic, late):
+        produce(flow.source.bootstrap, each, numbered(100, timestamp=LONG_AGO))
+    set_topic_config(flow.target.bootstrap, flow.remote(late), {"message.timestamp.type": "LogAppendTime"})
+    produce(flow.target.bootstrap, flow.remote(topic), numbered(50, timestamp=LONG_AGO))
+    produce(flow.target.bootstrap, flow.remote(late), numbered(40, timestamp=LONG_AGO))
+    flow.start = 40
+    (gap,) = flow.copy().gaps
+    assert (gap.source.topic, gap.kind.value, gap.upstream_from) == (topic, "target_not_empty", 40)
+
+
 def test_a_topic_that_comes_later_has_lost_no_runs(flow: CopyFlow) -> None:
     first, flow.start = flow.topic(), 40
-    produce(flow.source.bootstrap, first, numbered(100))
+    produce(flow.source.bootstrap, first, numbered(100, timestamp=LONG_AGO))
     flow.copy()
     later = flow.topic()
-    produce(flow.source.bootstrap, later, numbered(100))
-    produce(flow.target.bootstrap, flow.remote(later), numbered(40))
+    produce(flow.source.bootstrap, later, numbered(100, timestamp=LONG_AGO))
+    produce(flow.target.bootstrap, flow.remote(later), numbered(40, timestamp=LONG_AGO))
     assert list(flow.copy().gaps) == []
     assert values(flow.copies(later)) == values(numbered(100))
 

@@ -1,0 +1,92 @@
+"""Whether a target that a stock mirror has filled ends with what that mirror has copied last. Where it does not,
+somebody has copied on: this connector, if it has lost its state topics, and would copy all of that once more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.lookups import Lookups
+from bridge.kafka.topic_admin import KafkaTopicAdmin
+from bridge.pipeline.verifying import Logs
+from bridge.translation.copying import Copied
+from bridge.translation.lookups import Read, Window
+from bridge.translation.model import RecordView, Side, TopicPartition
+from bridge.translation.stretch import same
+
+_ADMIN_MS = 30_000
+_BYTES = 1024
+_MOST_STEPS = 16
+"""Offsets at the end of a target's log that are looked at for a record: the others hold marks of transactions."""
+
+
+async def copied_on(source: Logs, target: Logs, partitions: Sequence[Copied]) -> set[TopicPartition]:
+    """Source partitions of those that are to begin where a stock mirror had come to whose copies do not end with the
+    record before that, or whose end nobody can tell. Raises KafkaFailure."""
+    wanted = {each.source: each.start - 1 for each in partitions if each.start}
+    originals = await _at(source, Side.SOURCE, wanted)
+    copies = await _last(target, [each.remote for each in partitions])
+    different = {
+        each
+        for each in partitions
+        if (one := originals.get(each.source)) is None
+        or (other := copies.get(each.remote)) is None
+        or not _alike(one, other, each)
+    }
+    late = await _late(target, {each.target_topic for each in different})
+    return {
+        each.source
+        for each in different
+        if each.target_topic not in late
+        or not _same_texts(originals.get(each.source), copies.get(each.remote))
+    }
+
+
+async def _at(
+    logs: Logs, side: Side, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, RecordView]:
+    """The records at these offsets, of those that are there."""
+    needs = {
+        place: Read(side, offset, _BYTES)
+        for place, offset in offsets.items()
+        if logs.bounds[place].start <= offset < logs.bounds[place].end
+    }
+    lookups = Lookups(logs.link, committed_only=logs.committed_only)
+    answers = await lookups.answer({place: [need] for place, need in needs.items()})
+    found: dict[TopicPartition, RecordView] = {}
+    for place, need in needs.items():
+        answer = answers[place][need]
+        if isinstance(answer, KafkaFailure):
+            raise answer
+        if isinstance(answer, Window):
+            found |= [(place, record) for record in answer.records if record.offset == need.offset]
+    return found
+
+
+async def _last(logs: Logs, places: Sequence[TopicPartition]) -> dict[TopicPartition, RecordView]:
+    found: dict[TopicPartition, RecordView] = {}
+    for step in range(1, _MOST_STEPS + 1):
+        left = {place: logs.bounds[place].end - step for place in places if place not in found}
+        if not left:
+            break
+        found |= await _at(logs, Side.TARGET, left)
+    return found
+
+
+def _alike(original: RecordView, copy: RecordView, copied: Copied) -> bool:
+    """Of a record that went through a transform nothing but the timestamp is the same."""
+    return original.timestamp == copy.timestamp if copied.transforms else same(original, copy)
+
+
+def _same_texts(one: RecordView | None, other: RecordView | None) -> bool:
+    return one is not None and other is not None and (one.key, one.value) == (other.key, other.value)
+
+
+async def _late(target: Logs, topics: set[str]) -> set[str]:
+    """Those that overwrite timestamps."""
+    configs = await KafkaTopicAdmin(target.link, _ADMIN_MS).configs(sorted(topics)) if topics else {}
+    return {
+        topic
+        for topic, found in configs.items()
+        if not isinstance(found, KafkaFailure) and found["message.timestamp.type"].value == "LogAppendTime"
+    }
