@@ -14,6 +14,10 @@ from connectors.groups.checks import GroupOptions
 from connectors.groups.trouble import ask
 from connectors.ports import Cluster
 
+FIRST_LOOK = 10.0
+"""Seconds that the source has for its first answer. One that hangs would have nobody told for as long as
+admin.timeout.ms what is known of groups from before; later answers may take that long."""
+
 
 class ListedGroups:
     """Listed first, and then every refresh interval."""
@@ -23,6 +27,7 @@ class ListedGroups:
         self._options, self._source, self._moved = options, source, moved
         self._groups: dict[str, GroupListing] = {}
         self._refreshed: float | None = None
+        self._asked = False
 
     @property
     def all(self) -> Mapping[str, GroupListing]:
@@ -56,7 +61,9 @@ class ListedGroups:
             )
         ):
             return False
-        listed = await ask(Side.SOURCE, self._source.list_groups(), self._options.admin_timeout_ms)
+        wait = self._options.admin_timeout_ms
+        wait, self._asked = (wait if self._asked else min(wait, int(FIRST_LOOK * 1000))), True
+        listed = await ask(Side.SOURCE, self._source.list_groups(), wait)
         chosen = {name: found for name, found in listed.items() if self._chosen(found)}
         chosen |= await self._left_out([name for name in self._groups if name not in listed])
         changed = self._refreshed is not None and chosen.keys() != self._groups.keys()

@@ -20,7 +20,7 @@ from bridge.translation.runs import Segment
 from connectors import failures
 from connectors.base import Assignment, Missing, Summary
 from connectors.group_offset.task import GroupOffsetInstance
-from connectors.groups import keeping
+from connectors.groups import keeping, listed
 from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.playing import ALONE
 from tests.unit.test_runs_followed import COPY, ORIGINAL, RUNS, put_runs
@@ -100,6 +100,28 @@ def shown(stand: Stand) -> tuple[object, ...]:
     report = stand.published.reports["g"]
     (row,) = report.partitions
     return row.committed, row.verdict, row.bound, row.target_offset, row.written, report.ready, report.reason
+
+
+def test_a_source_that_hangs_does_not_hold_up_what_is_known_from_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listed, "FIRST_LOOK", 0.05)
+    source, target = clusters()
+    first_life(source, target)
+
+    class Hanging(FakeCluster):
+        async def list_groups(self):  # type: ignore[no-untyped-def]
+            await asyncio.Event().wait()
+
+    hanging = Hanging()
+    hanging.__dict__.update(source.__dict__)
+    stand = Stand(hanging, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await until(lambda: "g" in stand.published.reports and stand.published.reports["g"].reason == AWAY)
+        assert shown(stand)[:2] == (5, "exact")
+
+    play(stand, script)
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------
