@@ -5,6 +5,10 @@ Tasks are started by the HTTP contract alone, without a worker; the target's cop
 - `answers`: p99 of GET /v1/readiness and of a page of 100 groups, asked in turn while rounds run one after the other.
 - `quiet`, `tenth`: records and bytes of the topic an hour, at the default interval of 60 s, from those of rounds in
   which nothing, and a tenth of the groups, has moved. Bytes are those of the log, compressed.
+- `failover_all`, a result of its own: 1,000 groups × 10 partitions are committed anew on A, then moved by one command;
+  from its start until every group stands on B where its offsets translate to, frozen. Beside it, three times, how long
+  stock takes from the same commits until every group stands on B, at its interval (60 s by default). Stock has no
+  command: who fails over waits for its interval, and then for its round.
 - `cold`: the source is killed, and the service started anew; from its start until GET /v1/readiness tells of all
   groups `ready_as_of`. It is bounded by 10 s.
 """
@@ -12,7 +16,11 @@ Tasks are started by the HTTP contract alone, without a worker; the target's cop
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +28,24 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bridge.local import Broker, Cluster, LocalStack
-from tests.perf.ground import DirectTasks, both, commit_all, names, our_config, quantile, spread
+from bridge.local import Broker, Cluster, ConnectWorker, LocalStack
+from tests.perf.ground import (
+    DirectTasks,
+    Groups,
+    both,
+    commit_all,
+    forget_groups,
+    mirrored_topic,
+    names,
+    on_target,
+    our_config,
+    quantile,
+    spread,
+    stock_checkpoints,
+    until_risen,
+)
 from tests.perf.results import write
-from tests.support import bounds, create_topic, eventually, numbered, produce, unique
+from tests.support import bounds, connector, create_topic, eventually, numbered, produce, unique
 
 PARTITIONS, RECORDS = 10, 3_000
 GROUPS = int(os.environ.get("READINESS_GROUPS", "10000"))
@@ -33,6 +55,12 @@ ROUNDS_AN_HOUR = 60
 QUIET_SECONDS, MOVES = 60.0, 5
 WITHIN = 600.0
 ALLOWED = 10.0
+FAILING_OVER = int(os.environ.get("READINESS_FAILOVER_GROUPS", "1000"))
+STOCK_INTERVAL = int(os.environ.get("READINESS_STOCK_SECONDS", "60"))
+"""Of its group offset sync, and of its checkpoints; its default."""
+STOCK_TIMES = 3
+OLD, NEW = (1_000, 1_500), (2_500, 2_900)
+"""Where groups stand first, and where they move to: so far ahead that stock's answer rises, rounded as it is."""
 
 
 @pytest.fixture
@@ -185,3 +213,105 @@ def test_readiness(stack: LocalStack, origin: Broker, target: Cluster) -> None:
 def _an_hour(what: str, before: tuple[int, int], after: tuple[int, int], rounds: int) -> dict[str, object]:
     records, size = ((b - a) / rounds * ROUNDS_AN_HOUR for a, b in zip(before, after, strict=True))
     return {"what": what, "records_an_hour": round(records), "bytes_an_hour": round(size), "rounds": rounds}
+
+
+@pytest.mark.timeout(3600)
+def test_failover_all(stack: LocalStack, source: Cluster, target: Cluster, worker: ConnectWorker) -> None:
+    topic = mirrored_topic(
+        worker, source, target, partitions=PARTITIONS, records=RECORDS, name="failing-over"
+    )
+    took = _moved(stack, source, target, topic)
+    stocks = [_stock_synced(worker, source, target, topic, number) for number in range(STOCK_TIMES)]
+    other = statistics.median(stocks)
+    rows = [
+        {"side": "ours", "groups": FAILING_OVER, "partitions": PARTITIONS, **took},
+        {
+            "side": "stock",
+            "groups": FAILING_OVER,
+            "partitions": PARTITIONS,
+            "interval": STOCK_INTERVAL,
+            "seconds": [round(each, 2) for each in stocks],
+        },
+    ]
+    write(
+        "failover_all",
+        ours=took["seconds"],
+        other=other,
+        unit=f"s until {FAILING_OVER:,} groups × {PARTITIONS} stand on B, and are frozen",
+        better="less",
+        rows=rows,
+    )
+
+
+def _moved(stack: LocalStack, source: Cluster, target: Cluster, topic: str) -> dict[str, float]:
+    """Seconds of `failover --all`, and until it was verified on B."""
+    service, name = stack.service("failover-service"), unique("failing-over")
+    settings = {"groups": "moving-.*", "topics": topic, "refresh_groups_interval_seconds": INTERVAL}
+    config = our_config(source, target, service.url, **settings)
+    groups = spread(names("moving-", FAILING_OVER), topic, PARTITIONS, *OLD)
+    moved = spread(groups, topic, PARTITIONS, *NEW)
+    bridge = f"{Path(sys.executable).parent}/mirror-bridge"
+    flow = f"{source.name}-to-{target.name}"
+    command = [bridge, "failover", "--all", "--flow", flow, "--url", service.url, "--output", "json"]
+
+    def ready() -> None:
+        found = _flow(service.url)
+        assert (found["groups"], found["readiness"]) == (FAILING_OVER, "ready"), found
+
+    asyncio.run(_commit(source, target, groups))
+    with DirectTasks(service.url, name, config):
+        eventually(ready, WITHIN, what="all groups are ready")
+        asyncio.run(_commit(source, target, moved))
+        began = time.monotonic()
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - began
+        assert ended.returncode == 0, ended.stderr
+        assert len(json.loads(ended.stdout)["groups"]) == FAILING_OVER
+        # Offsets are the same on both sides of this topic.
+        asyncio.run(_until_at(source, target, moved))
+        verified = time.monotonic() - began
+        assert _flow(service.url)["moved"] == FAILING_OVER
+    for cluster in (source, target):
+        forget_groups(cluster, list(groups))
+    return {"command": round(seconds, 2), "seconds": round(verified, 2)}
+
+
+def _stock_synced(worker: ConnectWorker, source: Cluster, target: Cluster, topic: str, number: int) -> float:
+    """Seconds from commits on A until stock has all of them on B; they are made at another moment of its interval
+    each time."""
+    prefix = f"stock-{number}-"
+    settings = {
+        "groups": f"{prefix}.*",
+        "topics": topic,
+        "tasks_max": 1,
+        "refresh_groups_interval_seconds": INTERVAL,
+        "sync_group_offsets_interval_seconds": STOCK_INTERVAL,
+        "emit_checkpoints_interval_seconds": STOCK_INTERVAL,
+    }
+    groups = spread(names(prefix, FAILING_OVER), topic, PARTITIONS, *OLD)
+    asyncio.run(_commit(source, target, groups))
+    with connector(worker, stock_checkpoints(source, target, **settings)):
+        nowhere: Groups = {group: dict.fromkeys(offsets, -1) for group, offsets in groups.items()}
+        asyncio.run(_until_at(source, target, nowhere))
+        time.sleep(STOCK_INTERVAL * (number + 0.5) / STOCK_TIMES)
+        asyncio.run(_commit(source, target, spread(groups, topic, PARTITIONS, *NEW)))
+        began = time.monotonic()
+        asyncio.run(
+            _until_at(source, target, {group: dict.fromkeys(at, OLD[1]) for group, at in groups.items()})
+        )
+        seconds = time.monotonic() - began
+    for cluster in (source, target):
+        forget_groups(cluster, list(groups))
+    return seconds
+
+
+async def _commit(source: Cluster, target: Cluster, groups: Groups) -> None:
+    async with both(source, target) as (a, _):
+        await commit_all(a, groups)
+
+
+async def _until_at(source: Cluster, target: Cluster, groups: Groups) -> None:
+    """Until all of them stand on B at these offsets, or above."""
+    floors = {group: {place: at - 1 for place, at in offsets.items()} for group, offsets in groups.items()}
+    async with both(source, target) as (_, b):
+        await until_risen(b, on_target(floors, source.name), within=WITHIN)
