@@ -73,9 +73,33 @@ def _copy_wide(_context: Any, data: Any, at: Any, out: Any, put: Any) -> tuple[A
     return types.void(data, at, out, put), generate
 
 
+def _plain(_context: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(8), WIDE)
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], kind)
+        found = builder.load(place, align=1)
+
+        def all_of(byte: int) -> Any:
+            return ir.Constant(kind, [byte] * WIDE)
+
+        odd = builder.or_(
+            builder.or_(
+                builder.icmp_unsigned("==", found, all_of(0x22)),
+                builder.icmp_unsigned("==", found, all_of(0x5C)),
+            ),
+            builder.icmp_unsigned("<", found, all_of(0x20)),
+        )
+        bits = builder.bitcast(odd, ir.IntType(WIDE))
+        return builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(WIDE), 0))
+
+    return types.boolean(data, at), generate
+
+
 # One load, and one store. From bytes one by one, and as loops over them, they are several times as slow. Whether there
 # is room is the caller's care: nothing is checked.
 word = cast(Callable[[Bytes, int], np.uint32], intrinsic(_word))
 """Four bytes, the lowest first."""
+plain = cast(Callable[[Bytes, int], bool], intrinsic(_plain))
+"""Whether WIDE bytes have neither quotes nor backslashes nor control characters."""
 copy_wide = cast(Callable[[Bytes, int, Bytes, int], None], intrinsic(_copy_wide))
 """WIDE bytes of one array to another, or further on in the same one, where they may not overlap."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -31,11 +31,39 @@ def mask_fields(
     if column not in _JSON_COLUMNS:
         raise ValueError(f"column is {column}; it must be value or key")
     at = SCHEMA.get_field_index(column)
-    masked = [
-        None if text is None else json_paths.changed(text, places, change)
-        for text in batch.column(at).to_pylist()
-    ]
-    return batch.set_column(at, SCHEMA.field(at), pa.array(masked, pa.binary()))
+    masked = _masked_plain(batch.column(at), fields, replacement) if batch.num_rows else None
+    rows, odd = (batch.column(at), range(batch.num_rows)) if masked is None else masked
+    if len(odd):
+        texts, given = rows.to_pylist(), batch.column(at)
+        for row in odd:
+            text = given[row].as_py()
+            texts[row] = None if text is None else json_paths.changed(text, places, change)
+        rows = pa.array(texts, pa.binary())
+    return batch.set_column(at, SCHEMA.field(at), rows)
+
+
+_Masked = tuple[pa.Array, Sequence[int]] | None
+"""A column with its fields masked, and the rows that were left out; None for all."""
+
+
+def _masked_plain(column: pa.Array, fields: str, replacement: str | None) -> _Masked:
+    apply = _masks(fields, replacement)
+    return None if apply is None else apply(column)
+
+
+@lru_cache
+def _masks(fields: str, replacement: str | None) -> Callable[[pa.Array], _Masked] | None:
+    """None where some place is inside of another value."""
+    # Compiled, with what it takes to import: not before there is a record.
+    from bridge.transforms.masks.masking import Masks
+
+    places = _tree(fields)
+    if any(deeper is not None for deeper in places.values()):
+        return None
+    if replacement is None:
+        return Masks(list(places), [b'""', b"0", b"false", b"null", b"{}", b"[]"]).apply
+    text = msgspec.json.encode(replacement)
+    return Masks(list(places), [text, _as_number(replacement), None, b"null", None, None]).apply
 
 
 def drop_where(

@@ -66,7 +66,10 @@ ROOMS = {
             "bridge bridge.translation bridge.transforms bridge.protocol bridge.errors bridge.logs bridge.policy"
         )
     ),
-    "bridge.transforms": Room(ours=names("bridge.translation"), others=names("msgspec numpy pyarrow")),
+    "bridge.transforms": Room(
+        ours=names("bridge.translation bridge.transforms.masks"), others=names("msgspec numpy pyarrow")
+    ),
+    "bridge.transforms.masks": Room(ours=names("bridge.kafka"), others=names("numpy pyarrow")),
     "bridge.pipeline": Room(
         ours=names(
             "bridge.translation bridge.kafka bridge.environment bridge.errors bridge.logs bridge.pipeline.transforming"
@@ -120,6 +123,7 @@ LATE = {
     ),
     "bridge.local": names("pyspark"),
     "bridge.pipeline": names("bridge.pipeline.transforming"),
+    "bridge.transforms": names("bridge.transforms.masks"),
     "connectors": names("bridge.transforms"),
 }
 """What these may import only inside a function: a subcommand must not pay for another, nor a copy for transforms that

@@ -33,6 +33,7 @@ from bridge.transforms.contract import SCHEMA, ContractBroken, Transform, call, 
 
 HEAD = struct.Struct(">II")
 """Bytes of the header, and of what follows it."""
+_MASKS = "bridge.transforms.mask_fields"
 _LONGEST = 300
 """Characters of an error text that is passed on."""
 
@@ -49,6 +50,9 @@ def main() -> None:
     threading.Thread(target=_end_with, args=(channel,), daemon=True).start()
     pa.set_cpu_count(1)
     setup, _ = _receive(channel)
+    if any(function == _MASKS for _, function, _, _ in setup["transforms"]):
+        # It takes some seconds where its machine code is not kept, and memory: none of it is a call's.
+        importlib.import_module("bridge.transforms.masks.masking")
     transforms: list[tuple[Transform, dict[str, str], list[str]]] = []
     for number, (_, function, parameters, to) in enumerate(setup["transforms"]):
         try:

@@ -123,6 +123,104 @@ def test_as_another_parser_sees_it_just_the_fields_are_masked(
     assert json.loads(masked(json.dumps(value).encode(), ",".join(paths)) or b"") == wanted
 
 
+NAMES = ("a", "b", "email", "é", "a.b", "")
+TEXTS = (
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b" ",
+    b"\n",
+    b"0",
+    b"-",
+    b".",
+    b"e",
+    b"tru",
+    b"null",
+    b"\xff",
+)
+DOCUMENTS = st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=2), JSON, max_size=5)
+LEFT = [{}, {"replacement": "*"}, {"replacement": "7"}]
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> bytes:
+    """JSON in several ways of writing it, and what is nearly JSON."""
+    blanks = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", "\t: ")]))
+    text = json.dumps(
+        draw(DOCUMENTS),
+        separators=blanks,
+        ensure_ascii=draw(st.booleans()),
+        indent=draw(st.sampled_from([None, 1])),
+    ).encode()
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        at, removed = draw(st.integers(0, len(text))), draw(st.integers(0, 2))
+        text = text[:at] + draw(st.sampled_from(TEXTS) | st.binary(max_size=2)) + text[at + removed :]
+    return text
+
+
+def one_by_one(text: bytes, fields: str, parameters: dict[str, str]) -> bytes | None:
+    """By json_paths, which compiled masks come beside; None for what can't be masked."""
+    # A place inside of another value has everything looked at one by one; there is none of the second name.
+    try:
+        return masked(text, f"{fields},none such.x", **parameters)
+    except ValueError:
+        return None
+
+
+@given(
+    st.lists(documents() | st.none(), min_size=1, max_size=4),
+    st.sampled_from(["email", "a,email", "`a.b`,é,b"]),
+    st.sampled_from(LEFT),
+)
+def test_compiled_masks_come_to_the_same_bytes(
+    texts: list[bytes | None], fields: str, parameters: dict[str, str]
+) -> None:
+    wanted = [None if text is None else one_by_one(text, fields, parameters) for text in texts]
+    sound = [text for text, each in zip(texts, wanted, strict=True) if text is None or each is not None]
+    found = mask_fields(batch(sound), fields=fields, **parameters).column("value").to_pylist()
+    assert found == [
+        each for text, each in zip(texts, wanted, strict=True) if text is None or each is not None
+    ]
+    for text, each in zip(texts, wanted, strict=True):
+        if text is not None and each is None:
+            with pytest.raises(ValueError, match=r"JSON|empty|truncated|utf-8|field"):
+                mask_fields(batch([b"{}", text, None]), fields=fields, **parameters)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"email":"' + b"x" * 40 + b'","n":' + b"[" * 80 + b"]" * 80 + b"}",
+        b"{" + b",".join(b'"k%d":%d' % (n, n) for n in range(80)) + b',"email":"x"}',
+        b'{"e":"\\ud83d\\ude00","f":"\\u00e9\\n","email":"x"}',
+        b'{"n":[1e5,-0,0.0,1E+05,-12.5e-3,123456789012345678901234567890],"email":"x"}',
+        b'{"k":1,"k":2,"email":"x"}',
+        b"",
+    ],
+)
+def test_what_is_seldom_is_masked_in_the_same_way(text: bytes) -> None:
+    wanted = one_by_one(text, "email", {})
+    if wanted is None:
+        with pytest.raises(ValueError, match=r"."):
+            masked(text)
+    else:
+        assert masked(text) == wanted
+
+
+def test_a_part_of_a_batch_is_masked_too() -> None:
+    given_ = batch([b'{"email":"a"}', b'{"email":"b"}', b'{"x":1}', None]).slice(1)
+    assert mask_fields(given_, fields="email").column("value").to_pylist() == [
+        b'{"email":""}',
+        b'{"x":1}',
+        None,
+    ]
+
+
 def left(given_: pa.RecordBatch, **parameters: str) -> list[int]:
     offsets = call(drop_where, parameters, given_).column("offset").to_pylist()
     return [offset - 10 for offset in offsets]
