@@ -116,8 +116,11 @@ def stretch(
             unreadable += 1
         room -= size
         end, epoch = max(end, batch.last_offset + 1), batch.leader_epoch
-        found = [LogRecord(each.offset, each.timestamp, each.key, each.value) for each in inner]
-        records += found if batch.base_offset >= offset else [each for each in found if each.offset >= offset]
+        records += [
+            LogRecord(each.offset, each.timestamp, each.key, each.value)
+            for each in inner
+            if each.offset >= offset
+        ]
     return Stretch(records, end, epoch, unreadable)
 
 
@@ -129,12 +132,18 @@ def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView
     if batch.count > most // BYTES_A_RECORD:
         raise Overlarge(most)
     if not batch.attributes & CODEC:
-        return _read(batch.data, batch.count, most), 0
+        return _sound(batch, _read(batch.data, batch.count, most)), 0
     head, packed = batch.data[:HEADER_SIZE], batch.data[HEADER_SIZE:]
     content = decoded(batch.attributes & CODEC, packed, min(room, limit(len(packed), most)))
     flags = bytes((head[_FLAGS_AT] & ~CODEC,))
     whole = b"".join((head[:_FLAGS_AT], flags, head[_FLAGS_AT + 1 :], content))
-    return _read(whole, batch.count, most), len(content)
+    return _sound(batch, _read(whole, batch.count, most)), len(content)
+
+
+def _sound(batch: RawBatch, found: Sequence[RecordView]) -> Sequence[RecordView]:
+    if found and (found[0].offset < batch.base_offset or found[-1].offset > batch.last_offset):
+        raise ValueError("its records have other offsets than it says")
+    return found
 
 
 def _read(batch: bytes | memoryview, count: int, most: int) -> Sequence[RecordView]:

@@ -18,8 +18,9 @@ LEAST = 7
 """Bytes of a record without key, value and headers."""
 _POSITIVE, _WITHOUT_7 = (1 << 63) - 1, (1 << 57) - 1
 """Bits of a number that was shifted right by 1 and by 7, which would repeat its sign."""
-CUT_SHORT, BYTES_LEFT = -1, -2
-"""What `cut` answers for a record that does not end where it says, and for bytes behind the last one."""
+CUT_SHORT, BYTES_LEFT, OTHER_OFFSETS = -1, -2, -3
+"""What `cut` answers for a record that does not end where it says, for bytes behind the last one, and for records that
+do not follow each other from the batch's first offset to its last."""
 
 
 @part
@@ -72,10 +73,11 @@ def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: N
 @compiled(f"int64({IN}, int64[:, ::1], boolean, int64[:, ::1])")
 def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
     """The records of uncompressed batches, as the rows of `records` (see records.Records), which is as long as there
-    are records. Answers the number of batches, or what is wrong: CUT_SHORT or BYTES_LEFT."""
+    are records. Answers the number of batches, or what is wrong: CUT_SHORT, BYTES_LEFT or OTHER_OFFSETS."""
     row = 0
     for number in range(len(heads)):
         at, end = heads[number, AT], heads[number, END]
+        before, last = -1, heads[number, LAST] - heads[number, BASE]
         for _ in range(heads[number, COUNT]):
             length, at = varint(data, at, end)
             stop = at + length
@@ -87,6 +89,9 @@ def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
             offset, at = varint(data, at, stop)
             if at < 0:
                 return CUT_SHORT
+            if offset <= before or offset > last:
+                return OTHER_OFFSETS
+            before = offset
             records[0, row] = heads[number, BASE] + offset
             records[1, row] = heads[number, TIME] + (0 if append else delta)
             records[2, row], records[3, row] = at, stop

@@ -30,6 +30,7 @@ _NO_HEADER = bytes(HEADER_SIZE)
 _WRONG = {
     kernels.CUT_SHORT: "a record does not end where it says",
     kernels.BYTES_LEFT: "bytes are left behind its records",
+    kernels.OTHER_OFFSETS: "its records have other offsets than it says",
 }
 
 

@@ -22,6 +22,7 @@ from tests.support.durations import ROOT
 
 _TRANSLATION = "tests/unit/translation"
 _HOURS = 6 * 3600
+_TEN_MINUTES = {"MIRROR_BRIDGE_FUZZ_SECONDS": "600"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,18 @@ FORMS = (
     ),
     Form("1,000 drills: no false yes", "tests/unit/test_no_false_yes.py", {"MIRROR_BRIDGE_DRILLS": "1000"}),
     Form("4,000 examples: outbox", "tests/unit/test_outbox.py", {"MIRROR_BRIDGE_EXAMPLES": "4000"}),
+    Form(
+        "10 minutes: fuzz of brokers' answers",
+        "tests/unit/test_hostile_bytes.py::test_answers_of_brokers",
+        _TEN_MINUTES,
+    ),
+    Form("10 minutes: fuzz of batches", "tests/unit/test_hostile_bytes.py::test_batches", _TEN_MINUTES),
+    Form(
+        "10 minutes: fuzz of state topics",
+        "tests/unit/test_hostile_bytes.py::test_state_topics",
+        _TEN_MINUTES,
+    ),
+    Form("10 minutes: fuzz of HTTP", "tests/unit/test_hostile_bytes.py::test_http", _TEN_MINUTES),
     Form(
         "20 times the examples: fuzz of the API", "tests/contract/test_fuzz.py", {"MIRROR_BRIDGE_FUZZ": "20"}
     ),

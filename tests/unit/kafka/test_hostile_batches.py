@@ -139,7 +139,7 @@ def test_more_records_than_there_can_be(codec: int, count: int) -> None:
     struct.pack_into(">i", data, 57, count)
     (raw,) = parse(sealed(data))
     with using(MIB):
-        with pytest.raises(ValueError, match=r"more|end where it says|negative|bytes are left"):
+        with pytest.raises(ValueError, match=r"more|end where it says|negative|bytes are left|other offsets"):
             Records.of(raw)
         if count > 0:
             with pytest.raises(ValueError, match="more"):
@@ -309,3 +309,15 @@ def test_a_marker_that_expands_is_not_decompressed() -> None:
         with pytest.raises(CorruptBatch):
             data_filter.is_data(batches[1])
     assert DataFilter([(7, 0)]).is_data(next(parse(marker(3, 1, 9)))) is False
+
+
+@pytest.mark.parametrize("deltas", [(1, 0), (0, 0), (-1, 1), (0, 2), (0, 1 << 40), (-(1 << 40), 1)])
+def test_records_of_other_offsets_than_their_batch(deltas: tuple[int, int]) -> None:
+    records = [b"\0\0" + varint(delta) + varint(-1) + varint(-1) + varint(0) for delta in deltas]
+    data = of(b"".join(varint(len(each)) + each for each in records), 2)
+    (raw,) = parse(data)
+    with pytest.raises(ValueError, match="other offsets than it says"):
+        Records.of(raw)
+    if deltas[0] < 0 or deltas[1] > 1:
+        with pytest.raises(ValueError, match="other offsets than it says"):
+            window(data, 0, 2, ())

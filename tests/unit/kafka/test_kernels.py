@@ -21,7 +21,7 @@ def test_what_is_put_is_cut_again(records: list[tuple[int, bytes]]) -> None:
     columns = np.array([np.arange(len(records)), [time for time, _ in records], [0, *ends[:-1]], ends])
     out = fenced(kernels.put_size(columns))
     assert kernels.put(fenced_copy(data), columns, out, 0) == len(out)
-    heads = np.array([[0, len(out), -1, len(records), 0, records[0][0], -1]])
+    heads = np.array([[0, len(out), -1, len(records), 0, records[0][0], len(records) - 1]])
     found = np.empty((4, len(records)), np.int64)
     assert kernels.cut(out, heads, False, found) == 1
     assert found[0].tolist() == columns[0].tolist()
@@ -37,10 +37,11 @@ def test_what_is_put_is_cut_again(records: list[tuple[int, bytes]]) -> None:
 def test_whatever_is_cut_lies_within(data: bytes, count: int, behind: int) -> None:
     """Nothing behind what a batch has is read as a record, and no number past its end."""
     end = len(data)
-    heads, found = np.array([[0, end, -1, count, 10, 20, -1]]), np.empty((4, count), np.int64)
+    heads, found = np.array([[0, end, -1, count, 10, 20, 10 + count]]), np.empty((4, count), np.int64)
     answer = kernels.cut(fenced_copy(data + bytes(behind)), heads, False, found)
-    assert answer in (1, kernels.CUT_SHORT, kernels.BYTES_LEFT)
+    assert answer in (1, kernels.CUT_SHORT, kernels.BYTES_LEFT, kernels.OTHER_OFFSETS)
     if answer == 1:
+        assert all(10 <= offset <= 10 + count for offset in found[0])
         begins, ends = found[2], found[3]
         assert all(0 < begin <= stop <= end for begin, stop in zip(begins, ends, strict=True))
         assert sorted(ends.tolist()) == ends.tolist()

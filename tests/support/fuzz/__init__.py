@@ -1,0 +1,8 @@
+"""Bytes as nobody should send them, by the thousand: golden ones with something wrong, each by its number.
+
+    python -m tests.support.fuzz KIND SECONDS SEED NOTE
+
+Runs in a process of its own, with a limit to its memory. Before each case it writes the number into the file NOTE, so
+that whoever watches it knows which case it hangs at, or died of; `python -m tests.support.fuzz KIND 0 SEED NOTE NUMBER`
+runs one again.
+"""

@@ -1,0 +1,135 @@
+"""Batches of every codec and format, as the copy, look-ups and followers of topics read them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from random import Random
+from typing import Literal
+
+from crc32c import crc32c
+
+from bridge.kafka import fields
+from bridge.kafka.batches import stretch, window
+from bridge.kafka.codecs import Compression
+from bridge.kafka.data_batches import DataBatches, Joining, Small
+from bridge.kafka.raw_batches import CorruptBatch, parse
+from bridge.kafka.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.kafka.records import Records
+from bridge.kafka.requests import Fetched
+from bridge.kafka.scans import _scanned
+from bridge.translation.batch_limits import MOST_BYTES
+from bridge.translation.lookups import Scan
+from bridge.translation.model import Side
+from tests.support.fenced import fenced_copy
+from tests.support.fuzz.mutation import mutated
+from tests.support.raw_batches import ABORT, NOW, Plain, batch, batch_of, legacy, marker
+
+_MAGICS: tuple[Literal[0, 1], ...] = (0, 1)
+_LARGE = [Plain(NOW, b"k", bytes(20_000)) for _ in range(20)]
+_MANY = [Plain(NOW + at, b"k%d" % at, b"some value %d" % at, (("h", b"v"), ("", None))) for at in range(200)]
+_GOLDEN = (
+    *(batch(0, 3, codec=codec) for codec in range(5)),
+    *(batch_of(_MANY, codec=codec) for codec in range(5)),
+    *(batch_of(_LARGE, codec=codec) for codec in range(5)),
+    *(batch(0, 4, codec=codec, without=(1, 3)) for codec in range(5)),
+    *(batch(0, 2, codec=codec, append_time=NOW) for codec in range(5)),
+    *(legacy(magic, codec, 0) for magic in _MAGICS for codec in range(3)),
+    legacy(1, 3, 0),
+    batch(0, 2, producer=7),
+    batch(0, 2, producer=8, codec=4),
+    marker(0, ABORT, 7),
+    marker(0, 1, 8),
+)
+_HEAD, _CRC_FROM, _LEGACY_CRC_FROM = 61, 21, 16
+
+
+def case(dice: Random) -> None:
+    """Raises for what must not be."""
+    data, at = bytearray(), dice.choice((0, 0, 5_000_000_000, (1 << 62)))
+    for _ in range(dice.randint(1, 5)):
+        one = bytearray(dice.choice(_GOLDEN))
+        struct.pack_into(">q", one, 0, at)
+        at += 1 + dice.randrange(5)
+        if dice.random() < 0.7:
+            # Of most only what comes behind the head, so that it is opened; a checksum that is right, nearly always.
+            one = mutated(dice, one, _GOLDEN, start=dice.choice((0, 17, 57, _HEAD, _HEAD)))
+        data += _sealed(one) if dice.random() < 0.95 else one
+    offset = dice.choice((0, 0, 1, at))
+    most = dice.choice((MOST_BYTES, 1 << 20, 4096))
+    aborted = dice.choice(((), ((7, 0),), ((7, 0), (8, 1))))
+    _copy(dice, data, offset, most, aborted)
+    _look_up(data, offset, most, aborted)
+
+
+def _sealed(data: bytearray) -> bytearray:
+    """With the length and the checksum that it has now."""
+    if len(data) >= _HEAD:
+        struct.pack_into(">i", data, 8, len(data) - 12)
+        if data[16] == 2:
+            struct.pack_into(">I", data, 17, crc32c(bytes(data[_CRC_FROM:])))
+        else:
+            struct.pack_into(">I", data, 12, zlib.crc32(data[_LEGACY_CRC_FROM:]))
+    return data
+
+
+def _copy(
+    dice: Random, data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, int], ...]
+) -> None:
+    join = dice.choice((None, Joining(Small.any(1 << 20), 1 << 20)))
+    compression = dice.choice((None, None, Compression(dice.randrange(5))))
+    limits = Limits(1 << 20, 1 << 20, dice.choice((None, Small.any(1 << 20))), compression, most)
+    try:
+        found = DataBatches.committed(memoryview(fenced_copy(data)), offset, aborted, join)
+    except CorruptBatch:
+        return
+    position = offset
+    for _ in range(1000):
+        try:
+            for chunk in chunks(found.batches, limits, position):
+                first, (last, count) = chunk.segments[0][0], chunk.segments[-1]
+                assert chunk.count == sum(each for _, each in chunk.segments)
+                if dice.random() < 0.1:
+                    _halved(bytearray(chunk.data), chunk, most)
+                assert first <= last + count
+                position = max(position, last + count)
+            break
+        except (UnreadableBatch, RecordTooLarge) as wrong:
+            position = (
+                max(position, wrong.last_offset if isinstance(wrong, UnreadableBatch) else wrong.offset) + 1
+            )
+    else:
+        raise AssertionError("it comes to no end")
+    for batch_ in found.batches:
+        try:
+            fields.cut(Records.of(batch_, most))
+        except MemoryError:
+            raise
+        except Exception:  # each codec has exceptions of its own
+            continue
+
+
+def _halved(data: bytearray, chunk: object, most: int) -> None:
+    try:
+        refused(chunk._replace(data=data) if hasattr(chunk, "_replace") else chunk, most)  # type: ignore[arg-type]
+    except UnreadableBatch:
+        return
+
+
+def _look_up(data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, int], ...]) -> None:
+    whole = memoryview(fenced_copy(data))
+    try:
+        found = window(whole, offset, offset + 100, aborted, most)
+        assert found is None or found.start <= found.end
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:  # as look-ups do: each codec has exceptions of its own
+        found = None
+    read = stretch(whole, offset, aborted, most)
+    assert read is None or all(each.offset >= offset for each in read.records)
+    got = Fetched(0, offset + 100, offset + 100, 0, aborted, bytes(whole))
+    try:
+        _scanned(got, Scan(Side.SOURCE, offset, 1000), committed_only=True)
+        list(parse(whole))
+    except CorruptBatch:
+        return

@@ -1,0 +1,140 @@
+"""Answers of brokers, and connections that carry them."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from aiokafka.conn import AIOKafkaConnection
+
+from bridge.errors import KafkaFailure
+from bridge.kafka import (
+    acl_requests,
+    describing,
+    epoch_requests,
+    group_requests,
+    produce_answers,
+    produce_requests,
+    requests,
+    topic_requests,
+)
+from bridge.kafka.bulk import BulkConnection
+from bridge.kafka.wire import Call, Reader
+from tests.support.fenced import fenced_copy
+from tests.support.fuzz.mutation import mutated
+
+_GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_messages.txt"
+_MESSAGES = {
+    (name, int(version)): bytes.fromhex(data)
+    for name, version, data in (line.split(" ") for line in _GOLDEN.read_text().splitlines())
+}
+_ID = {"11223344-5566-7788-99aa-bbccddeeff00": "orders"}
+Read = Callable[[Reader, int], object]
+_READ: dict[str, Read] = {
+    "metadata-answer": requests.read_metadata,
+    "list-offsets-answer": lambda reader, _: requests.read_listed_offsets(reader),
+    "fetch-answer": lambda reader, version: requests.read_fetched(reader, version, _ID),
+    "fetch-after-epoch-answer": lambda reader, version: requests.read_fetched(reader, version, _ID),
+    "fetch-in-session-answer": lambda reader, version: requests.read_fetch_answer(reader, version, _ID),
+    "create-topic-answer": lambda reader, _: topic_requests.read_done_topics(reader),
+    "create-partitions-answer": lambda reader, _: topic_requests.read_done_topics(reader),
+    "describe-configs-answer": lambda reader, _: topic_requests.read_described_configs(reader),
+    "alter-configs-answer": lambda reader, _: topic_requests.read_altered_configs(reader),
+    "describe-acls-answer": lambda reader, _: acl_requests.read_described_acls(reader),
+    "create-acls-answer": lambda reader, _: acl_requests.read_created_acls(reader),
+    "delete-acls-answer": lambda reader, _: acl_requests.read_deleted_acls(reader),
+    "list-groups-answer": group_requests.read_groups,
+    "describe-groups-answer": lambda reader, _: (
+        describing.read_groups(Reader(reader.data, flexible=True)),
+        group_requests.read_described_groups(reader),
+    ),
+    "find-coordinators-answer": lambda reader, _: group_requests.read_coordinators(reader),
+    "fetch-offsets-answer": lambda reader, _: group_requests.read_fetched_offsets(reader),
+    "commit-offsets-answer": lambda reader, _: group_requests.read_committed_offsets(reader),
+    "epoch-ends-answer": lambda reader, _: epoch_requests.read_epoch_ends(reader),
+    "find-transaction-coordinator-answer": lambda reader, _: produce_requests.read_transaction_coordinator(
+        reader
+    ),
+    "init-producer-id-answer": lambda reader, _: produce_requests.read_producer_id(reader),
+    "add-partitions-answer": lambda reader, _: produce_requests.read_added_partitions(reader),
+    "end-transaction-answer": lambda reader, _: produce_requests.read_ended_transaction(reader),
+    "produce-answer": lambda reader, _: produce_answers.read_produced(reader),
+}
+_ANSWERS = [key for key in _MESSAGES if key[0].endswith("-answer")]
+_ALL = tuple(_MESSAGES.values())
+
+
+def case(dice: Random) -> None:
+    """Raises for what must not be."""
+    if dice.random() < 0.05:
+        _frames(dice)
+        return
+    name, version = dice.choice(_ANSWERS)
+    data = mutated(dice, _MESSAGES[name, version], _ALL)
+    reader = Reader(memoryview(fenced_copy(data)) if data else data, flexible=dice.random() < 0.5)
+    try:
+        _READ[name](reader, version)
+    except KafkaFailure:
+        return
+    assert reader.at <= len(data)
+
+
+class _Transport:
+    """Takes all, and is gone when it is told so."""
+
+    gone = False
+
+    def get_protocol(self) -> Any:
+        return asyncio.Protocol()
+
+    def is_closing(self) -> bool:
+        return self.gone
+
+    def write(self, data: object) -> None: ...
+
+    def abort(self) -> None:
+        self.gone = True
+
+
+def _frames(dice: Random) -> None:
+    async def go() -> None:
+        transport = _Transport()
+        connection = BulkConnection(AIOKafkaConnection("x", 1), transport, {})  # type: ignore[arg-type]
+        connection._versions = {1: (0, 12)}
+        call = Call(1, range(12, 13), 12, lambda *_: None)
+        asked = [
+            asyncio.ensure_future(
+                connection.send(call, lambda reader: requests.read_fetched(reader, 12, _ID))
+            )
+            for _ in range(3)
+        ]
+        await asyncio.sleep(0)
+        body = _MESSAGES["fetch-answer", 12]
+        stream = b"".join(
+            struct.pack(">ii", len(body) + 5, number) + b"\0" + body
+            for number in range(1, dice.randint(2, 6))
+        )
+        rest = memoryview(mutated(dice, stream, _ALL))
+        while rest and not transport.gone:
+            room = connection.get_buffer(-1)
+            assert len(room) > 0
+            size = min(len(room), len(rest), dice.choice((1, 7, 64, 5000)))
+            room[:size] = rest[:size]
+            rest = rest[size:]
+            connection.buffer_updated(size)
+        connection.connection_lost(None)
+        for found in await asyncio.gather(*asked, return_exceptions=True):
+            assert not isinstance(found, BaseException) or _expected(found), repr(found)
+
+    asyncio.run(go())
+
+
+def _expected(error: BaseException) -> bool:
+    return isinstance(error, KafkaFailure) or type(error).__name__ in (
+        "KafkaConnectionError",
+        "CorrelationIdError",
+    )
