@@ -11,8 +11,11 @@ from bridge.client.checkpoints import Offsets, read_offsets
 from bridge.client.config import read_config
 from bridge.kafka.cluster import KafkaCluster
 from bridge.translation import upstream
+from bridge.translation.java_regex import JavaPattern
 from bridge.translation.model import Committed, Side, TopicPartition
 from bridge.translation.naming import ReplicationPolicy
+
+Pattern = re.Pattern[str] | JavaPattern
 
 
 class MirrorClient:
@@ -62,19 +65,17 @@ class MirrorClient:
     ) -> dict[TopicPartition, Committed]: ...
 
     @overload
-    async def remote_consumer_offsets(
-        self, group: re.Pattern[str], alias: str, timeout_s: float
-    ) -> Offsets: ...
+    async def remote_consumer_offsets(self, group: Pattern, alias: str, timeout_s: float) -> Offsets: ...
 
     async def remote_consumer_offsets(
-        self, group: str | re.Pattern[str], alias: str, timeout_s: float
+        self, group: str | Pattern, alias: str, timeout_s: float
     ) -> dict[TopicPartition, Committed] | Offsets:
         """Where a group of the cluster `alias` resumes here, by its checkpoints: offsets by remote partition. A pattern
         has to match whole group ids, and answers offsets by group; compile_java in bridge.translation.java_regex makes
         one of a Java regex. What is read within `timeout_s` seconds is answered (see read_offsets).
         """
         tail = self._cluster.tail(self.replication_policy.checkpoints_topic(alias))
-        if isinstance(group, re.Pattern):
+        if not isinstance(group, str):
             return await read_offsets(tail, group.fullmatch, timeout_s)
         return (await read_offsets(tail, group.__eq__, timeout_s)).get(group, {})
 

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar, overload
 
 from bridge.client.checkpoints import Offsets
-from bridge.client.mirror_client import MirrorClient
+from bridge.client.mirror_client import MirrorClient, Pattern
 from bridge.translation.model import Committed, Side, TopicPartition
 
 T = TypeVar("T")
@@ -45,19 +44,19 @@ def translate_offsets(
 
 @overload
 def translate_offsets(
-    props: Mapping[str, str], alias: str, group: re.Pattern[str], timeout_s: float, side: Side | None = None
+    props: Mapping[str, str], alias: str, group: Pattern, timeout_s: float, side: Side | None = None
 ) -> Offsets: ...
 
 
 def translate_offsets(
     props: Mapping[str, str],
     alias: str,
-    group: str | re.Pattern[str],
+    group: str | Pattern,
     timeout_s: float,
     side: Side | None = None,
 ) -> dict[TopicPartition, Committed] | Offsets:
     """MirrorClient.remote_consumer_offsets, with the arguments in the order that stock has here."""
-    if isinstance(group, re.Pattern):
+    if not isinstance(group, str):
         pattern = group
         return _once(props, side, lambda client: client.remote_consumer_offsets(pattern, alias, timeout_s))
     name = group

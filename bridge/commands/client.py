@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bridge.commands.connection import Bootstrap, Config, properties
 from bridge.commands.ending import BAD_SETTINGS, end, reported
 from bridge.commands.show import Output, OutputOption, show_json, show_names, show_offsets
+
+if TYPE_CHECKING:
+    from bridge.translation.java_regex import JavaPattern
 
 app = typer.Typer(
     name="client",
@@ -107,13 +109,14 @@ def offsets(
         show_offsets(found, output)
 
 
-def _pattern(group: str | None, group_pattern: str | None) -> re.Pattern[str]:
+def _pattern(group: str | None, group_pattern: str | None) -> JavaPattern:
+    from bridge.translation.java_regex import PatternProblem, compile_java, exactly
+
     if (group is None) == (group_pattern is None):
         end("give one of --group and --group-pattern", BAD_SETTINGS)
     if group_pattern is None:
         assert group is not None
-        return re.compile(re.escape(group))
-    from bridge.translation.java_regex import PatternProblem, compile_java
+        return exactly(group)
 
     try:
         return compile_java(group_pattern)

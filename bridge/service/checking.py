@@ -17,6 +17,7 @@ from bridge.service.desired import Config
 from bridge.service.outside import conflicts, validated
 from bridge.service.pool import CHECKING, BoundedPool, Pools
 from bridge.service.reachability import ERROR, Reachability, mode_of, servers_key
+from bridge.translation.java_regex import PatternTooSlow
 from bridge.translation.model import Side
 from connectors.base import CopiedTopics, Kind
 from connectors.cluster_options import REACHABILITY
@@ -75,11 +76,7 @@ class Checker:
         judged = await self._judged(self._pools.validations, kind, config)
         others = () if judged.errors else self._copied(name)
         if others:
-            judged = judged.with_errors(
-                await self._pools.validations.run(
-                    lambda: conflicts(kind, config, others, self._context.outside)
-                )
-            )
+            judged = judged.with_errors(await self._conflicts(kind, config, others))
         judged, warnings = await self._reached(kind, config, judged)
         secrets = _secrets(kind, config)
         answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
@@ -96,6 +93,16 @@ class Checker:
             for entry in answer.configs
         ]
         return answer.model_copy(update={"configs": entries})
+
+    async def _conflicts(
+        self, kind: Kind, config: Config, others: Sequence[CopiedTopics]
+    ) -> Sequence[ConfigError]:
+        try:
+            return await self._pools.validations.run(
+                lambda: conflicts(kind, config, others, self._context.outside)
+            )
+        except PatternTooSlow as problem:
+            return [ConfigError(problem.key, str(problem))]
 
     async def _reached(
         self, kind: Kind, config: Config, judged: ValidatedConfig

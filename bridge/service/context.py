@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bridge.protocol.doctor import DoctorReport
 from bridge.service.outside import Outside
+from bridge.translation.java_regex import JavaPattern
 from bridge.translation.model import Committed, Side, TopicPartition
 from bridge.translation.resetting import Row
 from connectors.base import Kind
@@ -80,7 +80,7 @@ class MirrorQuestions(Protocol):
     def remote_topics(self, props: Props, source: str | None, side: Side) -> set[str]: ...
 
     def translate_offsets(
-        self, props: Props, alias: str, group: re.Pattern[str], timeout_s: float, side: Side
+        self, props: Props, alias: str, group: JavaPattern, timeout_s: float, side: Side
     ) -> Mapping[str, Mapping[TopicPartition, Committed]]: ...
 
 

@@ -13,6 +13,7 @@ from bridge.service.desired import Desired
 from bridge.service.frames import InstanceNote
 from bridge.service.operations import Order
 from bridge.service.uplink import PipePublisher, Uplink
+from bridge.translation.java_regex import PatternTooSlow
 from connectors.base import Arguments, Instance, Summary
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class Hosted:
             "instance broke and is made anew in %.0f s: %s",
             backoff,
             _words(error),
-            exc_info=None if same or isinstance(error, ConfigRejected) else error,
+            exc_info=None if same or isinstance(error, ConfigRejected | PatternTooSlow) else error,
             extra={"connector": self._name},
         )
 

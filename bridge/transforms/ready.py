@@ -146,8 +146,7 @@ def _condition(equals: str | None, matches: str | None) -> Callable[[str], bool]
     if equals is not None:
         return frozenset(split_list(equals)).__contains__
     if matches is not None:
-        regex = compile_java(matches)
-        return lambda text: regex.fullmatch(text) is not None
+        return compile_java(matches, "matches").fullmatch
     return lambda _: True
 
 

@@ -54,14 +54,16 @@ class ConfigPropertyFilter(Protocol):
 
 
 class PatternList:
-    """A list of names and regexes; raises PatternProblem when the joined regex does not compile."""
+    """A list of names and regexes; raises PatternProblem when the joined regex does not compile. `key` is the setting
+    that errors name."""
 
-    def __init__(self, patterns: Sequence[str] = ()) -> None:
+    def __init__(self, patterns: Sequence[str] = (), key: str = "") -> None:
         self.patterns = tuple(patterns)
-        self._regex = compile_java("|".join(self.patterns)) if self.patterns else None
+        self._regex = compile_java("|".join(self.patterns), key) if self.patterns else None
 
     def matches(self, name: str) -> bool:
-        return self._regex is not None and self._regex.fullmatch(name) is not None
+        """Raises PatternTooSlow."""
+        return self._regex is not None and self._regex.fullmatch(name)
 
 
 class DefaultTopicFilter:
@@ -153,4 +155,4 @@ def pattern_list_problem(patterns: Sequence[str]) -> str | None:
 
 def _patterns(props: Mapping[str, str | None], key: str, default: str) -> PatternList:
     value = props.get(key)
-    return PatternList(split_list(default if value is None else value))
+    return PatternList(split_list(default if value is None else value), key)

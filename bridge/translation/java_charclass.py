@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from bridge.patterns import PatternProblem
+
 LINE_BREAKS = r"\n\r\u0085\u2028\u2029"
 _HORIZONTAL = r"\t\x20\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _VERTICAL = r"\n\x0b\x0c\r\x85\u2028\u2029"
@@ -29,10 +31,6 @@ _NEGATED_SETS = {"H": _HORIZONTAL, "V": _VERTICAL}
 _OCTAL = re.compile(r"0([0-3]?[0-7]{1,2})")
 _HEX = re.compile(r"x(?:([0-9a-fA-F]{2})|\{([0-9a-fA-F]{1,6})\})|u([0-9a-fA-F]{4})")
 _PROPERTY = re.compile(r"[pP](?:\{([^{}]*)\}|(.))")
-
-
-class PatternProblem(ValueError):
-    """A pattern that is not a Java regex, or one that can't be had here; the message says which and why."""
 
 
 class Scanner:

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bridge.translation.java_charclass import LINE_BREAKS, CharClassReader, PatternProblem, Scanner
+from bridge.patterns import JavaPattern, PatternProblem, PatternTooSlow
+from bridge.translation.java_charclass import LINE_BREAKS, CharClassReader, Scanner
 
-__all__ = ["PatternProblem", "compile_java", "translate"]
+__all__ = ["JavaPattern", "PatternProblem", "PatternTooSlow", "compile_java", "exactly"]
 
 _REPETITION = re.compile(r"\{\d+(,\d*)?\}")
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
@@ -26,17 +27,16 @@ _LINE_END = rf"(?:{_NOT_INSIDE_CRLF}(?=[{LINE_BREAKS}])|\Z)"
 _LINE_BREAK = rf"(?>\r\n|[\x0b\x0c{LINE_BREAKS}])"
 
 
-def compile_java(pattern: str) -> re.Pattern[str]:
-    """A Python regex that matches as Java's `Pattern.compile(pattern)` does; raises PatternProblem."""
-    translated = translate(pattern)
-    try:
-        return re.compile(translated, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise PatternProblem(f"{pattern} is not a regular expression: {error}") from None
+def compile_java(pattern: str, key: str = "") -> JavaPattern:
+    """Matches as Java's `Pattern.compile(pattern)` does, within a limit; raises PatternProblem. `key` names the setting
+    in errors of a pattern that takes too long."""
+    translator = Translator(pattern)
+    return JavaPattern(pattern, translator.run(), quick=translator.quick, key=key)
 
 
-def translate(pattern: str) -> str:
-    return _Translator(pattern).run()
+def exactly(text: str) -> JavaPattern:
+    """Matches the text and nothing else."""
+    return JavaPattern(text, re.escape(text), quick=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,21 @@ class _Level:
     scopes: tuple[str, ...] = ()
 
 
-class _Translator:
+class Translator:
     def __init__(self, pattern: str) -> None:
         self.scanner = Scanner(pattern)
         self.classes = CharClassReader(self.scanner)
         self.out: list[str] = []
         self.levels = [_Level()]
         self.groups = 0
+        self.repeats = self.most_repeats = 0
+        self.nested = False
+
+    @property
+    def quick(self) -> bool:
+        """Whether it takes no more than about a million steps for a text of a thousand characters: no alternative has
+        more than two repetitions or choices, and none repeats a group or refers back."""
+        return not self.nested and max(self.repeats, self.most_repeats) <= 2
 
     def run(self) -> str:
         scanner = self.scanner
@@ -71,6 +79,10 @@ class _Translator:
                 self._close()
             elif char == "|":
                 scopes = self.levels[-1].scopes
+                if len(self.levels) == 1:
+                    self.most_repeats, self.repeats = max(self.most_repeats, self.repeats), 0
+                else:
+                    self.repeats += 1
                 self.out.append(")" * len(scopes) + "|" + "".join(scopes))
             elif char == ".":
                 self.out.append(self._dot())
@@ -78,8 +90,10 @@ class _Translator:
                 self._repetition()
             elif char in "^$":
                 self.out.append(self._line_anchor(char))
+            elif char in "*+?":
+                self._repeats(char)
             else:
-                self.out.append(char if char in "*+?" else re.escape(char))
+                self.out.append(re.escape(char))
         if len(self.levels) > 1:
             raise scanner.problem("a group is not closed")
         self.out.append(")" * len(self.levels[0].scopes))
@@ -103,8 +117,13 @@ class _Translator:
         found = _REPETITION.match(self.scanner.text, self.scanner.at - 1)
         if found is None:
             raise self.scanner.problem("illegal repetition: { wants a number")
-        self.out.append(found.group())
+        self._repeats(found.group())
         self.scanner.at = found.end()
+
+    def _repeats(self, how: str) -> None:
+        self.nested |= bool(self.out) and self.out[-1].endswith(")") and not self.out[-1].endswith("\\)")
+        self.repeats += 1
+        self.out.append(how)
 
     def _open(self) -> None:
         scanner, level = self.scanner, self.levels[-1]
@@ -166,6 +185,7 @@ class _Translator:
             if named is None:
                 raise scanner.problem(r"\k wants <name>")
             scanner.at = named.end()
+            self.nested = True
             self.out.append(f"(?P={named.group(1)})")
         elif char in _ANCHORS:
             scanner.at += 1
@@ -178,6 +198,7 @@ class _Translator:
 
     def _backreference(self) -> None:
         scanner = self.scanner
+        self.nested = True
         number = int(scanner.next())
         while not scanner.done and scanner.peek() in "0123456789":
             longer = number * 10 + int(scanner.peek())

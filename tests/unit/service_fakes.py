@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bridge.errors import ConfigError, ConfigRejected, KafkaFailure, KafkaFault, OperationRefused
+from bridge.patterns import JavaPattern
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.checking import Checker
 from bridge.service.context import AlterOffsets, CheckContext, Props, RoundsContext
@@ -324,13 +324,13 @@ class FakeQuestions:
         return {"A.orders"} if source in (None, "A") else set()
 
     def translate_offsets(
-        self, props: Props, alias: str, group: re.Pattern[str], timeout_s: float, side: Side
+        self, props: Props, alias: str, group: JavaPattern, timeout_s: float, side: Side
     ) -> dict[str, dict[TopicPartition, Committed]]:
         found = {
             TopicPartition("A.orders", 1): Committed(7),
             TopicPartition("A.orders", 0): Committed(5, "m"),
         }
-        return {each: found for each in ("g", "h.1") if group.fullmatch(each)}
+        return {each: found for each in ("g", "h.1", "a" * 200) if group.fullmatch(each)}
 
 
 def _reach(props: Props) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
+from bridge.patterns import JavaPattern, PatternTooSlow
 from bridge.translation.filters import (
     DefaultConfigPropertyFilter,
     DefaultGroupFilter,
     DefaultTopicFilter,
+    PatternList,
     pattern_list_problem,
     split_list,
 )
-from bridge.translation.java_regex import PatternProblem, compile_java
+from bridge.translation.java_regex import PatternProblem, Translator, compile_java
 
 
 def topics(**props: str) -> DefaultTopicFilter:
@@ -191,6 +196,78 @@ def test_java_regexes(pattern: str, matching: list[str], other: list[str]) -> No
     regex = compile_java(pattern)
     assert [text for text in matching if not regex.fullmatch(text)] == []
     assert [text for text in other if regex.fullmatch(text)] == []
+    limited = JavaPattern(pattern, Translator(pattern).run(), quick=False)
+    assert [text for text in (*matching, *other) if limited.fullmatch(text)] == matching
+
+
+@pytest.mark.parametrize(
+    ("pattern", "quick"),
+    [
+        (".*", True),
+        ("orders-.*|payments[.].*,x", True),
+        (r"mm2.*\.internal|.*\.replica|__.*", True),
+        ("console-consumer-.*|connect-.*|__.*", True),
+        ("(eu|us)[.]orders", True),
+        ("a{2}b+|c*d?", True),
+        ("(a+)+", False),
+        ("(?:a|aa)*x", False),
+        ("(a|a)(a|a)(a|a)", False),
+        ("a?a?a?aaa", False),
+        (r"(a)\1", False),
+        (r"(?<n>a*)\k<n>", False),
+        (r"(?:a{1,9}){9}", False),
+    ],
+)
+def test_what_may_take_long_is_matched_with_a_limit(pattern: str, quick: bool) -> None:
+    translator = Translator(pattern)
+    translator.run()
+    assert translator.quick is quick
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a|aa)+x", "(.*a)*x", "((a+)b?)+x", "a*" * 30 + "x", "(a|a)" * 30 + "x"]
+)
+def test_a_pattern_that_takes_too_long_is_an_error_and_others_go_on(pattern: str) -> None:
+    """Before, it took for ever, and held the interpreter's lock."""
+    patterns = PatternList((pattern,), "topics.exclude")
+    turns = 0
+    done = threading.Event()
+
+    def others() -> None:
+        nonlocal turns
+        while not done.wait(0.001):
+            turns += 1
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    try:
+        for _ in range(3):
+            found = _tried(patterns, "a" * 200)
+            assert found is None or "topics.exclude: the pattern" in found
+    finally:
+        done.set()
+        thread.join()
+    began = time.monotonic()
+    again = _tried(patterns, "a" * 201)
+    assert again is None or time.monotonic() - began < 0.1, "once is enough"
+    assert found is None or turns > 0
+
+
+def _tried(patterns: PatternList, name: str) -> str | None:
+    """Why it could not be matched."""
+    try:
+        assert not patterns.matches(name)
+    except PatternTooSlow as problem:
+        return str(problem)
+    return None
+
+
+def test_a_long_name_is_matched_with_a_limit_whatever_the_pattern() -> None:
+    patterns = PatternList(("a*a*b",), "groups")
+    began = time.monotonic()
+    found = _tried(patterns, "a" * 30_000)
+    assert found is None or "groups: the pattern" in found
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ ROOMS = {
         ours=names("bridge.errors bridge.limit_settings bridge.policy_settings bridge.tokens"),
         others=names("pydantic pydantic_settings"),
     ),
-    "bridge.translation": Room(not_stdlib=IMPURE),
+    "bridge.patterns": Room(others=names("regex")),
+    "bridge.translation": Room(ours=names("bridge.patterns"), not_stdlib=IMPURE),
     "bridge.protocol": Room(ours=names("bridge bridge.errors"), others=names("pydantic")),
     "bridge.kafka": Room(
         ours=names("bridge.translation bridge.errors"),

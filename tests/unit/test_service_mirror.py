@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
+import time
 from typing import Any
 
 import pytest
@@ -79,3 +81,34 @@ def test_a_cluster_that_does_not_answer_is_a_503_in_its_words() -> None:
         "nobody there",
         True,
     )
+
+
+@pytest.mark.parametrize("pattern", ["(a|aa)%2Bx", "(.*)*x"])
+def test_health_answers_while_a_pattern_is_matched(pattern: str) -> None:
+    """Before, the first held the interpreter's lock until the end of time, and nobody was answered."""
+
+    async def test() -> tuple[int, str, float]:
+        async with stand() as service:
+            await service.put("/v1/connectors/c", {**START, "session": session(1)})
+            query = f"{BASE}/target/consumer-offsets?alias=A&pattern={pattern}"
+            asked = asyncio.create_task(service.client.get(query))
+            took: list[float] = []
+            while not asked.done():
+                await asyncio.sleep(0.001)
+                began = time.perf_counter()
+                assert (await service.client.get("/health")).status_code == 200
+                took.append((time.perf_counter() - began) * 1000)
+            answer = await asked
+            return answer.status_code, answer.text, statistics.median(took)
+
+    status, text, median = asyncio.run(test())
+    if status != 200:  # it may know that there is no x
+        assert status == 422
+        assert "query.pattern" in text
+        assert "takes too long to match" in text
+    assert median < 20, "in the same process as this client"
+
+
+def test_a_pattern_is_no_longer_than_it_needs_to_be() -> None:
+    status, body = asyncio.run(_ask(f"{BASE}/target/consumer-offsets?alias=A&pattern={'a' * 10_001}"))
+    assert (status, body["error_code"]) == (422, "body_rejected")

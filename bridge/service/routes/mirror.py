@@ -5,7 +5,6 @@ The one place where a request waits for Kafka: in the bounded pool, and for no p
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
@@ -17,7 +16,7 @@ from bridge.service.context import MirrorQuestions, Props
 from bridge.service.failures import BodyErrors, declares
 from bridge.service.names import ConnectorName, TheService
 from bridge.service.service import Service
-from bridge.translation.java_regex import PatternProblem, compile_java
+from bridge.translation.java_regex import JavaPattern, PatternProblem, PatternTooSlow, compile_java, exactly
 from bridge.translation.model import Side
 from connectors.configdef import given
 
@@ -74,14 +73,23 @@ async def consumer_offsets(
     service: TheService,
     alias: Alias,
     group: Annotated[str | None, Query(description="This group id.")] = None,
-    pattern: Annotated[str | None, Query(description="Group ids that match this Java regex whole.")] = None,
+    pattern: Annotated[
+        str | None, Query(description="Group ids that match this Java regex whole.", max_length=10_000)
+    ] = None,
     timeout_ms: Annotated[int, Query(ge=1, le=60_000, description="Time to read checkpoints for.")] = 10_000,
 ) -> RemoteOffsets:
     """Where groups of another cluster resume here, by its checkpoints; what is read in time is answered."""
     wanted = _groups(group, pattern)
-    found = await _asked(
-        service, name, lambda ask, props: ask.translate_offsets(props, alias, wanted, timeout_ms / 1000, side)
-    )
+    try:
+        found = await _asked(
+            service,
+            name,
+            lambda ask, props: ask.translate_offsets(props, alias, wanted(), timeout_ms / 1000, side),
+        )
+    except PatternTooSlow as problem:
+        raise BodyErrors([ConfigError("query.pattern", str(problem))]) from None
+    except PatternProblem as problem:
+        raise BodyErrors([ConfigError("query.pattern", f"is no Java regex: {problem}")]) from None
     return RemoteOffsets(
         groups=[
             RemoteGroup(
@@ -105,13 +113,11 @@ def _names(names: set[str]) -> Names:
     return Names(names=sorted(names))
 
 
-def _groups(group: str | None, pattern: str | None) -> re.Pattern[str]:
+def _groups(group: str | None, pattern: str | None) -> Callable[[], JavaPattern]:
+    """To be called in a thread, since large patterns take their time to compile."""
     if (group is None) == (pattern is None):
         raise BodyErrors([ConfigError("query.group", "give either group or pattern")])
     if group is not None:
-        return re.compile(re.escape(group))
+        return lambda: exactly(group)
     assert pattern is not None
-    try:
-        return compile_java(pattern)
-    except PatternProblem as problem:
-        raise BodyErrors([ConfigError("query.pattern", f"is no Java regex: {problem}")]) from None
+    return lambda: compile_java(pattern)
