@@ -16,6 +16,7 @@ from bridge.kafka.raw_batches import (
     CODEC,
     HEADER_SIZE,
     TRANSACTIONAL,
+    CorruptBatch,
     DataFilter,
     RawBatch,
     batch_at,
@@ -78,7 +79,7 @@ class DataBatches(NamedTuple):
         """What is to be copied of a fetch at `offset`: batches that hold data at or after it. `aborted` is None where
         data of open and aborted transactions is copied too. Raises CorruptBatch."""
         batches: list[RawBatch] = []
-        following, epoch, at = offset, -1, 0
+        following, epoch, at, end = offset, -1, 0, 0
         data_filter = DataFilter(aborted or ())
         # Where transactions were aborted, each batch is looked at by itself.
         joined = CODEC | APPEND_TIME | (0 if aborted else TRANSACTIONAL)
@@ -86,7 +87,9 @@ class DataBatches(NamedTuple):
         while (batch := batch_at(view, at, checked=True)) is not None:
             if join is not None and not batch.attributes & ~joined:
                 batch = neighbours(view, at, batch, join) or batch
-            at += len(batch.data)
+            if batch.base_offset < end:
+                raise CorruptBatch(batch.base_offset)
+            at, end = at + len(batch.data), batch.last_offset + 1
             if batch.last_offset >= following:
                 following = batch.last_offset + 1
             epoch = batch.leader_epoch

@@ -59,13 +59,14 @@ def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: N
         if _number(data, at + 21, 2) != flags or _number(data, at + 12, 4) != epoch:
             break
         count, base = _number(data, at + 57, 4), _number(data, at, 8)
-        if count < 1:
+        last = base + _number(data, at + 23, 4)
+        if count < 1 or last < base or (row and base <= heads[row - 1, LAST]):
             break
         heads[row, AT], heads[row, END] = at + HEADER_SIZE, at + size
         heads[row, CRC] = _number(data, at + 17, 4) & 0xFFFFFFFF
         heads[row, COUNT] = count
         heads[row, BASE], heads[row, TIME] = base, _number(data, at + (35 if append else 27), 8)
-        heads[row, LAST] = base + _number(data, at + 23, 4)
+        heads[row, LAST] = last
         at, row = at + size, row + 1
     return row
 

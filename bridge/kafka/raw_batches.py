@@ -78,9 +78,13 @@ class RawBatch:
 
 def parse(data: Piece, *, checked: bool = False) -> Iterator[RawBatch]:
     """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length, a format
-    or offsets that no batch can have, and when `checked` for a wrong checksum."""
-    view, at = memoryview(data), 0
+    or offsets that no batch can have, for one that begins before the one in front of it ends, and when `checked` for a
+    wrong checksum."""
+    view, at, end = memoryview(data), 0, 0
     while (batch := batch_at(view, at, checked=checked)) is not None:
+        if batch.base_offset < end:
+            raise CorruptBatch(batch.base_offset)
+        end = batch.last_offset + 1
         yield batch
         at += len(batch.data)
 

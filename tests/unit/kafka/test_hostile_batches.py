@@ -321,3 +321,14 @@ def test_records_of_other_offsets_than_their_batch(deltas: tuple[int, int]) -> N
     if deltas[0] < 0 or deltas[1] > 1:
         with pytest.raises(ValueError, match="other offsets than it says"):
             window(data, 0, 2, ())
+
+
+@pytest.mark.parametrize("bases", [(0, 5, 1), (0, 2), (3, 3), (5, 0)])
+def test_batches_that_begin_before_the_one_in_front_ends(bases: tuple[int, ...]) -> None:
+    data = b"".join(batch(base, 3) for base in bases)
+    for join in (None, Joining(Small.any(1 << 20), 2 * MIB)):
+        with pytest.raises(CorruptBatch):
+            DataBatches.committed(data, 0, (), join)
+    with pytest.raises(CorruptBatch):
+        window(data, bases[0], 10, ())
+    assert stretch(data, 0) is None
