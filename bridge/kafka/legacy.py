@@ -7,6 +7,7 @@ The library's reader of these would not do: a length of -12 inside a compressed 
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from typing import NamedTuple
 
 from bridge.kafka.decompression import NAMES, decoded
@@ -54,7 +55,12 @@ def messages(data: memoryview, most: int) -> list[Message]:
         found.append(message._replace(timestamp=outer.timestamp) if attributes & _APPEND_TIME else message)
     # From 0.10 on they are numbered from 0, and the one around them has the offset of the last.
     shift = outer.offset - found[-1].offset if found and magic else 0
-    return [each._replace(offset=each.offset + shift) for each in found] if shift > 0 else found
+    if shift > 0:
+        found = [each._replace(offset=each.offset + shift) for each in found]
+    offsets = [-1, *(each.offset for each in found), outer.offset + 1]
+    if any(one >= other for one, other in pairwise(offsets)):
+        raise ValueError("its messages have other offsets than it says")
+    return found
 
 
 def _message(data: memoryview, at: int) -> tuple[Message, int, int, int]:

@@ -332,3 +332,14 @@ def test_batches_that_begin_before_the_one_in_front_ends(bases: tuple[int, ...])
     with pytest.raises(CorruptBatch):
         window(data, bases[0], 10, ())
     assert stretch(data, 0) is None
+
+
+@pytest.mark.parametrize("offsets", [(1, 0), (0, 0), (5, 20), (-3, 9)])
+def test_messages_inside_of_other_offsets(offsets: tuple[int, int]) -> None:
+    inner = bytearray()
+    for offset in offsets:
+        one = bytearray(legacy(1, 0, 0, 1))
+        struct.pack_into(">q", one, 0, offset)
+        inner += one
+    with pytest.raises(ValueError, match="other offsets than it says"):
+        messages(memoryview(wrapped(bytes(inner))), MOST_BYTES)
