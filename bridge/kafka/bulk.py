@@ -25,7 +25,7 @@ from bridge.kafka.wire import Call, Piece, Reader, unfit
 T = TypeVar("T")
 _API_VERSIONS = 18
 _INT32 = struct.Struct(">i")
-_FIRST_BUFFER = 64 * 1024
+_FIRST_BUFFER, _GROWTH = 64 * 1024, 4
 _AT_ONCE = 256 * 1024
 """Bytes given to the transport at a time: what the socket does not take of them is copied once more."""
 _NUMBERS = 1 << 31
@@ -150,12 +150,15 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._go_on_from(at, needed)
 
     def _go_on_from(self, at: int, needed: int) -> None:
-        """With what lies behind `at` in front, and room for an answer of `needed` bytes."""
-        if not at and needed <= len(self._buffer):
+        """With what lies behind `at` in front, and with more room when an answer of `needed` bytes has filled all of
+        it: how long one will be is believed as it comes."""
+        size = len(self._buffer)
+        full = self._filled - at == size
+        if not at and not full:
             return
         rest = bytes(self._buffer[at : self._filled])
-        if needed > len(self._buffer):
-            self._buffer = memoryview(bytearray(max(needed, 2 * len(self._buffer))))
+        if full:
+            self._buffer = memoryview(bytearray(max(2 * size, min(needed, _GROWTH * size))))
         self._filled = len(rest)
         self._buffer[: self._filled] = rest
 

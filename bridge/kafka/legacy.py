@@ -57,8 +57,8 @@ def messages(data: memoryview, most: int) -> list[Message]:
     shift = outer.offset - found[-1].offset if found and magic else 0
     if shift > 0:
         found = [each._replace(offset=each.offset + shift) for each in found]
-    offsets = [-1, *(each.offset for each in found), outer.offset + 1]
-    if any(one >= other for one, other in pairwise(offsets)):
+    offsets = [-1, *(each.offset for each in found)]
+    if any(one >= other for one, other in pairwise(offsets)) or (found and offsets[-1] != outer.offset):
         raise ValueError("its messages have other offsets than it says")
     return found
 

@@ -91,7 +91,8 @@ def _copy(
                 assert chunk.count == sum(each for _, each in chunk.segments)
                 if dice.random() < 0.1:
                     _halved(bytearray(chunk.data), chunk, most)
-                assert first <= last + count
+                # Of messages from before 0.11 nobody knows the first offset before they are decoded.
+                assert first <= last + count or any(each.magic < 2 for each in found.batches)
                 position = max(position, last + count)
             break
         except (UnreadableBatch, RecordTooLarge) as wrong:

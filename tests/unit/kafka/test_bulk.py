@@ -230,6 +230,21 @@ def test_a_length_that_no_answer_has_ends_the_connection(size: int) -> None:
     run(work)
 
 
+def test_memory_is_taken_for_what_has_come_and_not_for_what_will() -> None:
+    async def work(server: Server, connection: BulkConnection) -> None:
+        async def promising(_: Request, writer: asyncio.StreamWriter) -> None:
+            writer.write(struct.pack(">i", MOST_ANSWER) + bytes(300_000))
+            await writer.drain()
+            writer.close()
+
+        server.serve = promising
+        with pytest.raises(KafkaConnectionError):
+            await connection.send(echo(b"x"), all_of)
+        assert 300_000 < len(connection._buffer) < 3_000_000
+
+    run(work)
+
+
 def test_no_answer_in_time_ends_the_connection() -> None:
     async def work(server: Server, connection: BulkConnection) -> None:
         async def nothing(request: Request, writer: asyncio.StreamWriter) -> None: ...
