@@ -6,6 +6,7 @@ authenticated yet.
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import weakref
 from typing import Any
@@ -19,10 +20,18 @@ from bridge.kafka.wire import unfit
 
 __all__ = ["AIOKafkaClient", "new_connection"]
 
+_CANT_READ = "The broker's answer can't be read"
 _INT32 = struct.Struct(">i")
 
 
 class _Connection(AIOKafkaConnection):
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            reader, writer = await AIOKafkaConnection.connect(self)
+        except AssertionError as wrong:  # what the library asserts of a broker's versions
+            raise KafkaConnectionError(f"{_CANT_READ}: {wrong}") from None
+        return reader, writer
+
     @staticmethod
     async def _read(self_ref: weakref.ref[AIOKafkaConnection]) -> None:
         # As in the library there is no reference to the connection while it waits, so that one that nobody closes is
@@ -39,11 +48,23 @@ class _Connection(AIOKafkaConnection):
             connection = self_ref()
             if connection is None:
                 return
+            if not wrong:
+                wrong = _handled(connection, answer)
             if wrong:
                 _refuse(connection, KafkaConnectionError(wrong))
                 return
-            connection._handle_frame(answer)
             del connection
+
+
+def _handled(connection: AIOKafkaConnection, answer: bytes) -> str:
+    """What is wrong with an answer; "" for nothing."""
+    try:
+        connection._handle_frame(answer)
+    except (
+        Exception
+    ) as wrong:  # whatever the library does with bytes that are no answer, or with one to nothing
+        return f"{_CANT_READ}: {wrong!r}"
+    return ""
 
 
 def _refuse(connection: AIOKafkaConnection, error: KafkaConnectionError) -> None:

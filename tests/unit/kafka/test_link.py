@@ -7,7 +7,7 @@ import struct
 
 import aiokafka.client
 import pytest
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -87,6 +87,49 @@ def test_a_length_that_no_answer_has_ends_the_librarys_connection(size: int) -> 
                 await broker.left.wait()
         finally:
             await connection.close()
+            listening.close()
+            await listening.wait_closed()
+
+    asyncio.run(work())
+
+
+class Talking(Lying):
+    """A broker that sends `told` as soon as somebody is there."""
+
+    def __init__(self, told: bytes) -> None:
+        super().__init__(0)
+        self.told = told
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(struct.pack(">i", len(self.told)) + self.told)
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        self.left.set()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        struct.pack(">ihi", 1, 0, 1) + struct.pack(">3h", API_VERSIONS, 5, 2),
+        struct.pack(">ihi", 1, 0, 1 << 30),
+        struct.pack(">ih", 1, 0),
+        struct.pack(">i", 77),
+    ],
+    ids=["lowest above highest", "a billion versions", "cut short", "to something else"],
+)
+def test_what_the_library_can_not_read_ends_its_connection(told: bytes) -> None:
+    async def work() -> None:
+        broker = Talking(told)
+        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        connection = new_connection("127.0.0.1", port, request_timeout_ms=20_000)
+        try:
+            async with asyncio.timeout(10):
+                with pytest.raises(KafkaError):
+                    await connection.connect()
+                await broker.left.wait()
+        finally:
             listening.close()
             await listening.wait_closed()
 
