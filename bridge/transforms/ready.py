@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,30 +44,6 @@ def mask_fields(
     return batch.set_column(at, SCHEMA.field(at), rows)
 
 
-_Masked = tuple[pa.Array, Sequence[int]] | None
-"""A column with its fields masked, and the rows that were left out; None for all."""
-
-
-def _masked_plain(column: pa.Array, fields: str, replacement: str | None) -> _Masked:
-    apply = _masks(fields, replacement)
-    return None if apply is None else apply(column)
-
-
-@lru_cache
-def _masks(fields: str, replacement: str | None) -> Callable[[pa.Array], _Masked] | None:
-    """None where some place is inside of another value."""
-    # Compiled, with what it takes to import: not before there is a record.
-    from bridge.transforms.masks.masking import Masks
-
-    places = _tree(fields)
-    if any(deeper is not None for deeper in places.values()):
-        return None
-    if replacement is None:
-        return Masks(list(places), [b'""', b"0", b"false", b"null", b"{}", b"[]"]).apply
-    text = msgspec.json.encode(replacement)
-    return Masks(list(places), [text, _as_number(replacement), None, b"null", None, None]).apply
-
-
 def drop_where(
     batch: pa.RecordBatch,
     *,
@@ -96,6 +74,50 @@ def drop_where(
         raise ValueError(f"column is {column}; it must be key or value")
     dropped = pa.array(found, pa.bool_())
     return batch.filter(dropped if negate == "true" else pc.invert(dropped))
+
+
+class Compiled(Protocol):
+    """bridge.transforms.masks.masking.Masks."""
+
+    def apply(
+        self, there: np.ndarray, ends: np.ndarray, data: np.ndarray, rows: int, /
+    ) -> tuple[np.ndarray, np.ndarray, list[int]] | None: ...
+
+
+@lru_cache
+def compiled_masks(fields: str, replacement: str | None) -> Compiled | None:
+    """None where some place is inside of another value. Raises ValueError."""
+    # Compiled, with what it takes to import: not before there is a record.
+    from bridge.transforms.masks.masking import Masks
+
+    places = _tree(fields)
+    if any(deeper is not None for deeper in places.values()):
+        return None
+    if replacement is None:
+        return Masks(list(places), [b'""', b"0", b"false", b"null", b"{}", b"[]"])
+    text = msgspec.json.encode(replacement)
+    return Masks(list(places), [text, _as_number(replacement), None, b"null", None, None])
+
+
+def _masked_plain(
+    column: pa.Array, fields: str, replacement: str | None
+) -> tuple[pa.Array, Sequence[int]] | None:
+    """A column with its fields masked, and the rows that were left out; None for all."""
+    masks, rows = compiled_masks(fields, replacement), len(column)
+    there, ends, data = column.buffers()
+    if masks is None or column.offset or data is None:
+        return None
+    found = masks.apply(
+        np.frombuffer(there, np.uint8) if column.null_count else np.empty(0, np.uint8),
+        np.frombuffer(ends, np.int32, rows + 1),
+        np.frombuffer(data, np.uint8),
+        rows,
+    )
+    if found is None:
+        return None
+    out_ends, out, odd = found
+    buffers = [there if column.null_count else None, pa.py_buffer(out_ends), pa.py_buffer(out)]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers), odd
 
 
 @lru_cache

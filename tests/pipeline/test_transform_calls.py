@@ -190,3 +190,55 @@ def nothing_left() -> Iterator[None]:
     before = children()
     yield
     assert children() <= before
+
+
+MASK = Transform("mask", "bridge.transforms.mask_fields", {"fields": "email"})
+PLAIN = [b'{"email":"a@b.c","n":1}', None, b'{"n":2}']
+
+
+def test_masks_of_plain_records_take_no_process() -> None:
+    before = children()
+
+    async def through() -> list[Outcome]:
+        calls = Calls(spec(transforms=(MASK,)))
+        await calls.start()
+        found = [each async for each in calls.through(replace(copied(3), transforms=(0,)), records(PLAIN))]
+        assert children() == before
+        await calls.close()
+        return found
+
+    found = asyncio.run(through())
+    assert left(found) == {100: b'{"email":"","n":1}', 101: None, 102: b'{"n":2}'}
+    assert [each.records.keys() for each in found] == [{copied(3).target_topic}]
+    (raw,) = parse(batch_of([Plain(NOW, b"key", value, (("h", b"1"),)) for value in PLAIN], 100))
+    untouched = outcomes([None, b'{"n":2}', b"{}"], MASK)
+    assert [(plain.key, plain.headers) for plain in plain_records(whole_bytes(untouched))] == [
+        (plain.key, plain.headers) for plain in plain_records(raw.data)
+    ]
+
+
+def whole_bytes(found: Sequence[Outcome]) -> bytes:
+    (some,) = found[0].records.values()
+    return bytes(some.chunk(Compression(NONE), 0).data)
+
+
+def test_what_is_not_plain_goes_through_the_process_and_comes_out_in_its_place() -> None:
+    odd = [*PLAIN, b'{"email":1,"email":2}', b'{"a":{"email":"x"}}']
+    found = outcomes(odd, MASK, times=2)
+    assert list(left(found).values())[:5] == [
+        b'{"email":"","n":1}',
+        None,
+        b'{"n":2}',
+        b'{"email":0}',
+        b'{"a":{"email":"x"}}',
+    ]
+    assert whole(found, 10)
+    broken = outcomes([*PLAIN, b"not JSON"], MASK)
+    assert list(failed(broken)) == [103]
+    assert failed(broken)[103].startswith("transform mask: it failed with ")
+
+
+def test_masks_beside_others_go_through_the_process_all() -> None:
+    assert list(left(outcomes(PLAIN, MASK, own("even"))).values()) == [b'{"email":"","n":1}', b'{"n":2}']
+    with pytest.raises(TransformUnusable, match="mask_fields"):
+        outcomes(PLAIN, Transform("mask", MASK.function, {"fields": ""}))

@@ -22,6 +22,7 @@ from bridge.kafka.fields import BrokenRecord
 from bridge.kafka.records import Records
 from bridge.pipeline.transforming.arrow import as_batch, by_topic
 from bridge.pipeline.transforming.child import HEAD, pack
+from bridge.pipeline.transforming.native import Native, native, through
 from bridge.transforms.contract import SCHEMA
 from bridge.translation.copying import Copied, PipelineSpec, Transform
 
@@ -60,10 +61,16 @@ class Calls:
     def __init__(self, spec: PipelineSpec) -> None:
         self._transforms = spec.transforms
         self._timeout, self._memory = spec.transform_timeout, spec.transform_memory
+        self._native = [native(each) for each in spec.transforms]
         self._process: _Process | None = None
         self._most = _MOST
 
     async def start(self) -> None:
+        """Starts the process, unless it may never be needed. Raises TransformUnusable."""
+        if not all(self._native):
+            await self._started()
+
+    async def _started(self) -> None:
         """Raises TransformUnusable."""
         if self._process is None:
             self._process = await _Process.started(self._transforms, self._memory)
@@ -75,13 +82,17 @@ class Calls:
 
     async def through(self, copied: Copied, records: Records) -> AsyncIterator[Outcome]:
         """What the partition's transforms make of the records, part by part, in order. Raises TransformUnusable."""
-        waiting = [records]
+        waiting, chain = [records], self._chain(copied)
         while waiting:
             part = waiting.pop()
             if part.count > 1 and (part.count > self._most or part.size > _MOST_BYTES):
                 waiting += reversed(part.halves())
                 continue
             first, end = part.first, part.last + 1
+            made = through(part, chain) if chain is not None else None
+            if made is not None:
+                yield Outcome(first, end, {copied.target_topic: made})
+                continue
             try:
                 yield Outcome(first, end, await self._call(copied, part))
                 self._most = min(_MOST, self._most + self._most // 8 + 1)
@@ -92,8 +103,14 @@ class Calls:
                 else:
                     yield Outcome(first, end, {}, str(failed))
 
+    def _chain(self, copied: Copied) -> list[Native] | None:
+        """The partition's transforms, if none of them needs the process."""
+        found = [self._native[number] for number in copied.transforms]
+        known = [each for each in found if each is not None]
+        return known if len(known) == len(found) else None
+
     async def _call(self, copied: Copied, records: Records) -> Mapping[str, Records]:
-        await self.start()
+        await self._started()
         assert self._process is not None
         try:
             batch = as_batch(records, copied.target_topic, copied.source.partition)

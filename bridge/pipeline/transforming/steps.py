@@ -42,6 +42,20 @@ class TransformSteps:
         position: int,
     ) -> AsyncIterator[Step]:
         await self.start()
+        try:
+            async for step in self._steps(copied, batches, limits, largest, position):
+                yield step
+        except TransformUnusable as unusable:
+            raise PolicySaysFail(str(unusable)) from None
+
+    async def _steps(
+        self,
+        copied: Copied,
+        batches: Sequence[RawBatch],
+        limits: Limits,
+        largest: Mapping[str, int],
+        position: int,
+    ) -> AsyncIterator[Step]:
         at = position
         for batch, records in decoded_each(batches, position, limits.decompressed):
             if isinstance(records, UnreadableBatch):

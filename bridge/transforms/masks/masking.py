@@ -7,7 +7,6 @@ is left to json_paths, which has the words for what is wrong; what both can do c
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from bridge.kafka.compiled import IN, WIDE, Bytes, Numbers, compiled, copy_wide, part
 from bridge.transforms.masks.scan import (
@@ -37,32 +36,22 @@ class Masks:
         self._known = np.array([text is not None for text in left], np.uint8)
         self._longest = len(names) * max(5, *(len(text or b"") for text in left))
 
-    def apply(self, column: pa.Array) -> tuple[pa.Array, list[int]] | None:
-        """The column of bytes with all fields masked, and the rows that were left out. None where it has to be looked
-        at row by row."""
-        there, ends, data = column.buffers()
-        rows = len(column)
-        if column.offset or not rows or data is None:
-            return None
-        begins = np.frombuffer(ends, np.int32, rows + 1)
-        size = int(begins[-1]) + rows * self._longest
+    def apply(
+        self, there: Bytes, ends: np.ndarray, data: Bytes, rows: int
+    ) -> tuple[np.ndarray, Bytes, list[int]] | None:
+        """Ends and bytes of a column of byte strings (see bridge.kafka.fields.Texts) with all fields masked, and the
+        rows that were left out, which are empty. None for a column that is too large."""
+        size = int(ends[rows]) + rows * self._longest
         if size >= 1 << 31:
             return None
-        out, out_ends = np.empty(size, np.uint8), np.zeros(rows + 1, np.int32)
-        odd = np.zeros(rows, np.uint8)
-        if column.null_count:
-            odd[:] = column.is_null().to_numpy(zero_copy_only=False)
-        known = *self._names, *self._left, self._known
-        mask(np.frombuffer(data, np.uint8), begins, *known, out, out_ends, odd)
-        masked = pa.Array.from_buffers(
-            pa.binary(),
-            rows,
-            [there if column.null_count else None, pa.py_buffer(out_ends), pa.py_buffer(out)],
-            null_count=column.null_count,
-        )
-        if column.null_count:
-            odd[column.is_null().to_numpy(zero_copy_only=False)] = 0
-        return masked, np.flatnonzero(odd).tolist()
+        out, out_ends, odd = np.empty(size, np.uint8), np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8)
+        nulls = np.empty(0, np.intp)
+        if len(there):
+            nulls = np.flatnonzero(np.unpackbits(there, count=rows, bitorder="little") == 0)
+            odd[nulls] = 1
+        mask(data, ends, *self._names, *self._left, self._known, out, out_ends, odd)
+        odd[nulls] = 0
+        return out_ends, out[: out_ends[rows]], np.flatnonzero(odd).tolist()
 
 
 def _texts(texts: list[bytes]) -> _Texts:

@@ -1,0 +1,57 @@
+"""Transforms of ours that need no process of their own: compiled, they end, fail with nothing, and take no more memory
+than what they make. Whatever they leave out goes the way of all transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bridge.kafka import fields
+from bridge.kafka.fields import BrokenRecord, Fields
+from bridge.kafka.records import Records
+from bridge.transforms.ready import Compiled, compiled_masks
+from bridge.translation.copying import Transform
+
+_MASKS = "bridge.transforms.mask_fields"
+_PARAMETERS = {"fields", "replacement", "column"}
+
+
+class Native(NamedTuple):
+    masks: Compiled
+    column: str
+
+
+def native(transform: Transform) -> Native | None:
+    """None for one that takes a process."""
+    parameters = transform.parameters
+    column = parameters.get("column", "value")
+    if transform.function != _MASKS or parameters.keys() - _PARAMETERS or column not in ("key", "value"):
+        return None
+    try:
+        masks = compiled_masks(parameters["fields"], parameters.get("replacement"))
+    except (KeyError, ValueError):
+        return None  # the process says what is wrong
+    return None if masks is None else Native(masks, column)
+
+
+def through(records: Records, chain: Sequence[Native]) -> Records | None:
+    """The records behind all of the chain; None where one of them has to go another way."""
+    try:
+        found = fields.cut(records)
+    except BrokenRecord:
+        return None
+    for each in chain:
+        masked = _masked(found, each)
+        if masked is None:
+            return None
+        found = masked
+    return fields.joined(found)
+
+
+def _masked(found: Fields, each: Native) -> Fields | None:
+    texts = found.keys if each.column == "key" else found.values
+    made = each.masks.apply(texts.there, texts.ends, texts.data, len(found.offsets))
+    if made is None or made[2]:
+        return None
+    changed = texts._replace(ends=made[0], data=made[1])
+    return found._replace(keys=changed) if each.column == "key" else found._replace(values=changed)
