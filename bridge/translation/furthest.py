@@ -65,3 +65,15 @@ class FurthestRecord(Value):
             for row in numbers(each, "partitions", _ROW)
         }
         return cls(number(found, "asOfMs", 0, LAST_MS), rows)
+
+    @classmethod
+    def trusted(cls, found: Mapping[str, Any]) -> FurthestRecord:
+        """Of fields that were read before."""
+        return cls(
+            found["asOfMs"],
+            {
+                TopicPartition(each["targetTopic"], row[0]): Furthest(*row[1:])
+                for each in found["topics"]
+                for row in each["partitions"]
+            },
+        )
