@@ -59,8 +59,9 @@ FAILING_OVER = int(os.environ.get("READINESS_FAILOVER_GROUPS", "1000"))
 STOCK_INTERVAL = int(os.environ.get("READINESS_STOCK_SECONDS", "60"))
 """Of its group offset sync, and of its checkpoints; its default."""
 STOCK_TIMES = 3
-OLD, NEW = (1_000, 1_500), (2_500, 2_900)
-"""Where groups stand first, and where they move to: so far ahead that stock's answer rises, rounded as it is."""
+COPIED, OLD, NEW = 30_000, (5_000, 10_000), (27_000, 30_000)
+"""Records of a partition that groups fail over on; where they stand first, and where they move to: not before the
+oldest offset sync, where stock would have no answer, and so far ahead that its answer rises, rounded as it is."""
 
 
 @pytest.fixture
@@ -217,9 +218,7 @@ def _an_hour(what: str, before: tuple[int, int], after: tuple[int, int], rounds:
 
 @pytest.mark.timeout(3600)
 def test_failover_all(stack: LocalStack, source: Cluster, target: Cluster, worker: ConnectWorker) -> None:
-    topic = mirrored_topic(
-        worker, source, target, partitions=PARTITIONS, records=RECORDS, name="failing-over"
-    )
+    topic = mirrored_topic(worker, source, target, partitions=PARTITIONS, records=COPIED, name="failing-over")
     took = _moved(stack, source, target, topic)
     stocks = [_stock_synced(worker, source, target, topic, number) for number in range(STOCK_TIMES)]
     other = statistics.median(stocks)
