@@ -52,6 +52,11 @@ class JavaPattern:
         except (re.error, regex.error, OverflowError, RecursionError) as error:
             raise PatternProblem(f"{source} is not a regular expression: {error}") from None
 
+    @property
+    def exact(self) -> bool:
+        """Whether it matches its own source and nothing else."""
+        return self._translated == re.escape(self.pattern)
+
     def fullmatch(self, text: str) -> bool:
         """Raises PatternTooSlow."""
         if self._quick is not None and len(text) <= _SHORT:

@@ -3,7 +3,6 @@ code is never loaded where the service answers."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from bridge.errors import (
 from bridge.protocol.doctor import DoctorReport
 from bridge.service.context import AlterOffsets, Doctor, MirrorQuestions, Naming, Props
 from bridge.service.outside import CHILD, CodeFailed, asked
+from bridge.translation.java_regex import JavaPattern
 from bridge.translation.model import Committed, Side, TopicPartition
 from bridge.translation.resetting import Outcome, Row
 from connectors.base import Kind
@@ -103,11 +103,11 @@ class QuestionsElsewhere(NamedTuple):
         return set(call("remote_topics", props, source, side))
 
     def translate_offsets(
-        self, props: Props, alias: str, group: re.Pattern[str], timeout_s: float, side: Side
+        self, props: Props, alias: str, group: JavaPattern, timeout_s: float, side: Side
     ) -> Mapping[str, Mapping[TopicPartition, Committed]]:
         if not code(props):
             return self.here.translate_offsets(props, alias, group, timeout_s, side)
-        rows = call("translate_offsets", props, alias, group.pattern, group.flags, timeout_s, side)
+        rows = call("translate_offsets", props, alias, group.pattern, group.exact, timeout_s, side)
         return {
             name: {TopicPartition(*at): Committed(*offset) for at, offset in offsets}
             for name, offsets in rows

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import socket
 import sys
@@ -20,6 +19,7 @@ from bridge.policy import Policy
 from bridge.service.context import CheckContext, Naming, Props
 from bridge.service.elsewhere import packed
 from bridge.service.wiring import alter_here, check_context, doctor_here, questions_here
+from bridge.translation.java_regex import compile_java, exactly
 from bridge.translation.model import Side
 from connectors.base import CopiedTopics
 from connectors.configdef import ValidatedConfig
@@ -85,8 +85,8 @@ def _alter(name: str, props: Props, offsets: Offsets) -> object:
     return alter_here()(name, props, offsets)
 
 
-def _translate(props: Props, alias: str, pattern: str, flags: int, timeout_s: float, side: str) -> object:
-    group = re.compile(pattern, flags)
+def _translate(props: Props, alias: str, pattern: str, exact: bool, timeout_s: float, side: str) -> object:
+    group = exactly(pattern) if exact else compile_java(pattern)
     found = questions_here().translate_offsets(props, alias, group, timeout_s, Side(side))
     return [(name, list(offsets.items())) for name, offsets in found.items()]
 

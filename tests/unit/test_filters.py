@@ -16,7 +16,7 @@ from bridge.translation.filters import (
     pattern_list_problem,
     split_list,
 )
-from bridge.translation.java_regex import PatternProblem, Translator, compile_java
+from bridge.translation.java_regex import PatternProblem, Translator, compile_java, exactly
 
 
 def topics(**props: str) -> DefaultTopicFilter:
@@ -312,3 +312,11 @@ def test_a_list_names_the_element_that_is_wrong() -> None:
     assert pattern_list_problem(("(a", "b)")) is None
     assert pattern_list_problem(()) is None
     assert "redefinition" in str(pattern_list_problem(("(?<n>a)", "(?<n>b)")))
+
+
+@pytest.mark.parametrize("pattern", [compile_java("a.*"), compile_java("abc"), exactly("a.b")])
+def test_a_pattern_is_made_again_of_what_another_process_is_told(pattern: JavaPattern) -> None:
+    again = exactly(pattern.pattern) if pattern.exact else compile_java(pattern.pattern)
+    assert [again.fullmatch(text) for text in ("a.b", "axb", "abc")] == [
+        pattern.fullmatch(text) for text in ("a.b", "axb", "abc")
+    ]
