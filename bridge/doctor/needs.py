@@ -132,6 +132,14 @@ RIGHTS = (
     Right(
         _GROUPS,
         _TARGET,
+        "DESCRIBE_CONFIGS",
+        On.COPIES,
+        "to say so where the target overwrites timestamps (`message.timestamp.type`)",
+        spare=True,
+    ),
+    Right(
+        _GROUPS,
+        _TARGET,
         "READ",
         On.RUNS,
         "to translate by what the mirror writes of its copies; beside a stock mirror there is none",

@@ -10,9 +10,12 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
+
+from bridge.kafka.errors import TOPIC_DENIED
 
 log = logging.getLogger("librdkafka")
 
@@ -29,7 +32,8 @@ class Admin:
         self._timeout = timeout
 
     async def log_append_time(self, topics: Sequence[str]) -> dict[str, bool]:
-        """Whether a topic's broker overwrites timestamps; topics whose configs can't be read now are left out."""
+        """Whether a topic's broker overwrites timestamps. Topics whose configs can't be read now are left out, and those
+        whose configs we may not read are taken for others."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
@@ -38,7 +42,13 @@ class Admin:
         waits = [asyncio.wrap_future(future) for future in futures.values()]
         found = await asyncio.gather(*waits, return_exceptions=True)
         return {
-            resource.name: configs["message.timestamp.type"].value == "LogAppendTime"
+            resource.name: not isinstance(configs, BaseException)
+            and configs["message.timestamp.type"].value == "LogAppendTime"
             for resource, configs in zip(futures, found, strict=True)
-            if not isinstance(configs, BaseException)
+            if not isinstance(configs, BaseException) or _denied(configs)
         }
+
+
+def _denied(failed: BaseException) -> bool:
+    """Brokers log what they refuse: it is not asked for in each round."""
+    return isinstance(failed, KafkaException) and failed.args[0].code() == TOPIC_DENIED

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.client_config import producer_settings
@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 _LOOK = 1.0
 """Seconds between two looks."""
-_PATIENCE = 5.0
+_LOOK_AT_SYNCS = 5.0
+_PATIENCE = 2.0
 _TOPICS_A_CALL = 500
 
 Denied = frozenset[tuple[Side, str]]
@@ -34,8 +35,12 @@ class Rights:
         """The target is asked as whoever writes copies."""
         self._spec = spec
         self._target = Link(producer_settings(Side.TARGET, spec.props))
+        apart = bool(spec.syncs_topic) and not spec.syncs_on_target
+        self._syncs = Link(producer_settings(Side.SOURCE, spec.props)) if apart else None
+        self._no_syncs = ""
+        """Why offset syncs can't be written to the source: they follow the copies, which go on without them."""
         self._wanted: Sequence[Copied] = ()
-        self._due = 0.0
+        self._due = self._syncs_due = 0.0
         self._links = {Side.SOURCE: source, Side.TARGET: self._target}
         self.denied: Denied = frozenset()
         """As the layout was made for."""
@@ -44,10 +49,15 @@ class Rights:
 
     async def close(self) -> None:
         await self._target.close()
+        if self._syncs is not None:
+            await self._syncs.close()
 
     @property
     def errors(self) -> list[str]:
-        return [_said(*each) for each in sorted(self.denied)]
+        return [
+            *(_said(*each) for each in sorted(self.denied)),
+            *([self._no_syncs] if self._no_syncs else []),
+        ]
 
     async def allowed(self, wanted: Sequence[Copied]) -> list[Copied]:
         """What of it may be copied now. Raises KafkaFailure."""
@@ -61,34 +71,49 @@ class Rights:
             raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, "; ".join(self.errors))
         return [each for each in wanted if not _topics(each) & self.denied]
 
-    async def look(self) -> None:
-        """Whether other topics are denied by now; where copying has trouble, or something is denied."""
-        if time.monotonic() < self._due:
-            return
-        self._due = time.monotonic() + _LOOK
+    async def look(self, *, troubled: bool) -> None:
+        """Whether other topics are denied by now. `troubled`: copying is."""
+        now = time.monotonic()
         # A cluster that is away is named by whoever copies.
         with contextlib.suppress(KafkaFailure, TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                self.changed = await self._ask(self._wanted) != self.denied
+                if (troubled or self.denied) and now >= self._due:
+                    self._due = now + _LOOK
+                    self.changed = await self._ask(self._wanted) != self.denied
+                if self._syncs is not None and now >= self._syncs_due:
+                    self._syncs_due = now + _LOOK_AT_SYNCS
+                    await self._look_at_syncs(self._syncs)
+
+    async def _look_at_syncs(self, link: Link) -> None:
+        topic = self._spec.syncs_topic
+        denied = await _denied(link, [topic], "WRITE")
+        said = f"source cluster: not authorized to write topic {topic}: grant WRITE on it; it gets no syncs"
+        if denied and not self._no_syncs:
+            log.warning("%s", said)
+        self._no_syncs = said if denied else ""
 
     async def _ask(self, wanted: Sequence[Copied]) -> Denied:
         names: Mapping[Side, set[str]] = {side: set() for side in _OPERATIONS}
         for each in wanted:
             for side, topic in _topics(each):
                 names[side].add(topic)
-        denied = [await self._denied(side, some) for side, some in names.items()]
-        return frozenset().union(*denied)
+        denied: set[tuple[Side, str]] = set()
+        for side, some in names.items():
+            found = await _denied(self._links[side], sorted(some), _OPERATIONS[side])
+            denied.update((side, topic) for topic in found)
+        return frozenset(denied)
 
-    async def _denied(self, side: Side, topics: Collection[str]) -> Denied:
-        listed, found = sorted(topics), set()
-        for at in range(0, len(listed), _TOPICS_A_CALL):
-            call = describe_topics(listed[at : at + _TOPICS_A_CALL])
-            answer = await self._links[side].send(None, call, "ask for the rights on topics")
-            for name, topic in read_topics(answer, call.API_VERSION).items():
-                unsaid = topic.allowed is None and not topic.denied
-                if not unsaid and (topic.denied or _OPERATIONS[side] not in (topic.allowed or ())):
-                    found.add((side, name))
-        return frozenset(found)
+
+async def _denied(link: Link, topics: Sequence[str], operation: str) -> set[str]:
+    """Those that it may not be done with. Raises KafkaFailure."""
+    found = set()
+    for at in range(0, len(topics), _TOPICS_A_CALL):
+        call = describe_topics(topics[at : at + _TOPICS_A_CALL])
+        answer = await link.send(None, call, "ask for the rights on topics")
+        for name, topic in read_topics(answer, call.API_VERSION).items():
+            if topic.denied or (topic.allowed is not None and operation not in topic.allowed):
+                found.add(name)
+    return found
 
 
 def _said(side: Side, topic: str) -> str:

@@ -133,8 +133,7 @@ class Watcher:
             if ends or time.monotonic() - self._asked > _ENDS_EVERY:
                 self._asked = time.monotonic()
                 await self._try("ends", Side.SOURCE, self._ask_ends())
-            if self.errors or self.rights.denied:
-                await self.rights.look()
+            await self.rights.look(troubled=bool(self.errors))
             for line in self._unreadable.take_lines():
                 log.warning("%s", line)
 

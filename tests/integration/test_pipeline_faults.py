@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,11 +145,14 @@ def test_the_target_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> 
         ground.reader.wait_more()
 
 
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Broker]:
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A target where the mirror needs rights."""
-    security = Security(users={"mirror": PASSWORD}, authorizer=True)
-    with closing(Broker("guarded", kafka_jars(), tmp_path, security=security, heap="384m")) as broker:
+    security, directory = (
+        Security(users={"mirror": PASSWORD}, authorizer=True),
+        tmp_path_factory.mktemp("guarded"),
+    )
+    with closing(Broker("guarded", kafka_jars(), directory, security=security, heap="384m")) as broker:
         broker.start()
         yield broker
 
@@ -168,16 +170,19 @@ def let_copy(flow: CopyFlow, topic: str) -> None:
                 allow(flow.target.bootstrap, MIRROR, name, operation, kind)
 
 
-def test_the_target_is_read_only_for_a_while(own: LocalStack, guarded: Broker) -> None:
-    """It shows all it has, and takes nothing: what is missing is named, and copying goes on once it is granted."""
+def login(guarded: Broker) -> dict[str, str]:
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    props = {
+    return {
         "target.cluster.bootstrap.servers": guarded.address("SASL_PLAINTEXT"),
         "target.cluster.security.protocol": "SASL_PLAINTEXT",
         "target.cluster.sasl.mechanism": "PLAIN",
         "target.cluster.sasl.jaas.config": f'{plain} required username="mirror" password="{PASSWORD}";',
     }
-    flow = CopyFlow(own.source, guarded, props=props)
+
+
+def test_the_target_is_read_only_for_a_while(own: LocalStack, guarded: Broker) -> None:
+    """It shows all it has, and takes nothing: what is missing is named, and copying goes on once it is granted."""
+    flow = CopyFlow(own.source, guarded, props=login(guarded))
     with traffic(flow) as ground:
         (topic,) = flow.topics
         let_copy(flow, topic)
@@ -194,6 +199,27 @@ def test_the_target_is_read_only_for_a_while(own: LocalStack, guarded: Broker) -
             assert PASSWORD not in str(copying.status)
         eventually(lambda: not copying.status.errors, STALL, what="it goes on")
         ground.reader.wait_more()
+
+
+def test_a_run_that_tells_of_more_than_the_source_holds_takes_a_right_to_read_the_copy(
+    own: LocalStack, guarded: Broker
+) -> None:
+    """Somebody waits for the end of this copy, so that it ends with the right that is missing."""
+    flow = CopyFlow(own.source, guarded, props=login(guarded))
+    topic = flow.topic()
+    let_copy(flow, topic)
+    produce(flow.source.bootstrap, topic, numbered(10))
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    last = flow.runs()[TopicPartition(topic, 0)].last
+    assert last is not None
+    more = last._replace(upstream_count=last.upstream_count + 1, position=last.position + 1)
+    produce(guarded.bootstrap, flow.spec.runs_topic, [Record(more.value(), key=more.key())])
+    refused = flow.copy()
+    assert refused.state is PipelineState.FAILED
+    assert f"grant READ on topic {flow.remote(topic)}" in (refused.failure or "")
+    allow(guarded.bootstrap, MIRROR, flow.remote(topic), "READ")
+    assert flow.copy().state is PipelineState.CAUGHT_UP
+    assert [each.content for each in flow.copies(topic)] == [each.content for each in flow.original(topic)]
 
 
 # -- who may copy --------------------------------------------------------------------------------------------------
