@@ -32,7 +32,7 @@ class Admin:
         self._timeout = timeout
 
     async def log_append_time(self, topics: Sequence[str]) -> dict[str, bool]:
-        """Whether a topic's broker overwrites timestamps. Topics whose configs can't be read now are left out, and those
+        """Whether a topic's broker overwrites timestamps. Topics whose configs can't be read now are left out; those
         whose configs we may not read are taken for others."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
