@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 5.0
@@ -15,22 +16,22 @@ class Failures:
     """Of one connector, since the last success; true while there are any."""
 
     def __init__(self) -> None:
+        self._backoff = Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         self._count = self._refused = 0
+        self.pause = 0.0
+        """Seconds from the last try to the next."""
 
     def __bool__(self) -> bool:
         return self._count > 0
 
     def add(self, failure: KafkaFailure) -> None:
         self._count += 1
+        self.pause = self._backoff.next()
         self._refused = self._refused + 1 if failure.fault is KafkaFault.CREDENTIALS else 0
 
     def clear(self) -> None:
         self._count = self._refused = 0
-
-    @property
-    def pause(self) -> float:
-        """Seconds from the last try to the next."""
-        return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(10, self._count - 1))
+        self._backoff.reset()
 
     @property
     def lasting(self) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import requests
 from bridge.kafka.distance import UNKNOWN, quickest, stretched
@@ -164,18 +165,14 @@ class PartitionState:
     """Bytes that were fetched and are not done."""
     by_name: bool = False
     checked: FetchFrom | None = None  # at the last `check`
-    pause: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(*PAUSE_SECONDS))
+    """Before it is tried again."""
     doubted: float | None = None
     """Since when its topic seems to be gone, or another."""
 
     @property
     def position(self) -> FetchFrom:
         return FetchFrom(self.topic_id, self.offset, self.last_epoch)
-
-    def next_pause(self) -> float:
-        """Seconds to wait before it is tried again: longer each time."""
-        self.pause = min(max(2 * self.pause, PAUSE_SECONDS[0]), PAUSE_SECONDS[1])
-        return self.pause
 
 
 async def happens(event: asyncio.Event, seconds: float) -> bool:

@@ -168,7 +168,8 @@ class Fetcher:
         elif got.error:
             self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition}"))
         else:
-            partition.pause, partition.doubted = 0.0, None
+            partition.doubted = None
+            partition.backoff.reset()
             self.errors.pop(place, None)
             if got.records and partition.node is not None:
                 partition.node.hand_out(place)
@@ -265,7 +266,7 @@ class Fetcher:
         for place in places:
             self._leave(place)
             self._replicas.fail(place)
-            self._homeless[place] = time.monotonic() + self._partitions[place].next_pause()
+            self._homeless[place] = time.monotonic() + self._partitions[place].backoff.next()
             if why is not None:
                 self.errors[place] = why
         self._lost.set()

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.appending import KeyValue, record_batches
 from bridge.kafka.client_config import RawSettings, producer_settings
@@ -234,7 +235,7 @@ class SyncProducer:
         await self._link.close()
 
     async def _send(self) -> None:
-        pause = 0.0
+        backoff = Backoff(*_PAUSES)
         while self._pending:
             taken, self._pending = self._pending, []
             topics: dict[str, list[KeyValue]] = {}
@@ -243,10 +244,10 @@ class SyncProducer:
             try:
                 for topic, records in topics.items():
                     await self.write(topic, records)
-                pause, self.failed = 0.0, None
+                self.failed = None
+                backoff.reset()
             except KafkaFailure as error:
                 self.failed = error
                 newest = {(topic, record[0]): (topic, record) for topic, record in (*taken, *self._pending)}
                 self._pending = list(newest.values())
-                pause = min(max(2 * pause, _PAUSES[0]), _PAUSES[1])
-                await asyncio.sleep(pause)
+                await asyncio.sleep(backoff.next())

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import produce_requests
 from bridge.kafka.client_config import RawSettings
@@ -96,7 +97,7 @@ class Coordinator:
     async def _ask(
         self, call: Callable[[], Call], read: Callable[[Reader], tuple[int, T]], doing: str, within: float
     ) -> T:
-        pause = 0.0
+        unfinished, elsewhere = Backoff(*_SHORT), Backoff(*_LONG)
         last = failure(KafkaFault.TIMEOUT, doing, f"No answer within {within:g} s")
         try:
             async with asyncio.timeout(within):
@@ -116,11 +117,10 @@ class Coordinator:
                             raise failed
                         last = failed
                     if code == _CONCURRENT_TRANSACTIONS:
-                        pause = min(max(2 * pause, _SHORT[0]), _SHORT[1])
+                        await asyncio.sleep(unfinished.next())
                     else:
-                        pause = min(max(2 * pause, _LONG[0]), _LONG[1])
                         self._node = None
-                    await asyncio.sleep(pause)
+                        await asyncio.sleep(elsewhere.next())
         except TimeoutError:
             raise last from None
 

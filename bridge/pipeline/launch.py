@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bridge.backoff import Backoff
 from bridge.environment import for_child
 from bridge.logs.forward import Forward
 from bridge.logs.setup import DRIVER
@@ -80,7 +81,7 @@ class DriverPipeline:
             await asyncio.wait({self._task})
 
     async def _supervise(self) -> None:
-        backoff = FIRST_BACKOFF
+        backoff = Backoff(FIRST_BACKOFF, MOST_BACKOFF)
         loop = asyncio.get_running_loop()
         while not self._stopping:
             if self._module == DRIVER_MODULE and (
@@ -95,14 +96,14 @@ class DriverPipeline:
             if self._stopping or self._status.state in (PipelineState.FAILED, PipelineState.CAUGHT_UP):
                 return
             if loop.time() - began > _STEADY_SECONDS:
-                backoff = FIRST_BACKOFF
+                backoff.reset()
             self._restarts += 1
             said = f"the driver ended ({ended}) and is started again, {self._restarts} time(s) so far; see the log"
             self._broken = said
             self._status = replace(self._status, state=PipelineState.RETRYING, errors=[said])
-            log.error("%s in %.0f s", said, backoff, extra={"connector": self._spec.name})
-            await asyncio.sleep(backoff)
-            backoff = min(backoff * 2, MOST_BACKOFF)
+            pause = backoff.next()
+            log.error("%s in %.0f s", said, pause, extra={"connector": self._spec.name})
+            await asyncio.sleep(pause)
 
     async def _one_life(self) -> str:
         """Why it is over."""

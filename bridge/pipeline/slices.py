@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.garbage import collect_seldom
@@ -127,7 +128,7 @@ class _Attempts:
         self._window = Window()
 
     async def run(self, *, again: bool) -> str:
-        pause = _FIRST_PAUSE
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while not self._lease.over():
             began = time.monotonic()
             try:
@@ -163,9 +164,9 @@ class _Attempts:
                 return "failed"
             await self._report(report)
             if time.monotonic() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
-            await self._sleep(pause)
-            pause, again = min(pause * 2, _LONGEST_PAUSE), True
+                backoff.reset()
+            await self._sleep(backoff.next())
+            again = True
         return self._lease.ended
 
     def _saying(

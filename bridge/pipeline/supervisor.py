@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.client_config import client_settings
 from bridge.kafka.link import Link
@@ -104,7 +105,7 @@ class Supervisor:
                 await self._watcher.look(ends=self._state is PipelineState.CAUGHT_UP)
 
     async def _layouts(self, jobs: Jobs, target: Link) -> None:
-        pause = _FIRST_PAUSE
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while not self._over():
             began = time.monotonic()
             try:
@@ -120,9 +121,8 @@ class Supervisor:
                 log.exception("layout %d broke", self._layout.layout)
                 self._broke(f"the Spark job of layout {self._layout.layout} broke: {_first_line(error)}")
             if time.monotonic() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
-            await self._until(self._over, pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+                backoff.reset()
+            await self._until(self._over, backoff.next())
         with contextlib.suppress(KafkaFailure):
             await self._end(jobs, target)
 

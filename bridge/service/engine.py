@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
+from bridge.backoff import Backoff
 from bridge.environment import for_child
 from bridge.logs.forward import Forward
 from bridge.logs.setup import ROUNDS
@@ -153,17 +154,18 @@ class RoundsEngine:
 
     async def _supervise(self) -> None:
         loop = asyncio.get_running_loop()
-        backoff = FIRST_BACKOFF
+        backoff = Backoff(FIRST_BACKOFF, MOST_BACKOFF)
         while True:
             began = loop.time()
             told = await self._one_life()
             if loop.time() - began > STEADY_SECONDS:
-                backoff = FIRST_BACKOFF
+                backoff.reset()
             self._state = EngineState.RESTARTING
             self.restarts += 1
-            log.error("the rounds process ended (%s) and is started again in %.1f s", told, backoff)
-            await asyncio.sleep(backoff)
-            backoff = min(backoff * 2, MOST_BACKOFF)
+            log.error(
+                "the rounds process ended (%s) and is started again in %.1f s", told, pause := backoff.next()
+            )
+            await asyncio.sleep(pause)
 
     async def _one_life(self) -> str:
         lines = Forward(ROUNDS)

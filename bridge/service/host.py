@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 
+from bridge.backoff import Backoff
 from bridge.errors import BridgeError, ConfigRejected, NotAnswered
 from bridge.service.context import RoundsContext
 from bridge.service.desired import Desired
@@ -72,31 +73,31 @@ class Hosted:
         self._uplink.operated(order.number, answer)
 
     async def run(self) -> None:
-        backoff = FIRST_BACKOFF
+        backoff = Backoff(FIRST_BACKOFF, MOST_BACKOFF)
         while (desired := self._desired) is not None:
             loop = asyncio.get_running_loop()
             began = loop.time()
             error = await self._one_life(desired)
             if error is None:
-                backoff = FIRST_BACKOFF
+                backoff.reset()
                 continue
             if loop.time() - began > STEADY_SECONDS:
-                backoff = FIRST_BACKOFF
+                backoff.reset()
             self._restarts += 1
-            self._tell(error, backoff)
+            pause = backoff.next()
+            self._tell(error, pause)
             self._uplink.note(
-                InstanceNote(self._name, desired.generation, _words(error), backoff, self._restarts)
+                InstanceNote(self._name, desired.generation, _words(error), pause, self._restarts)
             )
-            await self._pause(desired, backoff)
-            backoff = min(backoff * 2, MOST_BACKOFF)
+            await self._pause(desired, pause)
 
-    def _tell(self, error: Exception, backoff: float) -> None:
+    def _tell(self, error: Exception, pause: float) -> None:
         """The traceback once; while the same goes on, one line."""
         same = _words(error) == self._last_error
         self._last_error = _words(error)
         log.error(
             "instance broke and is made anew in %.0f s: %s",
-            backoff,
+            pause,
             _words(error),
             exc_info=None if same or isinstance(error, ConfigRejected | PatternTooSlow) else error,
             extra={"connector": self._name},

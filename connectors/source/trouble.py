@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 30.0
@@ -21,7 +22,9 @@ class Troubles:
         self._permanent = permanent
         self._counts: Counter[str] = Counter()
         self._failures: dict[str, KafkaFailure] = {}
-        self._rounds = 0
+        self._backoff = Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        self.pause = 0.0
+        """Seconds until the next round, after one with trouble."""
 
     def __bool__(self) -> bool:
         return bool(self._counts)
@@ -30,12 +33,10 @@ class Troubles:
         """What a round met with; whatever it did not is over."""
         self._failures = {str(failure): failure for failure in round_}
         self._counts = Counter({said: self._counts[said] + 1 for said in self._failures})
-        self._rounds = self._rounds + 1 if self._failures else 0
-
-    @property
-    def pause(self) -> float:
-        """Seconds until the next round, after one with trouble."""
-        return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(10, self._rounds - 1))
+        if self._failures:
+            self.pause = self._backoff.next()
+        else:
+            self._backoff.reset()
 
     @property
     def lasting(self) -> list[str]:

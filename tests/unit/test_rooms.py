@@ -42,6 +42,7 @@ WEB = names("fastapi starlette uvicorn h11 pydantic prometheus_client")
 ROOMS = {
     "bridge": Room(),
     "bridge.errors": Room(),
+    "bridge.backoff": Room(),
     "bridge.logs": Room(),
     "bridge.policy": Room(),
     "bridge.policy_settings": Room(ours=names("bridge.policy"), others=names("pydantic pydantic_settings")),
@@ -56,7 +57,7 @@ ROOMS = {
     "bridge.translation": Room(ours=names("bridge.patterns"), not_stdlib=IMPURE),
     "bridge.protocol": Room(ours=names("bridge bridge.errors"), others=names("pydantic")),
     "bridge.kafka": Room(
-        ours=names("bridge.translation bridge.errors"),
+        ours=names("bridge.backoff bridge.translation bridge.errors"),
         # jks and cryptography read key stores, httpx fetches tokens; the rest is what a raw batch takes.
         others=names(
             "confluent_kafka aiokafka jks cryptography httpx crc32c cramjam lz4 zstandard llvmlite numba numpy"
@@ -64,7 +65,8 @@ ROOMS = {
     ),
     "connectors": Room(
         ours=names(
-            "bridge bridge.translation bridge.transforms bridge.protocol bridge.errors bridge.logs bridge.policy"
+            "bridge.backoff bridge bridge.translation bridge.transforms "
+            "bridge.protocol bridge.errors bridge.logs bridge.policy"
         )
     ),
     "bridge.transforms": Room(
@@ -73,7 +75,8 @@ ROOMS = {
     "bridge.transforms.masks": Room(ours=names("bridge.kafka"), others=names("numpy pyarrow")),
     "bridge.pipeline": Room(
         ours=names(
-            "bridge.translation bridge.kafka bridge.environment bridge.errors bridge.logs bridge.pipeline.transforming"
+            "bridge.backoff bridge.translation bridge.kafka "
+            "bridge.environment bridge.errors bridge.logs bridge.pipeline.transforming"
         ),
         others=names("pyspark"),
     ),
@@ -85,7 +88,8 @@ ROOMS = {
     ),
     "bridge.service": Room(
         ours=names(
-            "bridge bridge.protocol bridge.translation bridge.environment bridge.errors bridge.logs bridge.settings "
+            "bridge.backoff bridge bridge.protocol bridge.translation "
+            "bridge.environment bridge.errors bridge.logs bridge.settings "
             "bridge.policy bridge.tokens connectors"
         ),
         others=WEB,
