@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import durations
-from tests.support.durations import LANES, files, keep, kept, longest_first
+from tests.support.durations import BUDGET_MINUTES, LANES, files, keep, kept, longest_first, minutes
 
 
 def test_every_file_was_measured() -> None:
@@ -21,6 +21,14 @@ def test_every_file_was_measured() -> None:
 def test_no_file_is_kept_that_is_gone() -> None:
     gone = sorted(kept().keys() - files())
     assert not gone, f"`make durations` leaves them out of tests/durations.json: {', '.join(gone)}"
+
+
+def test_all_files_are_within_the_budget() -> None:
+    assert minutes(kept()) <= BUDGET_MINUTES
+
+
+def test_files_run_side_by_side() -> None:
+    assert minutes({"tests/unit/test_a.py": 60, "tests/e2e/test_b.py": 180}) == 2
 
 
 def test_make_uses_as_many_lanes() -> None:
