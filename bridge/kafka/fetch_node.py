@@ -174,6 +174,11 @@ class PartitionState:
     def position(self) -> FetchFrom:
         return FetchFrom(self.topic_id, self.offset, self.last_epoch)
 
+    def healed(self) -> None:
+        """Forgets the trouble that it had."""
+        self.doubted = None
+        self.backoff.reset()
+
 
 async def happens(event: asyncio.Event, seconds: float) -> bool:
     """Whether it does within so many seconds."""

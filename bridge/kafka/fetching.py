@@ -168,8 +168,7 @@ class Fetcher:
         elif got.error:
             self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition}"))
         else:
-            partition.doubted = None
-            partition.backoff.reset()
+            partition.healed()
             self.errors.pop(place, None)
             if got.records and partition.node is not None:
                 partition.node.hand_out(place)
