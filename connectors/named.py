@@ -22,7 +22,9 @@ from connectors.validators import invalid
 PYTHON: Final = "python:"
 OURS: Final = ("bridge.transforms", "bridge.translation.filters", "bridge.translation.naming")
 """Modules that any configuration may name, with all below them."""
-_MASTER, _AUTHENTICATE = "spark.master", "spark.authenticate"
+_MASTER = "spark.master"
+_PROTECTING = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
+"""Keys of Spark that nobody turns off unasked."""
 _TRANSFORM_KEY = re.compile(r"bridge\.transforms\..*\.(?P<own>[^.]*)")
 _SECRET = re.compile(r"password|secret|token|credential|jaas|\.key$|Options$|Env\.", re.IGNORECASE)
 """Keys of Spark whose values may be secrets, or hold some."""
@@ -97,7 +99,7 @@ def _spark(key: str, value: str, policy: Policy) -> Iterator[str]:
         )
     elif _CONTROL.search(value):
         yield "it must hold no line breaks and no other control characters"
-    elif key == _AUTHENTICATE and value.strip().lower() != "true" and not fits(key, policy.spark_keys):
+    elif key in _PROTECTING and value.strip().lower() != "true" and not fits(key, policy.spark_keys):
         yield f"it must be true; anything else needs {SPARK_KEYS}={key}{_now(policy.spark_keys)}"
     elif key == _MASTER:
         master = value.strip(JAVA_WHITESPACE)

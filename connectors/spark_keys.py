@@ -17,6 +17,7 @@ _GENERAL = (
     *("spark.log.level", "spark.log.structuredLogging.enabled", "spark.log.callerContext"),
     *("spark.authenticate", "spark.authenticate.secret", "spark.authenticate.secretBitLength"),
     *(
+        "spark.io.encryption.enabled",
         "spark.network.crypto.enabled",
         "spark.network.crypto.authEngineVersion",
         "spark.network.crypto.cipher",
@@ -62,7 +63,8 @@ _CLUSTERS = (
     *("spark.kubernetes.executor.request.cores", "spark.kubernetes.executor.limit.cores"),
     *("spark.kubernetes.executor.label.*", "spark.kubernetes.node.selector.*"),
     *("spark.kubernetes.executor.node.selector.*", "spark.kubernetes.memoryOverheadFactor"),
-    *("spark.kubernetes.allocation.*", "spark.kubernetes.driver.pod.name"),
+    *("spark.kubernetes.allocation.batch.*", "spark.kubernetes.allocation.maxPendingPods"),
+    *("spark.kubernetes.allocation.executor.timeout", "spark.kubernetes.driver.pod.name"),
     *("spark.yarn.queue", "spark.yarn.priority", "spark.yarn.tags", "spark.yarn.maxAppAttempts"),
     *("spark.yarn.am.cores", "spark.yarn.am.memory", "spark.yarn.am.memoryOverhead"),
     *("spark.yarn.am.nodeLabelExpression", "spark.yarn.executor.nodeLabelExpression"),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from bridge.local import BridgeService, ConnectFailed, LocalStack
 from connectors.export import definition_json
+from tests.e2e.control import our_control
 from tests.e2e.ground import CLASS, FULL_CLASS, SHIFT, WAIT, Ground, exactly
 from tests.support import commit, connector, eventually, unique
 
@@ -117,6 +121,42 @@ def test_every_key_is_shown_as_python_defines_it(ground: Ground) -> None:
         name.startswith(("bridge.", "source.", "target.", "sync.")) for name in shown.keys() - ours
     )
     assert ground.worker.rest.plugin_config(FULL_CLASS) == ground.worker.rest.plugin_config(CLASS)
+
+
+def test_what_worker_and_service_do_not_allow_is_told_and_done_by_nobody(
+    ground: Ground, tmp_path: Path
+) -> None:
+    """Keys of Spark, modules and files by the service; where configurations are sent by the worker."""
+    written, fifo = tmp_path / "written", tmp_path / "fifo"
+    os.mkfifo(fifo)
+    config = {
+        **our_control("Source", ground),
+        "name": unique("policy"),
+        "spark.master": "spark://127.0.0.1:1",
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": SECRET,
+        "spark.plugins": "org.example.Evil",
+        "spark.driver.extraJavaOptions": f"-Xlog:gc:file={written}",
+        "topic.filter.class": "python:subprocess.Popen",
+        "source.cluster.security.protocol": "SSL",
+        "source.cluster.ssl.truststore.location": str(fifo),
+    }
+    kind = config["connector.class"]
+    began = time.monotonic()
+    errors = ground.worker.rest.validation_errors(kind, config)
+    assert time.monotonic() - began < 5
+    assert set(errors) == {
+        *("spark.master", "spark.plugins", "spark.driver.extraJavaOptions", "topic.filter.class"),
+        "source.cluster.ssl.truststore.location",
+    }
+    assert "MIRROR_BRIDGE_ALLOWED_SPARK_KEYS=spark.plugins" in errors["spark.plugins"][0]
+    with pytest.raises(ConnectFailed, match="MIRROR_BRIDGE_ALLOWED_SPARK_KEYS"):
+        ground.worker.rest.put(config["name"], config)
+    assert not written.exists()
+    elsewhere = {**_full(ground), "bridge.url": ground.process.url.replace("127.0.0.1", "0.0.0.0")}
+    refused = ground.worker.rest.validation_errors(CLASS, elsewhere)
+    assert list(refused) == ["bridge.url"]
+    assert "MIRROR_BRIDGE_ALLOWED_URLS in its environment names" in refused["bridge.url"][0]
 
 
 def test_short_names_are_clear_beside_connect_mirror(ground: Ground) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from bridge.errors import ConfigRejected
 from bridge.kafka.client_config import StaticClientCheck
-from bridge.policy import Policy
+from bridge.policy import Policy, fits
 from bridge.settings import SettingsRejected, load_settings
 from connectors.base import Kind
 from connectors.named import allowed, code
 from connectors.registry import KINDS
 from connectors.source.options import SourceOptions
+from connectors.spark_keys import HARMLESS
 from tests.unit.test_source_options import GOOD
 
 SOURCE = KINDS["source"]
@@ -89,6 +93,7 @@ def test_what_docs_and_tests_use_needs_no_setting() -> None:
         ("spark.ui.filters", "org.example.Evil"),
         ("spark.scheduler.allocation.file", "/etc/passwd"),
         ("spark.executor.resource.gpu.discoveryScript", "/tmp/evil"),
+        ("spark.kubernetes.allocation.pods.allocator", "org.example.Evil"),
         ("spark.kubernetes.executor.podTemplateFile", "/tmp/evil"),
         ("spark.kubernetes.executor.volumes.hostPath.root.mount.path", "/root"),
         ("spark.kubernetes.executor.secretKeyRef.A", "a:b"),
@@ -96,6 +101,8 @@ def test_what_docs_and_tests_use_needs_no_setting() -> None:
         ("spark.driver.bindAddress", "0.0.0.0"),
         ("spark.redaction.regex", "x"),
         ("spark.authenticate", "false"),
+        ("spark.network.crypto.enabled", "no"),
+        ("spark.io.encryption.enabled", "false"),
     ],
 )
 def test_keys_that_load_run_read_or_write_are_refused(key: str, value: str) -> None:
@@ -107,6 +114,36 @@ def test_keys_that_load_run_read_or_write_are_refused(key: str, value: str) -> N
     assert f"MIRROR_BRIDGE_ALLOWED_SPARK_KEYS={key}, which is empty now" in said
     assert errors({key: value}, Policy(spark_keys=(key,))) == {}
     assert errors({key: value}, Policy(spark_keys=("spark.*",))) == {}
+
+
+def test_no_name_that_spark_itself_knows_sounds_like_code_or_files() -> None:
+    """Of the names in Spark's own classes those that any configuration may have: patterns hold no surprise."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    names = {
+        found.decode()
+        for part in ("core", "kubernetes", "yarn")
+        for jar in jars.glob(f"spark-{part}_*.jar")
+        for found in _names(jar)
+    }
+    assert len(names) > 900
+    allowed = {name for name in names if fits(name, HARMLESS)}
+    print(f"{len(allowed)} of {len(names)} names")
+    assert len(allowed) > 100
+    risky = re.compile(
+        r"class|jar|file|path|dir|uri|url|java|option|script|plugin|command|module|image|template|volume|"
+        r"mount|env|filter|serializer|codec|allocator|factory|provider|hadoop|keytab|secret|password|bind",
+        re.IGNORECASE,
+    )
+    secret = {"spark.authenticate.secret", "spark.authenticate.secretBitLength"}
+    assert {name for name in allowed if risky.search(name)} == secret
+    assert {name for name in allowed if "python" in name.lower()} == {"spark.python.worker.reuse"}
+
+
+def _names(jar: Path) -> Iterator[bytes]:
+    with zipfile.ZipFile(jar) as packed:
+        for each in packed.namelist():
+            if each.endswith(".class"):
+                yield from re.findall(rb"spark\.[a-zA-Z][a-zA-Z0-9.]*[a-zA-Z0-9]", packed.read(each))
 
 
 def test_values_of_spark_that_may_be_secrets_are_not_shown() -> None:
