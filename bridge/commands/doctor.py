@@ -18,7 +18,7 @@ import typer
 from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.ending import BAD_SETTINGS, end, reported
 from bridge.commands.properties import PropertiesProblem
-from bridge.commands.service_client import URL, ServiceClient, TokenFileOption
+from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, tls
 from bridge.commands.show import Output, OutputOption, printable, show_json
 
 if TYPE_CHECKING:
@@ -48,7 +48,11 @@ def doctor(
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option("--url", help=f"Address of the service [{URL}]; with --config, to compare clocks."),
+        typer.Option(
+            "--url",
+            envvar="MIRROR_BRIDGE_URL",
+            help=f"Address of the service [{URL}]; with --config, to compare clocks.",
+        ),
     ] = None,
     connect_url: Annotated[
         str | None, typer.Option(help="REST API of the Connect worker, to see which cluster it writes to.")
@@ -160,7 +164,7 @@ def _skew(url: str) -> float | Unknown:
     from bridge.doctor.facts import Unknown
 
     try:
-        answer = httpx.get(f"{url.rstrip('/')}/health/live", timeout=_SECONDS)
+        answer = httpx.get(f"{url.rstrip('/')}/health/live", timeout=_SECONDS, verify=tls())
         return parsedate_to_datetime(answer.headers["date"]).timestamp() + 0.5 - time.time()
     except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError) as error:
         return Unknown(f"no answer of the service at {url}: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -19,15 +20,25 @@ if TYPE_CHECKING:
     import httpx
 
 _ENVIRONMENT = "MIRROR_BRIDGE_AUTH_TOKEN"
+_CA, _CERT, _KEY = "MIRROR_BRIDGE_CA", "MIRROR_BRIDGE_CLIENT_CERT", "MIRROR_BRIDGE_CLIENT_KEY"
 _SECONDS = 10.0
 _BY_GROUP = ("not_ready", "cannot_tell")
 """Error codes whose message does not hold all errors already."""
 
-UrlOption = Annotated[str, typer.Option("--url", help="Address of the service.")]
+UrlOption = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        envvar="MIRROR_BRIDGE_URL",
+        help="Address of the service. PEM files for https are in the environment: MIRROR_BRIDGE_CA, and "
+        "MIRROR_BRIDGE_CLIENT_CERT with MIRROR_BRIDGE_CLIENT_KEY where it wants a certificate.",
+    ),
+]
 TokenFileOption = Annotated[
     Path | None,
     typer.Option(
         "--auth-token-file",
+        envvar="MIRROR_BRIDGE_AUTH_TOKEN_FILE",
         help="File with the bearer token; or the environment: MIRROR_BRIDGE_AUTH_TOKEN.",
     ),
 ]
@@ -70,7 +81,9 @@ class ServiceClient:
         content = None if body is None else body.model_dump_json()
         headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
         try:
-            with httpx.Client(base_url=self._url, headers=headers, timeout=self._seconds) as client:
+            with httpx.Client(
+                base_url=self._url, headers=headers, timeout=self._seconds, verify=tls()
+            ) as client:
                 return client.request(method, path, params=query, content=content)
         except (httpx.UnsupportedProtocol, httpx.InvalidURL):
             end(f"--url {self._url!r} is not of the form http://host:port", BAD_SETTINGS)
@@ -103,7 +116,21 @@ def _headers(token_file: Path | None) -> dict[str, str]:
     token = os.environ.get(_ENVIRONMENT, "")
     if token_file is not None:
         try:
-            token = token_file.read_text("utf-8").strip()
+            # The service has known the first of two for longer.
+            token = next(iter(token_file.read_text("utf-8").split()), "")
         except OSError as error:
             end(f"can't read {token_file}: {error.strerror}", BAD_SETTINGS)
     return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def tls() -> ssl.SSLContext:
+    """What the environment has for https to a service."""
+    given = {name: os.environ.get(name) or None for name in (_CA, _CERT, _KEY)}
+    try:
+        context = ssl.create_default_context(cafile=given[_CA])
+        if (certificate := given[_CERT]) is not None:
+            context.load_cert_chain(certificate, given[_KEY], password=lambda: "")
+    except OSError as error:
+        named = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        end(f"can't use {named}: {error.strerror or error}", BAD_SETTINGS)
+    return context

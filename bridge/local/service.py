@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,8 +26,11 @@ class BridgeService(Server):
         name: str = "service",
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        """`tls`: for asking it, where `environment` has it serve HTTPS."""
         self.name = name
+        self._tls = tls
         self._port = ReservedPort()
         serve = [sys.executable, "-m", "bridge", "serve", "--host", LOOPBACK]
         command = [*serve, "--port", str(self._port.number), *arguments]
@@ -36,14 +40,15 @@ class BridgeService(Server):
 
     @property
     def url(self) -> str:
-        return f"http://{self._port.address}"
+        return f"{'http' if self._tls is None else 'https'}://{self._port.address}"
 
     def launch(self) -> None:
         self.process.start()
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
         def ready() -> bool:
-            return httpx.get(f"{self.url}/health/ready", timeout=5.0).status_code == httpx.codes.OK
+            answer = httpx.get(f"{self.url}/health/ready", timeout=5.0, verify=self._tls or True)
+            return answer.status_code == httpx.codes.OK
 
         self.process.wait_until(ready, timeout, f"{self.process.name} is ready on {self.url}")
 

@@ -10,6 +10,7 @@ and when this interpreter is killed (processes.py). Logs stay in the directory.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -151,10 +152,13 @@ class LocalStack:
         *,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        tls: ssl.SSLContext | None = None,
     ) -> BridgeService:
         """The bridge service of that name; options count when it is first asked for."""
         if name not in self._services:
-            service = BridgeService(self.directory, name=name, environment=environment, arguments=arguments)
+            service = BridgeService(
+                self.directory, name=name, environment=environment, arguments=arguments, tls=tls
+            )
             self._closing.callback(service.close)
             self._services[name] = service
             service.start()

@@ -3,11 +3,12 @@
 # fail over. `docker compose up` runs it each time: what is there already stays as it is.
 set -eu
 
-: "${KAFKA_BIN:?}" "${SOURCE_BOOTSTRAP:?}" "${CONNECT_URL:?}" "${SERVICE_URL:?}"
+: "${KAFKA_BIN:?}" "${SOURCE_BOOTSTRAP:?}" "${CONNECT_URL:?}" "${SERVICE_URL:?}" "${KEYS:?}"
 topic=orders group=billing
 here=$(dirname "$0")
-answer=$(mktemp)
-trap 'rm -f "$answer"' EXIT
+answer=$(mktemp) header=$(mktemp)
+trap 'rm -f "$answer" "$header"' EXIT
+printf 'Authorization: Bearer %s\n' "$(cat "$KEYS/token")" > "$header"
 
 kafka() {
     tool=$1
@@ -18,6 +19,10 @@ kafka() {
 # Prints the HTTP status, 000 when nobody answers; the body is in $answer.
 http() {
     curl --silent --noproxy '*' --max-time 60 --output "$answer" --write-out '%{http_code}' "$@" || true
+}
+
+service() {
+    http --cacert "$KEYS/cert.pem" --header @"$header" "$SERVICE_URL$1"
 }
 
 put() {
@@ -51,7 +56,7 @@ put group-offsets
 echo "Connect has both connectors. Waiting until $group could fail over to B at the exact record:"
 for _ in $(seq 180); do
     # Before all is copied it is safe already, and bounded: it would read twice what is still to come.
-    status=$(http "$SERVICE_URL/v1/groups?ready=true&verdict=exact")
+    status=$(service "/v1/groups?ready=true&verdict=exact")
     if [ "$status" = 200 ] && grep -q "\"group\":\"$group\"" "$answer"; then
         cat "$answer"
         echo
@@ -59,6 +64,6 @@ for _ in $(seq 180); do
     fi
     sleep 1
 done
-http "$SERVICE_URL/health" > /dev/null
+service /health > /dev/null
 echo "It can't yet. What the service says of itself: $(cat "$answer")" >&2
 exit 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -60,11 +61,13 @@ def group_config(
 class ServiceClient:
     """The service as operators ask it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None, token: str | None = None) -> None:
         self.url = url
+        self._verify: ssl.SSLContext | bool = tls or True
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def get(self, path: str) -> Json:
-        answer = httpx.get(f"{self.url}{path}", timeout=10.0)
+        answer = httpx.get(f"{self.url}{path}", timeout=10.0, verify=self._verify, headers=self._headers)
         answer.raise_for_status()
         return answer.json()
 

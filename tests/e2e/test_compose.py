@@ -8,11 +8,15 @@ import os
 import re
 import shlex
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import httpx
 import pytest
 
 from bridge.local import BridgeService, ConnectWorker, LocalStack
@@ -35,6 +39,7 @@ README = DEPLOY / "README.md"
 TRYING_OUT = "Trying it out"
 SERVICES = compose()["services"]
 ORDERS = [b"order %d" % number for number in range(201, 1001)]
+READ_TOKEN = "r3ad-token-of-the-environment"
 _LISTENING = ("listener", "inter.broker", "controller.", "node.id", "process.roles", "advertised")
 """Beginnings and parts of keys that say where a broker listens: here it does elsewhere."""
 _ADDRESSES = ("listeners", "rest.advertised.host.name", "rest.advertised.port", "plugin.path")
@@ -49,6 +54,7 @@ class Composed:
     worker: ConnectWorker
     replaced: Mapping[str, str]
     """What the files name, and what it is called here."""
+    asked: ServiceClient
 
     def local(self, text: str) -> str:
         names = "|".join(map(re.escape, self.replaced))
@@ -90,29 +96,41 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
     with LocalStack(directory, broker_properties=settings) as stack:
         stack.start_clusters()
         given = {**environment("service"), **SERVICES["service"].get("environment", {})}
+        keys = directory / "keys"
+        keys.mkdir()
+        given = {name: value.replace("/keys/", f"{keys}/") for name, value in given.items()}
+        _make_keys(keys)
+        tls = ssl.create_default_context(cafile=keys / "cert.pem")
         service = stack.service(
-            environment={name: value for name, value in given.items() if name.startswith("MIRROR_BRIDGE_")}
+            environment={
+                **{name: value for name, value in given.items() if name.startswith("MIRROR_BRIDGE_")},
+                "MIRROR_BRIDGE_READ_TOKEN": READ_TOKEN,
+            },
+            tls=tls,
         )
         inside = {"cluster-a:19092": stack.source.bootstrap, "cluster-b:19092": stack.target.bootstrap}
         joined = SERVICES["worker"]["environment"]
         worker = stack.worker(
-            properties=own, environment={name: inside.get(value, value) for name, value in joined.items()}
+            properties={key: re.sub("^/keys$", str(keys), value) for key, value in own.items()},
+            environment={name: inside.get(value, value) for name, value in joined.items()},
         )
         mounted = directory / "mounted"
         replaced = {
             **inside,
             "localhost:19092": stack.target.bootstrap,
-            "http://service:8900": service.url,
+            "https://service:8900": service.url,
+            "https://localhost:8900": service.url,
             "http://worker:8083": worker.url,
-            "localhost:8900": service.url.removeprefix("http://"),
             "localhost:8083": worker.url.removeprefix("http://"),
             '"127.0.0.1", 8900': '"127.0.0.1", ' + service.url.rpartition(":")[2],
             "/opt/mirror-bridge/bin/python": sys.executable,
             KAFKA_BIN: str(kafka_scripts(directory / "bin")),
             "/compose/": f"{mounted}/",
+            "/keys": str(keys),
         }
-        found = Composed(stack, service, worker, replaced)
-        (volume,) = SERVICES["init"]["volumes"]
+        token = (keys / "token").read_text("utf-8").strip()
+        found = Composed(stack, service, worker, replaced, ServiceClient(service.url, tls, token))
+        volume, _ = SERVICES["init"]["volumes"]
         source, target = volume.split(":")[:2]
         assert target == "/compose"
         shutil.copytree(ROOT / source, mounted)
@@ -122,6 +140,14 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
         yield found
 
 
+def _make_keys(directory: Path) -> None:
+    """Runs the service that does it, with a folder of ours as its volume."""
+    script = DEPLOY / "compose" / SERVICES["keys"]["entrypoint"][1].removeprefix("/compose/")
+    given = {"KEYS": str(directory), "KEY_OWNER": str(os.getuid())}
+    assert set(given) == set(SERVICES["keys"]["environment"])
+    subprocess.run(["/bin/sh", str(script)], env={**os.environ, **given}, check=True, capture_output=True)
+
+
 def test_records_are_copied_and_the_group_is_exact(composed: Composed) -> None:
     target = composed.stack.target.bootstrap
     copied = read(target, "A.orders", committed_only=True)
@@ -129,7 +155,7 @@ def test_records_are_copied_and_the_group_is_exact(composed: Composed) -> None:
     resume = next(record.offset for record in copied if record.value == b"order 601")
     assert resume != 600, "the offsets are to differ, or there is nothing to translate"
     assert standing(target, "billing") == {("A.orders", 0): resume}
-    service = ServiceClient(composed.service.url)
+    service = composed.asked
     (group,) = service.get("/v1/groups")["groups"]
     assert (group["group"], group["ready"], group["verdict"], group["bound"]) == ("billing", True, "exact", 0)
     (row,) = service.report("billing")["partitions"]
@@ -141,18 +167,63 @@ def test_records_are_copied_and_the_group_is_exact(composed: Composed) -> None:
     }
 
 
+def test_no_child_of_the_service_inherits_a_token(composed: Composed) -> None:
+    """Neither the rounds, nor the driver that copies, nor its JVM, nor a Python worker of that."""
+    service = composed.service.process.pid
+    assert READ_TOKEN.encode() in Path(f"/proc/{service}/environ").read_bytes(), "it was given one"
+    inherited = dict(environments(service))
+    for part in (b"bridge.service.rounds", b"bridge.pipeline.driver", b"java", b"pyspark"):
+        assert any(part in command and environment for command, environment in inherited.items()), part
+    assert not any(READ_TOKEN.encode() in environment for environment in inherited.values())
+
+
+def environments(parent: int) -> Iterator[tuple[bytes, bytes]]:
+    """Of every process below this one, by its command line; those that end meanwhile are left out."""
+    for child in below(parent):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            of = Path(f"/proc/{child}")
+            yield b"%d " % child + (of / "cmdline").read_bytes(), (of / "environ").read_bytes()
+
+
+def below(parent: int) -> Iterator[int]:
+    """Every process that this one has started, and those that they have."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{parent}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                yield child
+                yield from below(child)
+
+
 def test_a_second_run_changes_nothing(composed: Composed) -> None:
     assert "already" in composed.init()
     assert [record.value for record in read(composed.stack.source.bootstrap, "orders")] == ORDERS
 
 
 def test_what_the_readme_shows_is_answered(composed: Composed) -> None:
-    shown = [line for line in commands(README, TRYING_OUT) if line.startswith("curl ")]
-    assert len(shown) >= 3
+    shown = [line for line in commands(README, TRYING_OUT) if re.search(r"curl |mirror-bridge ", line)]
+    assert len(shown) >= 5
+    given = SERVICES["service"]["environment"]
     for line in shown:
-        done = composed.run([*shlex.split(line), "--fail"])
-        assert done.returncode == 0, f"{line}: {done.stderr}"
-        assert json.loads(done.stdout), line
+        words = shlex.split(re.sub(r"^docker compose exec (service|worker) ", "", line))
+        if words[0] == "curl":
+            done = composed.run([*words, "--fail"])
+            assert done.returncode == 0, f"{line}: {done.stderr}"
+            assert json.loads(done.stdout), line
+        else:
+            done = composed.run([sys.executable, "-m", "bridge", *words[1:]], given)
+            assert done.returncode == 0, f"{line}: {done.stderr}"
+            assert re.search("billing|orders", done.stdout), line
+
+
+def test_nobody_else_gets_an_answer(composed: Composed) -> None:
+    """The token is wanted, and nothing of it or of the key is in a log."""
+    for headers in ({}, {"Authorization": "Bearer guessed"}):
+        tls = ssl.create_default_context(cafile=composed.local("/keys/cert.pem"))
+        answer = httpx.get(f"{composed.service.url}/v1/groups", verify=tls, headers=headers, timeout=10.0)
+        assert answer.status_code == httpx.codes.UNAUTHORIZED
+    token = Path(composed.local("/keys/token")).read_text("utf-8").strip()
+    for process in (composed.service.process, composed.worker.process):
+        assert token not in process.log.read_text("utf-8")
 
 
 CHECKS = {
@@ -165,13 +236,19 @@ CHECKS = {
 
 @pytest.mark.parametrize("whose", CHECKS)
 def test_health_checks_pass_on_what_is_healthy_and_on_nothing_else(composed: Composed, whose: str) -> None:
-    port = {"MIRROR_BRIDGE_PORT": composed.service.url.rpartition(":")[2]}
+    given = {"MIRROR_BRIDGE_TLS_CERT": "/keys/cert.pem"}
+    port = {**given, "MIRROR_BRIDGE_PORT": composed.service.url.rpartition(":")[2]}
     done = composed.run(CHECKS[whose], port)
     assert done.returncode == 0, done.stderr
     # Nobody listens on port 1.
     addresses = dict.fromkeys(("localhost:19092", "localhost:8083"), "127.0.0.1:1")
     nowhere = {**composed.replaced, **addresses, '"127.0.0.1", 8900': '"127.0.0.1", 1'}
-    assert replace(composed, replaced=nowhere).run(CHECKS[whose], {"MIRROR_BRIDGE_PORT": "1"}).returncode != 0
+    assert (
+        replace(composed, replaced=nowhere)
+        .run(CHECKS[whose], {**given, "MIRROR_BRIDGE_PORT": "1"})
+        .returncode
+        != 0
+    )
 
 
 def test_when_a_is_gone_the_group_goes_on_at_the_next_order(composed: Composed) -> None:

@@ -91,6 +91,16 @@ def test_all_may_be_dropped() -> None:
     assert whole(found, 2)
 
 
+def test_a_transform_does_not_inherit_our_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MIRROR_BRIDGE_AUTH_TOKEN", "MIRROR_BRIDGE_READ_TOKEN", "mirror_bridge_auth_token"):
+        monkeypatch.setenv(name, "t0ken-4711")
+    monkeypatch.setenv("OF_THE_OPERATOR", "kept")
+    (found,) = left(outcomes([b"a"], own("inherits"))).values()
+    assert found is not None
+    assert b"OF_THE_OPERATOR=kept" in found
+    assert b"t0ken-4711" not in found
+
+
 VALUES = [b"value %d" % number for number in range(30)]
 POISONED = [*VALUES[:2], b"poison", *VALUES[3:5]]
 

@@ -4,6 +4,7 @@ agree with each other. tests/e2e/test_compose.py runs it."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from bridge.local import DEFAULT_KAFKA
 from bridge.policy import Policy
 from bridge.service.wiring import check_context
-from bridge.settings import ENV_PREFIX, Settings
+from bridge.settings import ENV_PREFIX, Settings, SettingsRejected, load_settings
 from connectors.base import Kind
 from tests.support.deployed import (
     DEPLOY,
@@ -32,11 +33,14 @@ from tests.support.deployed import (
     properties,
 )
 
-SERVICES: dict[str, dict[str, Any]] = compose()["services"]
+COMPOSE = compose()
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 IMAGES = sorted(path.name.removesuffix(".Dockerfile") for path in DEPLOY.glob("*.Dockerfile"))
 CONNECTORS = sorted((DEPLOY / "compose").glob("*.json"))
 INIT = DEPLOY / "compose" / "init.sh"
+KEYS = DEPLOY / "compose" / "keys.sh"
 README = commands(DEPLOY / "README.md", "Trying it out")
+OF_COMMANDS = {"MIRROR_BRIDGE_URL", "MIRROR_BRIDGE_CA"}
 OF_CONNECT = {"connector.class", "tasks.max"}
 SHIM = ROOT / "java-shim" / "src" / "main"
 
@@ -57,7 +61,7 @@ def _listeners(text: str) -> dict[str, str]:
 
 
 def test_two_clusters_a_service_a_worker_and_what_starts_the_connectors() -> None:
-    assert set(SERVICES) == {"cluster-a", "cluster-b", "service", "worker", "init"}
+    assert set(SERVICES) == {"cluster-a", "cluster-b", "keys", "service", "worker", "init"}
     assert [path.stem for path in CONNECTORS] == ["group-offsets", "source"]
 
 
@@ -165,21 +169,92 @@ def test_images_copy_from_stages_that_exist_what_was_put_there(image: str) -> No
         assert source in text
 
 
-def test_mounts_are_of_what_exists() -> None:
-    mounts = {each.split(":")[1]: ROOT / each.split(":")[0] for each in SERVICES["init"]["volumes"]}
-    assert all(path.is_dir() for path in mounts.values())
-    shell, script = SERVICES["init"]["entrypoint"]
+def _mounts(service: str) -> dict[str, str]:
+    """What is mounted, with `:ro` where it can't be written, by the path inside."""
+    parts = [volume.split(":") for volume in SERVICES[service].get("volumes", [])]
+    return {inside: f"{outside}{':ro' if 'ro' in ''.join(how) else ''}" for outside, inside, *how in parts}
+
+
+@pytest.mark.parametrize(("service", "script"), [("init", INIT), ("keys", KEYS)])
+def test_scripts_are_where_they_are_started(service: str, script: Path) -> None:
+    shell, started = SERVICES[service]["entrypoint"]
     assert shell == "/bin/sh"
-    (where,) = [
-        mounts[target] / script.removeprefix(f"{target}/") for target in mounts if script.startswith(target)
-    ]
-    assert where.resolve() == INIT
-    assert [name for name, service in SERVICES.items() if "volumes" in service] == ["init"]
+    assert _mounts(service)["/compose"] == "./deploy/compose:ro"
+    assert (ROOT / "deploy/compose" / started.removeprefix("/compose/")).resolve() == script
+
+
+def test_keys_are_made_by_one_and_read_by_who_needs_them() -> None:
+    """Private to the compose file: nothing of it is written to the host, or into an image."""
+    assert set(COMPOSE["volumes"]) == {"keys"}
+    assert {name: _mounts(name).get("/keys") for name in SERVICES if _mounts(name)} == {
+        "keys": "keys",
+        "service": "keys:ro",
+        "worker": "keys:ro",
+        "init": "keys:ro",
+    }
+    waits = SERVICES["service"]["depends_on"]
+    assert waits == {"keys": {"condition": "service_completed_successfully"}}
+    assert SERVICES["keys"]["environment"]["KEY_OWNER"] in " ".join(
+        rest for word, rest in dockerfile("service") if word == "USER"
+    )
+    assert SERVICES["keys"]["build"] == SERVICES["service"]["build"], (
+        "it needs openssl, and the user of the service"
+    )
+    assert any("openssl" in rest for word, rest in dockerfile("service") if word == "RUN")
+
+
+def test_keys_are_made_once_and_are_what_the_service_and_the_plugin_take(tmp_path: Path) -> None:
+    environment_ = {"KEYS": str(tmp_path), "KEY_OWNER": str(os.getuid()), "PATH": os.environ["PATH"]}
+    for _ in range(2):
+        subprocess.run(["/bin/sh", str(KEYS)], env=environment_, check=True, capture_output=True)
+        made = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
+        assert set(made) == {"token", "cert.pem", "key.pem"}
+    assert re.fullmatch(r"[0-9a-f]{64}\n", made["token"])
+    given = SERVICES["service"]["environment"]
+    settings = load_settings(
+        host="0.0.0.0",
+        **{
+            name: tmp_path / given[f"{ENV_PREFIX}{name.upper()}"].removeprefix("/keys/")
+            for name in ("auth_token_file", "tls_cert", "tls_key")
+        },
+    )
+    assert settings.tokens().changing == (made["token"].strip(),)
+    assert (tmp_path / "key.pem").stat().st_mode & 0o77 == 0
+    names = subprocess.run(
+        ["openssl", "x509", "-in", str(tmp_path / "cert.pem"), "-noout", "-ext", "subjectAltName"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert all(name in names.stdout for name in ("DNS:service", "DNS:localhost", "IP Address:127.0.0.1"))
+    before = made
+    assert {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()} == before
+
+
+def test_connectors_and_worker_know_the_key_and_where_to() -> None:
+    worker = properties(DEPLOY / "worker.properties")
+    assert worker["config.providers"].split(",") == ["env", "directory"]
+    folder = worker["config.providers.directory.param.allowed.paths"]
+    for path in CONNECTORS:
+        config = _config(path)
+        assert config["bridge.auth.token"] == f"${{directory:{folder}:token}}"
+        assert config["bridge.ssl.truststore.location"] == f"{folder}/cert.pem"
+
+
+def test_the_image_starts_with_a_token_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment("service").items():
+        if name.startswith(ENV_PREFIX):
+            monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsRejected, match="MIRROR_BRIDGE_AUTH_TOKEN_FILE"):
+        load_settings()
+    assert load_settings(auth_token="given").host == "0.0.0.0"
 
 
 def test_who_waits_for_health_waits_for_somebody_with_a_health_check() -> None:
     for service in SERVICES.values():
         for name, how in service.get("depends_on", {}).items():
+            if name == "keys":  # it ends
+                continue
             assert how == {"condition": "service_healthy"}
             waited = SERVICES[name]
             image = waited.get("build", {}).get("dockerfile", "")
@@ -231,14 +306,11 @@ def _last(made: list[tuple[str, str]], word: str) -> int:
     return max(at for at, (each, _) in enumerate(made) if each == word)
 
 
-def test_every_setting_of_the_service_is_one_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {**environment("service"), **SERVICES["service"].get("environment", {})}
-    ours = {name: value for name, value in given.items() if name.startswith(ENV_PREFIX)}
+def test_every_setting_of_the_service_is_one_that_it_has() -> None:
+    given = {**environment("service"), **SERVICES["service"]["environment"]}
+    ours = {name for name in given if name.startswith(ENV_PREFIX)} - OF_COMMANDS
     assert {name.removeprefix(ENV_PREFIX).lower() for name in ours} <= set(Settings.model_fields)
-    for name, value in ours.items():
-        monkeypatch.setenv(name, value)
-    assert Settings().host == "0.0.0.0"
-    grace = Settings().shutdown_grace_seconds
+    grace = Settings.model_fields["shutdown_grace_seconds"].default
     assert float(SERVICES["service"]["stop_grace_period"].removesuffix("s")) > grace
 
 
@@ -312,14 +384,9 @@ def test_what_the_readme_types_names_what_is_there() -> None:
     composed = [words for words in asked if words[:2] == ["docker", "compose"]]
     named = {words[3] for words in composed if words[2] in ("exec", "stop", "start")}
     named |= {words[-1] for words in composed if words[2] == "logs"}
-    assert named == {"init", "cluster-a", "cluster-b"}
-    ports = {
-        urlsplit(f"//{word}").port
-        for words in asked
-        if words[0] == "curl"
-        for word in words[1:]
-        if ":" in word
-    }
+    assert named == {"init", "cluster-a", "cluster-b", "service", "worker"}
+    urls = [word for words in asked for word in words if re.search(r":\d+/", word)]
+    ports = {urlsplit(url if "://" in url else f"//{url}").port for url in urls}
     assert {str(port) for port in ports} == {*_published("service"), *_published("worker")}
     inside = [
         words[words.index("--bootstrap-server") + 1] for words in composed if "--bootstrap-server" in words

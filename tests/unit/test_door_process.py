@@ -147,7 +147,9 @@ def test_certificates_are_replaced_without_a_restart(tmp_path: Path) -> None:
         assert not served(at, client(new, old))
         # A client that has shown a certificate before, and could take up its session again.
         known = client(old, old)
-        session = resumable(at, known)
+        session, _ = resumable(at, known)
+        session, taken_up = resumable(at, known, session)
+        assert taken_up
         # The client CA, with both for a while.
         both = old.authority.read_bytes() + new.authority.read_bytes()
         ours.authority.write_bytes(both)
@@ -165,8 +167,10 @@ def test_certificates_are_replaced_without_a_restart(tmp_path: Path) -> None:
         assert "can't be used" not in at.text()
 
 
-def resumable(at: Running, tls: ssl.SSLContext, session: ssl.SSLSession | None = None) -> ssl.SSLSession:
-    """Asks over TLS, by an older session where one is given; the session to go on by."""
+def resumable(
+    at: Running, tls: ssl.SSLContext, session: ssl.SSLSession | None = None
+) -> tuple[ssl.SSLSession, bool]:
+    """Asks over TLS, by an older session where one is given; the session to go on by, and whether that one was."""
     port = httpx.URL(at.url).port or 0
     raw = socket.create_connection(("127.0.0.1", port), timeout=10)
     with tls.wrap_socket(raw, server_hostname="127.0.0.1", session=session) as connection:
@@ -175,7 +179,7 @@ def resumable(at: Running, tls: ssl.SSLContext, session: ssl.SSLSession | None =
         if not said.startswith(b"HTTP/1.1 200"):
             raise OSError(f"no answer: {said!r}")
         assert connection.session is not None
-        return connection.session
+        return connection.session, connection.session_reused is True
 
 
 def test_a_connection_ends_when_the_certificates_are_replaced(tmp_path: Path) -> None:

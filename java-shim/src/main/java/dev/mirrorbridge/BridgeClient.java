@@ -11,24 +11,34 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import javax.net.ssl.SSLContext;
 
 /** The HTTP contract, one method a call. Nothing here blocks: every method returns a {@link Call} in flight. */
 class BridgeClient implements AutoCloseable {
     private static final long LARGEST_ANSWER = 32L * 1024 * 1024;
 
     private final Settings settings;
-    private final HttpClient http;
+    private HttpClient http;
+    /** That of {@link #http}; null for plain HTTP. */
+    private SSLContext tls;
 
     BridgeClient(Settings settings) {
         this.settings = settings;
-        HttpClient.Builder builder = HttpClient.newBuilder()
-            .version(HttpClient.Version.HTTP_1_1)
-            .followRedirects(HttpClient.Redirect.NEVER)
-            .connectTimeout(Duration.ofMillis(settings.requestTimeoutMs));
-        if (settings.tls != null) {
-            builder.sslContext(settings.tls);
+        this.http = http();
+    }
+
+    /** A client of its own for each set of certificates: calls in flight end with the one that they began with. */
+    private synchronized HttpClient http() {
+        SSLContext now = settings.tls == null ? null : settings.tls.current();
+        if (http == null || now != tls) {
+            tls = now;
+            HttpClient.Builder builder = HttpClient.newBuilder()
+                .version(HttpClient.Version.HTTP_1_1)
+                .followRedirects(HttpClient.Redirect.NEVER)
+                .connectTimeout(Duration.ofMillis(settings.requestTimeoutMs));
+            http = (now == null ? builder : builder.sslContext(now)).build();
         }
-        this.http = builder.build();
+        return http;
     }
 
     Call validate(String kind, Map<String, String> config, long timeoutMs) {
@@ -94,7 +104,7 @@ class BridgeClient implements AutoCloseable {
 
     /** Ends threads and connections at once where the JDK can (21 and later); before that they end with the object. */
     @Override
-    public void close() {
+    public synchronized void close() {
         try {
             HttpClient.class.getMethod("shutdownNow").invoke(http);
         } catch (ReflectiveOperationException olderJdk) {
@@ -145,7 +155,7 @@ class BridgeClient implements AutoCloseable {
             request.header("Authorization", "Bearer " + settings.token);
         }
         HttpRequest built = request.build();
-        return new Call(() -> http.sendAsync(built,
+        return new Call(() -> http().sendAsync(built,
             head -> new LimitedBody(BodySubscribers.ofByteArray(), LARGEST_ANSWER)), timeoutMs);
     }
 }

@@ -4,7 +4,6 @@ import java.net.URI;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
-import javax.net.ssl.SSLContext;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
 import org.apache.kafka.common.config.ConfigDef.Range;
@@ -33,9 +32,9 @@ final class Settings {
     final String token;
     final long requestTimeoutMs;
     /** Null for plain HTTP. */
-    final SSLContext tls;
+    final Stores tls;
 
-    private Settings(URI url, String token, long requestTimeoutMs, SSLContext tls) {
+    private Settings(URI url, String token, long requestTimeoutMs, Stores tls) {
         this.url = url;
         this.token = token;
         this.requestTimeoutMs = requestTimeoutMs;
@@ -56,7 +55,7 @@ final class Settings {
             throw new ConfigException(TOKEN, Password.HIDDEN, "Must be of visible ASCII characters without spaces");
         }
         return new Settings(url, token.isEmpty() ? null : token, (Long) own.get(REQUEST_TIMEOUT),
-            BridgeUrl.isTls(url) ? Tls.context(props) : null);
+            BridgeUrl.isTls(url) ? new Stores(props) : null);
     }
 
     /**

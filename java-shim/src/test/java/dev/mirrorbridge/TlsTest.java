@@ -9,11 +9,14 @@ import java.io.File;
 import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.security.KeyStore;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BooleanSupplier;
+import java.util.logging.Level;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
@@ -138,6 +141,54 @@ class TlsTest {
         assertFalse(error.getMessage().contains("wr0ng"));
         config.put("bridge.ssl.truststore.type", "PEM");
         assertThrows(ConfigException.class, () -> Settings.from(config));
+    }
+
+    /** Without a restart of the connector: neither {@code start} nor the configuration is touched. */
+    @Test
+    void aKeyStoreThatIsReplacedIsTakenUp() throws Exception {
+        service = FakeService.start(server(good), true);
+        Path store = Files.copy(otherHost, dir.resolve("replaced.p12"), StandardCopyOption.REPLACE_EXISTING);
+        Map<String, String> config = inPlace(good);
+        config.put("bridge.ssl.keystore.location", store.toString());
+        config.put("bridge.ssl.keystore.password", PASSWORD);
+        config.put("bridge.ssl.keystore.type", "PKCS12");
+        BridgeSourceTask task = Tasks.started(new FastPacer(), config);
+        try (LogLines lines = new LogLines()) {
+            task.poll();
+            assertEquals(List.of(), service.requests);
+            Files.copy(client, store, StandardCopyOption.REPLACE_EXISTING);
+            pollUntil(task, () -> service.count("POST", POLL) > 0);
+            Files.writeString(store, "no key store");
+            pollUntil(task, () -> lines.from(Level.SEVERE).size() > 0);
+            long before = service.count("POST", POLL);
+            pollUntil(task, () -> service.count("POST", POLL) > before);
+            assertEquals(1, lines.from(Level.SEVERE).size());
+            String line = lines.from(Level.SEVERE).get(0);
+            assertTrue(line.contains("bridge.ssl.keystore.location"), line);
+            assertFalse(line.contains(PASSWORD), line);
+        } finally {
+            task.stop();
+        }
+    }
+
+    @Test
+    void aTrustStoreThatIsReplacedIsTakenUp() throws Exception {
+        service = FakeService.start(server(good), false);
+        Path store = Files.copy(trustStore(otherHost, "PKCS12"), dir.resolve("trust.p12"),
+            StandardCopyOption.REPLACE_EXISTING);
+        BridgeSourceTask task = Tasks.started(new FastPacer(), trusting(store, "PKCS12"));
+        task.poll();
+        assertEquals(List.of(), service.requests);
+        Files.copy(trustStore(good, "PKCS12"), store, StandardCopyOption.REPLACE_EXISTING);
+        pollUntil(task, () -> service.count("POST", POLL) > 0);
+        task.stop();
+    }
+
+    /** Ends with the test's time where it does not come to be. */
+    private static void pollUntil(BridgeSourceTask task, BooleanSupplier done) throws InterruptedException {
+        while (!done.getAsBoolean()) {
+            task.poll();
+        }
     }
 
     private void assertServed(Map<String, String> config) throws Exception {
