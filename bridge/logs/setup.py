@@ -16,7 +16,10 @@ log = logging.getLogger("bridge")
 HTTP, ROUNDS, DRIVER, JVM, WORKER, COMMAND = "http", "rounds", "driver", "jvm", "worker", "command"
 """The values of the field `process`."""
 
-_QUIET = {"uvicorn.error": logging.WARNING, "py4j": logging.WARNING, "aiokafka": logging.CRITICAL}
+_QUIET = {
+    **dict.fromkeys(("uvicorn.error", "py4j", "httpx", "httpcore"), logging.WARNING),
+    "aiokafka": logging.CRITICAL,
+}
 """Loggers of libraries that write a line for each connection, or each attempt; our own lines say what changed."""
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_APART = "-XX:+PerfDisableSharedMem"
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:")
 
@@ -44,8 +45,9 @@ def start(settings: Mapping[str, str], own_java_options: str, folder: Path) -> S
         submitted = dict(settings)
         for key in JAVA_OPTIONS:
             if (options := settings.get(key)) and options != own_java_options:
-                # java itself reads options from a file that an argument names by @.
-                submitted[key] = f"@{path(key, java_arguments(options))}"
+                # java itself reads options from a file that an argument names by @. It must not copy them to one of its
+                # own then, where jps and jstat look (/tmp/hsperfdata_*).
+                submitted[key] = f"@{path(key, java_arguments(f'{_APART} {options}'))}"
         file = path("spark.properties", properties(submitted))
         with _environment(_ARGUMENTS, f"--load-spark-defaults --properties-file {file} {_given_arguments()}"):
             launch: Callable[..., Any] = launch_gateway

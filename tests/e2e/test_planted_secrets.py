@@ -1,0 +1,394 @@
+"""Twenty secrets in every place of a configuration that may have one, and a search of everything that exists meanwhile
+and afterwards: command lines, environments, files, logs, answers, metrics, Spark's UI and event log, state topics."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import jks
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
+
+from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack, Security
+from bridge.local.connect_client import ConnectFailed
+from bridge.local.security import TlsFiles, make_tls
+from tests.e2e.ground import LEASE_MS, WAIT
+from tests.support import commit, create_topic, eventually, numbered, produce, read, unique
+from tests.support.planted import Planted, listening, processes
+from tests.support.topics import admin
+
+MODULE = "org.apache.kafka.common.security"
+STARTED = 90.0
+"""Seconds in which a driver has started and copied, on a busy machine too."""
+ODD = "plänted 'app' =:#!\\ \N{MUSICAL SYMBOL G CLEF}"
+"""A name of a Spark application that has all that a file of properties has to escape."""
+NAMES = (
+    *("source login", "target login", "admin login", "producer login", "truststore password"),
+    *("keystore password", "key password", "encrypted key", "decrypted key", "wrong login"),
+    *("wrong keystore password", "misspelt key", "oauth secret", "oauth secret in jaas", "spark secret key"),
+    *("spark account key", "java options", "transform parameter", "unknown key", "bridge token"),
+)
+TRANSFORM = """
+def sign(batch, *, signing_secret):
+    assert signing_secret.startswith("planted-")
+    return batch
+"""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A guarded cluster, a service with a token, key stores, and the secrets of all of them."""
+
+    secrets: Mapping[str, str]
+    planted: Planted
+    broker: Broker
+    worker: ConnectWorker
+    service: BridgeService
+    stores: Path
+    home: Path
+    """Temporary folder of the service and of all that it starts."""
+    ui: int
+
+    @property
+    def watched(self) -> tuple[Any, ...]:
+        return (*self.broker.watched, self.worker.process, self.service.process)
+
+    def login(self, user: str, kind: str = "plain.Plain") -> str:
+        return f'{MODULE}.{kind}LoginModule required username="{user.split()[0]}" password="{self.secrets[user]}";'
+
+    def config(self, kind: str, mark: str) -> dict[str, str]:
+        """Logins of every form, on both sides."""
+        address, secret = self.broker.address("SASL_SSL"), self.secrets
+        common = {
+            "connector.class": kind,
+            "tasks.max": "1",
+            "source.cluster.alias": f"a-{mark}",
+            "target.cluster.alias": f"b-{mark}",
+            "bridge.url": self.service.url,
+            "bridge.auth.token": secret["bridge token"],
+            "bridge.task.lease.ms": str(LEASE_MS),
+            "my.vault.password": secret["unknown key"],
+        }
+        source = {
+            "bootstrap.servers": address,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.jaas.config": self.login("source login", "scram.Scram"),
+            "ssl.truststore.location": str(self.stores / "trust.jks"),
+            "ssl.truststore.password": secret["truststore password"],
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(self.stores / "own.p12"),
+            "ssl.keystore.password": secret["keystore password"],
+        }
+        target = {
+            "bootstrap.servers": address,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": self.login("target login"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.stores / "ca.pem"),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": (self.stores / "key.pem").read_text(),
+            "ssl.keystore.certificate.chain": (self.stores / "chain.pem").read_text(),
+            "ssl.key.password": secret["key password"],
+        }
+        return {
+            **common,
+            **{f"source.cluster.{name}": value for name, value in source.items()},
+            **{f"target.cluster.{name}": value for name, value in target.items()},
+            "source.admin.sasl.jaas.config": self.login("admin login", "scram.Scram"),
+        }
+
+    def copying(self, mark: str) -> dict[str, str]:
+        """With everything that Spark and transforms may have besides."""
+        java = self.secrets["java options"]
+        return self.config("BridgeMirrorSourceConnector", mark) | {
+            "topics": f"{mark}.*",
+            "replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "refresh.topics.interval.seconds": "1",
+            "sync.topic.acls.enabled": "false",
+            "producer.override.sasl.jaas.config": self.login("producer login"),
+            "bridge.transforms": "sign",
+            "bridge.transforms.sign.type": "python:planted_signing.sign",
+            "bridge.transforms.sign.signing_secret": self.secrets["transform parameter"],
+            "spark.master": "local[2]",
+            "spark.app.name": ODD,
+            "spark.log.level": "INFO",
+            "spark.logConf": "true",
+            "spark.ui.enabled": "true",
+            "spark.ui.port": str(self.ui),
+            "spark.local.dir": str(self.home),
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.dir": self.home.as_uri(),
+            "spark.hadoop.fs.s3a.secret.key": self.secrets["spark secret key"],
+            "spark.hadoop.fs.azure.account.key.store": self.secrets["spark account key"],
+            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self.home} -Dvault.password='{java}'",
+        }
+
+    @contextmanager
+    def asking(self) -> Iterator[Callable[[str], httpx.Response]]:
+        """GETs something of the service; what it answers is searched."""
+        headers = {"Authorization": f"Bearer {self.secrets['bridge token']}"}
+        with httpx.Client(base_url=self.service.url, headers=headers, timeout=30.0) as client:
+
+            def get(path: str) -> httpx.Response:
+                answer = client.get(path)
+                self.planted.search(f"answer of {path}", f"{answer.headers}\n".encode() + answer.content)
+                return answer
+
+            yield get
+
+    def answers(self, **names: str) -> dict[str, httpx.Response]:
+        """Of every GET that the service has, by its path in the contract."""
+        query = f"?{urlencode({'alias': names['alias'], 'group': names['group']})}"
+        with self.asking() as get:
+            known = get("/v1/openapi.json")
+            paths = [path for path, verbs in known.json()["paths"].items() if "get" in verbs]
+            for path in ("/docs", "/redoc", "/openapi.json", "/no/such/page"):
+                assert get(path).status_code == httpx.codes.NOT_FOUND
+            return {path: get(path.format(**names) + query) for path in paths}
+
+    def status(self, name: str) -> str:
+        with self.asking() as get:
+            return get(f"/v1/connectors/{name}/status").text
+
+    def search_spark(self) -> None:
+        """Every page of Spark's UI that shows settings, and the same as JSON."""
+        with httpx.Client(base_url=f"http://127.0.0.1:{self.ui}", timeout=30.0, follow_redirects=True) as ui:
+            (application,) = ui.get("/api/v1/applications").json()
+            assert application["name"] == ODD
+            api = f"/api/v1/applications/{application['id']}"
+            pages = (
+                "/environment/",
+                "/jobs/",
+                "/stages/",
+                "/executors/",
+                "/executors/threadDump/?executorId=driver",
+            )
+            for path in (
+                *pages,
+                *(f"{api}/{what}" for what in ("environment", "jobs", "stages", "allexecutors")),
+            ):
+                self.planted.search(f"Spark's {path}", ui.get(path).raise_for_status().content)
+            settings = dict(ui.get(f"{api}/environment").json()["sparkProperties"])
+        assert settings["spark.authenticate"] == settings["spark.io.encryption.enabled"] == "true"
+        assert settings["spark.network.crypto.enabled"] == "true"
+
+    def search_topics(self) -> int:
+        """Every record of every topic; how many there were."""
+        count = 0
+        for topic in admin(self.broker.bootstrap).list_topics(timeout=10).topics:
+            for record in read(self.broker.bootstrap, topic):
+                count += 1
+                self.planted.search(
+                    f"topic {topic}", b"%r %r %r" % (record.key, record.value, record.headers)
+                )
+        return count
+
+
+def make_stores(tls: TlsFiles, folder: Path, secret: Mapping[str, str]) -> dict[str, str]:
+    """Key stores of every form with these passwords; a line of the private key, encrypted and not."""
+    folder.mkdir()
+    ca = x509.load_pem_x509_certificate(tls.authority.read_bytes())
+    own = tls.client.read_bytes()
+    key = serialization.load_pem_private_key(own, None)
+    certificates = x509.load_pem_x509_certificates(own)
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    encryption = serialization.BestAvailableEncryption(secret["key password"].encode())
+    encrypted = key.private_bytes(pem, pkcs8, encryption).decode()
+    plain = key.private_bytes(pem, pkcs8, serialization.NoEncryption()).decode()
+    (folder / "key.pem").write_text(encrypted)
+    (folder / "chain.pem").write_bytes(b"".join(each.public_bytes(pem) for each in certificates))
+    (folder / "ca.pem").write_bytes(tls.authority.read_bytes())
+    entry = jks.TrustedCertEntry.new("ca", ca.public_bytes(serialization.Encoding.DER))
+    jks.KeyStore.new("jks", [entry]).save(str(folder / "trust.jks"), secret["truststore password"])
+    store = serialization.BestAvailableEncryption(secret["keystore password"].encode())
+    (folder / "own.p12").write_bytes(
+        pkcs12.serialize_key_and_certificates(b"own", key, certificates[0], certificates[1:], store)  # type: ignore[arg-type]
+    )
+    # Its last whole line: the first ones are the same for all keys.
+    return {"encrypted key": encrypted.splitlines()[-3], "decrypted key": plain.splitlines()[-3]}
+
+
+@pytest.fixture
+def plot(stack: LocalStack, worker: ConnectWorker, tmp_path: Path) -> Iterator[Plot]:
+    secret = {name: f"planted-{secrets.token_hex(12)}" for name in NAMES}
+    tls = make_tls(tmp_path / "tls")
+    secret |= make_stores(tls, tmp_path / "stores", secret)
+    users = {user.split()[0]: secret[user] for user in NAMES[:4]}
+    tokens = f'{MODULE}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
+    properties = {
+        "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": tokens,
+    }
+    broker = stack.broker(unique("guarded"), security=Security(users=users, tls=tls), properties=properties)
+    (tmp_path / "planted_signing.py").write_text(TRANSFORM)
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text(secret["bridge token"])
+    # Short, as sockets in it have paths of 104 characters at most.
+    home = Path(tempfile.mkdtemp(prefix="planted-", dir="/tmp"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        ui = free.getsockname()[1]
+    keys = "spark.hadoop.*,spark.eventLog.*,spark.local.dir,spark.driver.extraJavaOptions,spark.logConf"
+    environment = {
+        "TMPDIR": str(home),
+        "PYTHONPATH": os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", ""))),
+        "MIRROR_BRIDGE_LOG_LEVEL": "debug",
+        "MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(token),
+        "MIRROR_BRIDGE_ALLOWED_SPARK_KEYS": keys,
+        "MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES": "planted_signing",
+    }
+    planted = Planted(secret)
+    with planted.watching(home, *Path("/tmp").glob("hsperfdata_*")):
+        service = stack.service(unique("planted"), environment=environment)
+        try:
+            yield Plot(secret, planted, broker, worker, service, tmp_path / "stores", home, ui)
+        finally:
+            service.stop()
+            broker.stop()
+            shutil.rmtree(home)
+
+
+@contextmanager
+def put(plot: Plot, config: Mapping[str, str], name: str) -> Iterator[str]:
+    plot.worker.rest.put(name, config)
+    try:
+        yield name
+    finally:
+        plot.planted.search(f"Connect's status of {name}", str(plot.worker.rest.status(name)))
+        plot.worker.rest.delete(name)
+
+
+class Echo(BaseHTTPRequestHandler):
+    """An identity provider that refuses, and says more than it should."""
+
+    def do_POST(self) -> None:
+        asked = self.rfile.read(int(self.headers["Content-Length"]))
+        said = (
+            f'{{"error": "invalid_client", "error_description": "{self.headers["Authorization"]} {asked!r}"}}'
+        )
+        self.send_response(401, "Refused")
+        self.end_headers()
+        self.wfile.write(said.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def provider() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/token"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_no_planted_secret_comes_up_anywhere(plot: Plot, provider: str) -> None:
+    mark, group = unique("planted"), unique("group")
+    topic = create_topic(plot.broker.bootstrap, f"{mark}-orders")
+    commit(plot.broker.bootstrap, group, {(topic, 0): 0})
+    copy, groups = unique("copy"), unique("groups")
+    following = plot.config("MirrorGroupOffsetConnector", mark) | {
+        "groups": group,
+        "refresh.groups.interval.seconds": "1",
+        "sync.group.offsets.interval.seconds": "1",
+        "group-readiness.topic.replication.factor": "1",
+    }
+
+    def copied(count: int) -> None:
+        produce(plot.broker.bootstrap, topic, numbered(count))
+        total = read_count(plot, topic)
+        eventually(
+            lambda: read_count(plot, f"a-{mark}.{topic}") == total,
+            STARTED,
+            what=f"{total} records are copied",
+            watched=plot.watched,
+        )
+
+    with put(plot, plot.copying(mark), copy), put(plot, following, groups):
+        copied(50)
+        (machine,) = processes(plot.service.process.pid, "org.apache.spark.deploy.SparkSubmit")
+        assert listening(machine) == {"0000000000000000FFFF00000100007F"}
+        plot.search_spark()
+        refused(plot, mark, provider)
+        (driver,) = processes(plot.service.process.pid, "bridge.pipeline.driver")
+        os.kill(driver, signal.SIGKILL)
+        copied(50)
+        answers = plot.answers(name=copy, connector=copy, group=group, side="source", alias=f"a-{mark}")
+        assert copy in answers["/health"].text
+        assert copy in answers["/metrics"].text
+        assert answers["/v1/groups/{group}"].status_code == httpx.codes.OK
+        plot.service.process.kill()
+        plot.service.start()
+        copied(50)
+    assert plot.search_topics() > 300
+    plot.service.stop()
+    for log in (plot.service.process.log, plot.worker.process.log):
+        plot.planted.search(f"log {log.name}", log.read_bytes())
+    assert copy.encode() in plot.service.process.log.read_bytes()
+    assert ODD.split()[0].encode() in b"".join(each.read_bytes() for each in plot.home.rglob("events_*"))
+    found = {name: sorted(places) for name, places in plot.planted.found.items()}
+    assert len(plot.secrets) == len(set(plot.secrets.values())) == 20
+    assert not found, f"{len(found)} of 20 were found: {found}"
+
+
+def read_count(plot: Plot, topic: str) -> int:
+    known = admin(plot.broker.bootstrap).list_topics(timeout=10).topics
+    return len(read(plot.broker.bootstrap, topic, committed_only=True)) if topic in known else 0
+
+
+def refused(plot: Plot, mark: str, provider: str) -> None:
+    """Logins that fail, each in its own way."""
+    source, secret = plot.config("MirrorGroupOffsetConnector", f"{mark}-no") | {"groups": "x"}, plot.secrets
+    stores = {
+        "source.cluster.ssl.keystore.password": secret["wrong keystore password"],
+        "source.cluster.ssl.truststore.password": secret["wrong keystore password"],
+        "source.cluster.sasl.passwort": secret["misspelt key"],
+    }
+    with pytest.raises(ConnectFailed) as broken:
+        plot.worker.rest.put(unique("broken"), source | stores)
+    assert "the password does not open the store" in str(broken.value)
+    plot.planted.search("Connect's answer", str(broken.value))
+    login = {"source.cluster.sasl.jaas.config": plot.login("wrong login", "scram.Scram")}
+    oauth = f"{MODULE}.oauthbearer.OAuthBearerLoginModule required"
+    tokens = {
+        "source.cluster.sasl.mechanism": "OAUTHBEARER",
+        "source.cluster.sasl.jaas.config": f"{oauth};",
+        "source.cluster.sasl.oauthbearer.token.endpoint.url": provider,
+        "source.cluster.sasl.oauthbearer.client.credentials.client.id": "mirror",
+        "source.cluster.sasl.oauthbearer.client.credentials.client.secret": secret["oauth secret"],
+        "source.admin.sasl.jaas.config": f'{oauth} clientId="mirror" clientSecret="{secret["oauth secret in jaas"]}";',
+    }
+    for changes, words in ((login, "Authentication failed"), (tokens, "no token from")):
+        with put(plot, source | changes, unique("refused")) as name:
+            eventually(
+                lambda name=name, words=words: words in plot.status(name),  # type: ignore[misc]
+                WAIT,
+                what=f"{name} says {words}",
+                watched=plot.watched,
+            )
