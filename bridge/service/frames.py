@@ -132,7 +132,8 @@ def pack_desired(desired: Sequence[Desired]) -> bytes:
                 "active": sorted(item.assignment.active),
             }
             for item in desired
-        ]
+        ],
+        ensure_ascii=False,
     ).encode()
 
 

@@ -24,6 +24,7 @@ from bridge.protocol.messages import (
 )
 from bridge.protocol.operators import IgnoredSetting
 from bridge.service.accepting import accepted, check_protocol
+from bridge.service.amounts import check_room
 from bridge.service.checking import Checker
 from bridge.service.context import AlterOffsets as Altering
 from bridge.service.context import MirrorQuestions
@@ -243,6 +244,7 @@ class Service:
         known = self.table.get(name)
         if known is not None and known.kind == kind and comparable(known.config) == comparable(config):
             return known.ignored
+        check_room(self.table, name, config)
         return await self.checker.accept(kind, config)
 
     def _configured(self, known: Connector, generation: int, ignored: Sequence[IgnoredSetting]) -> None:
