@@ -1,4 +1,4 @@
-"""The long forms of tests that `make test` runs short, and the tests of tests/soak: `make soak`.
+"""The long forms of tests that `make test` runs short: `make soak`.
 
     python -m tests.support.soak            all of them
     python -m tests.support.soak faults     those whose names hold one of the words
@@ -88,14 +88,12 @@ FORMS = (
         {"MIRROR_BRIDGE_TOPICS": "20000"},
     ),
     Form("2 minutes: lines of an outage", "tests/e2e/test_logs.py", {"MIRROR_BRIDGE_OUTAGE_SECONDS": "120"}),
-    Form("soak tests", "tests/soak"),
 )
 
 
 def chosen(words: Sequence[str]) -> list[Form]:
-    """Those whose names hold one of the words; all without words. A form whose tests are not there is none."""
-    there = [form for form in FORMS if (ROOT / form.tests.partition("::")[0]).exists()]
-    return [form for form in there if not words or any(word in form.name for word in words)]
+    """Those whose names hold one of the words; all without words."""
+    return [form for form in FORMS if not words or any(word in form.name for word in words)]
 
 
 def run(form: Form, report: Path) -> Ran:
