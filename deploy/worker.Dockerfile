@@ -18,6 +18,8 @@ FROM ${RUN_IMAGE}
 # For the health check, and for who wants to ask Connect from in here: the image has no certain HTTP client of its own.
 USER root
 RUN apk add --no-cache curl
+# The worker does not start without the folder that its properties allow (config.providers.directory).
+RUN mkdir /keys
 USER appuser
 COPY --from=shim /plugins /opt/kafka/plugins
 COPY deploy/worker.properties /opt/kafka/config/worker.properties

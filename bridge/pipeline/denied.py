@@ -99,7 +99,13 @@ class Rights:
                 names[side].add(topic)
         denied: set[tuple[Side, str]] = set()
         for side, some in names.items():
-            found = await _denied(self._links[side], sorted(some), _OPERATIONS[side])
+            try:
+                found = await _denied(self._links[side], sorted(some), _OPERATIONS[side])
+            except KafkaFailure as error:
+                if not error.retriable:
+                    raise
+                # A cluster that is away is named by whoever copies; until it answers, what was denied stays so.
+                found = {topic for at, topic in self.denied if at is side} & some
             denied.update((side, topic) for topic in found)
         return frozenset(denied)
 

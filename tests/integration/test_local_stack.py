@@ -177,7 +177,9 @@ def test_two_workers_share_a_group(stack: LocalStack, source: Cluster, target: C
     eventually(lambda: name not in second.rest.connectors(), 20, what=f"the other worker has let {name} go")
 
 
-def test_the_worker_image_has_properties_that_a_worker_takes(stack: LocalStack, target: Cluster) -> None:
+def test_the_worker_image_has_properties_that_a_worker_takes(
+    stack: LocalStack, target: Cluster, tmp_path: Path
+) -> None:
     lines = (ROOT / "deploy" / "worker.properties").read_text().splitlines()
     deployed = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     mine = {"listeners", "rest.advertised.port", "plugin.path"}
@@ -187,6 +189,8 @@ def test_the_worker_image_has_properties_that_a_worker_takes(stack: LocalStack, 
         "CONNECT_ADVERTISED_HOST": "127.0.0.1",
         "CONNECT_REPLICATION_FACTOR": "1",
     }
+    # The image makes the folder (tests/unit/test_deploy.py).
+    deployed["config.providers.directory.param.allowed.paths"] = str(tmp_path)
     properties = {key: value for key, value in deployed.items() if key not in mine}
     worker = stack.worker("deployed", shim=False, properties=properties, environment=environment)
     assert worker.rest.connectors() == []

@@ -133,7 +133,7 @@ def test_with_a_policy_of_ones_own_questions_are_answered_in_another_process(
     )
     here = {"target.cluster.bootstrap.servers": broker.bootstrap}
     there = here | {"replication.policy.class": "python:policy_of_others.Policy"}
-    side, mirror, group = Side.TARGET, mirror_questions(), re.compile("G-?1?", re.IGNORECASE)
+    side, mirror, group = Side.TARGET, mirror_questions(), compile_java("(?i)G-?1?")
     asked: list[Callable[[dict[str, str]], object]] = [
         lambda props: mirror.replication_hops(props, "A", side),
         lambda props: mirror.heartbeat_topics(props, side),

@@ -274,6 +274,8 @@ def test_health_checks_ask_for_paths_that_exist() -> None:
     curl = health_check("worker")
     assert (curl[0], urlsplit(curl[-1]).path) == ("curl", "/health")
     assert ("RUN", "apk add --no-cache curl") in dockerfile("worker")
+    allowed = properties(DEPLOY / "worker.properties")["config.providers.directory.param.allowed.paths"]
+    assert ("RUN", f"mkdir {allowed}") in dockerfile("worker")
 
 
 def test_the_service_image_has_the_tested_versions() -> None:
