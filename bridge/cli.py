@@ -21,7 +21,7 @@ from bridge.commands import (
     replicate,
     reset,
 )
-from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end
 
 app = typer.Typer(
     name="mirror-bridge",
@@ -166,7 +166,7 @@ def definitions(
 ) -> None:
     """Write every connector's keys and rights, for the Java shim and for people; print the files that changed."""
     from bridge.doctor.needs import PAGE, with_tables
-    from bridge.kafka.client_rules import rows
+    from bridge.kafka.config.property_rules import rows
     from connectors.export import export_definitions
 
     for changed in export_definitions(root, list(rows())):

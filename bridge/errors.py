@@ -133,6 +133,15 @@ class BodyRejected(BridgeError):
     status = 422
 
 
+class BodyErrors(BodyRejected):
+    """A request with at least one error; `errors` has all of them, named by their place."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        self.errors = tuple(errors)
+        told = "; ".join(f"{error.key}: {error.message}" for error in self.errors)
+        super().__init__(f"The request is not of the contract's form: {told}")
+
+
 class Misdirected(BridgeError):
     code = ErrorCode.MISDIRECTED
     status = 421

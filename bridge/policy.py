@@ -16,7 +16,7 @@ IMPORT_SECONDS = "MIRROR_BRIDGE_IMPORT_SECONDS"
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Patterns may have `*` and `?`. Keys, masters and modules are allowed beside those that always are
-    (connectors.named); no folder and no address means any."""
+    (connectors.config.allowed_names); no folder and no address means any."""
 
     spark_keys: tuple[str, ...] = ()
     spark_masters: tuple[str, ...] = ()

@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import ConfigError
+from bridge.model.key_rules import KeyRule, Use
+from bridge.model.values import Side, TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
-from bridge.translation.key_rules import KeyRule, Use
-from bridge.translation.model import Side, TopicPartition
-from connectors.configdef import ConfigDef, ValidatedConfig, given
-from connectors.key_effects import ClientUses, KeyRules
+from connectors.config.configdef import ConfigDef, ValidatedConfig, given
+from connectors.config.key_effects import ClientUses, KeyRules
 from connectors.ports import ClientCheck, Clusters, Pipelines
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bridge.translation.key_rules import KeyRule, Use
-from connectors.connect_keys import KEYS, OF_RECORDS, SOURCE
-from connectors.key_effects import OVERRIDE
+from bridge.model.key_rules import KeyRule, Use
+from connectors.config.connect_keys import KEYS, OF_RECORDS, SOURCE
+from connectors.config.key_effects import OVERRIDE
 from connectors.registry import KINDS
 
 ClientRow = tuple[str, KeyRule, Sequence[Use]]

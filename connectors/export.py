@@ -8,10 +8,10 @@ from pathlib import Path
 
 from bridge import VERSION
 from connectors.base import Kind
-from connectors.configdef import Key
+from connectors.config.configdef import Key
+from connectors.config.validators import Json
 from connectors.effects_table import ClientRow, effects_markdown
 from connectors.registry import KINDS
-from connectors.validators import Json
 
 SHIM_RESOURCES = Path("java-shim/src/main/resources/dev/mirrorbridge")
 MARKDOWN = Path("docs/configuration.md")

@@ -6,9 +6,9 @@ import asyncio
 import logging
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.translation.model import Side, TopicInfo
-from bridge.translation.topics import not_only_compacted
-from connectors.groups.trouble import ask
+from bridge.model.topics import not_only_compacted
+from bridge.model.values import Side, TopicInfo
+from connectors.cluster_away import ask
 from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
@@ -27,8 +27,8 @@ async def make(
     holds: str = "",
 ) -> KafkaFailure | None:
     """Makes the topic as stock does where it is missing; then sees that it is there. Stock takes for made what it may
-    not make (mm2 1.8): Connect's producer then lets the broker make one that is not compacted, or, where brokers don't,
-    holds its task up for ever.
+    not make (stock §1.8): Connect's producer then lets the broker make one that is not compacted, or, where brokers
+    don't, holds its task up for ever.
 
     `holds`: what would be lost if the topic were not compacted; "" where each record is soon followed by another one.
     None: it is there and compacted, or we may not describe it, so that nobody can tell. Raises ClusterAway.

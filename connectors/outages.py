@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from bridge.errors import AWAY, KafkaFailure
 from bridge.logs.changes import Changes
-from bridge.translation.cluster_names import cluster_name
-from bridge.translation.model import Side
+from bridge.model.cluster_names import cluster_name
+from bridge.model.values import Side
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Protocol
 
 from bridge.errors import ConfigError, KafkaFailure
-from bridge.translation.copying import Copied, PipelineSpec, PipelineStatus
-from bridge.translation.key_rules import KeyRule, Use
-from bridge.translation.lookups import Found, Need
-from bridge.translation.model import (
+from bridge.model.copying import Copied, PipelineSpec, PipelineStatus
+from bridge.model.key_rules import KeyRule, Use
+from bridge.model.lookups import Found, Need
+from bridge.model.topics import ConfigEntry, NewTopic, TopicAcl
+from bridge.model.values import (
     Bounds,
     Committed,
     GroupListing,
@@ -24,7 +25,6 @@ from bridge.translation.model import (
     TopicInfo,
     TopicPartition,
 )
-from bridge.translation.topics import ConfigEntry, NewTopic, TopicAcl
 
 
 class Tail(Protocol):
@@ -111,7 +111,7 @@ class Cluster(Protocol):
 
     async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
         """One partition, cleanup.policy=compact and nothing else, as MirrorUtils.createSinglePartitionCompactedTopic.
-        None when the topic was made, exists, or may not be made by us (mm2 1.8): then somebody else has to."""
+        None when the topic was made, exists, or may not be made by us (stock §1.8): then somebody else has to."""
 
     async def append(self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
         """Keys and values to partition 0 of a state topic, in this order, compressed; acknowledged by all in-sync
@@ -128,7 +128,8 @@ class Clusters(Protocol):
     """Hands out clusters; equal settings share clients."""
 
     def open(self, side: Side, props: Mapping[str, str]) -> Cluster:
-        """`props` is the connector's whole configuration; the side's prefixes are resolved as stock does (mm2 1.1)."""
+        """`props` is the connector's whole configuration; the side's prefixes are resolved as stock does (stock
+        §1.1)."""
 
     async def release(self, cluster: Cluster) -> None: ...
 

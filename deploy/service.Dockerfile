@@ -26,7 +26,7 @@ RUN apt-get update \
 ENV NUMBA_CACHE_DIR=/var/cache/mirror-bridge
 RUN useradd --system --no-create-home bridge && install --directory --owner=bridge "$NUMBA_CACHE_DIR"
 USER bridge
-RUN /opt/mirror-bridge/bin/python -c "import bridge.kafka.kernels"
+RUN /opt/mirror-bridge/bin/python -c "import bridge.kafka.record.loops"
 # Other containers have to reach it: it starts with MIRROR_BRIDGE_AUTH_TOKEN_FILE (a mounted secret) or
 # MIRROR_BRIDGE_TLS_CLIENT_CA only, or with MIRROR_BRIDGE_INSECURE_NO_AUTH=true. The plugin sends secrets by HTTPS, so give
 # MIRROR_BRIDGE_TLS_CERT and MIRROR_BRIDGE_TLS_KEY too.

@@ -1,4 +1,4 @@
-"""Stock's MirrorClient and RemoteClusterUtils: what MirrorMaker's internal topics say of a cluster (mm2 1.9).
+"""Stock's MirrorClient and RemoteClusterUtils: what MirrorMaker's internal topics say of a cluster (stock §1.9).
 
 async with MirrorClient({"bootstrap.servers": "b:9092"}) as client:
     offsets = await client.remote_consumer_offsets("orders", "A", timeout_s=30)
@@ -6,8 +6,7 @@ async with MirrorClient({"bootstrap.servers": "b:9092"}) as client:
 offsets = translate_offsets({"bootstrap.servers": "b:9092"}, "A", "orders", timeout_s=30)
 """
 
-from bridge.client.mirror_client import MirrorClient
-from bridge.client.once import (
+from bridge.client.blocking import (
     checkpoint_topics,
     heartbeat_topics,
     remote_topics,
@@ -15,6 +14,7 @@ from bridge.client.once import (
     translate_offsets,
     upstream_clusters,
 )
+from bridge.client.mirror_client import MirrorClient
 
 __all__ = [
     "MirrorClient",

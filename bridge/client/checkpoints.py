@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.tail import TopicTail
-from bridge.translation.mm2_records import Checkpoint, SchemaError
-from bridge.translation.model import Committed, LogRecord, TopicPartition
+from bridge.kafka.consumer.topic_tail import TopicTail
+from bridge.mm2.records import Checkpoint, SchemaError
+from bridge.model.values import Committed, LogRecord, TopicPartition
 
 log = logging.getLogger(__name__)
 

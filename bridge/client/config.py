@@ -1,4 +1,4 @@
-"""MirrorClientConfig (mm2 1.9): where the cluster is, how to log in there, and how topics are named."""
+"""MirrorClientConfig (stock §1.9): where the cluster is, how to log in there, and how topics are named."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge.errors import ConfigRejected
-from bridge.kafka.client_config import ClientSettings, settings_at
-from bridge.kafka.client_props import Place
-from bridge.translation.model import Side
-from bridge.translation.naming import ReplicationPolicy
-from connectors.configdef import REQUIRED, ConfigDef, Importance, Key, Type
-from connectors.mirror_options import mirror_keys
-from connectors.plugins import REPLICATION_POLICY, Plugins, sound
-from connectors.validators import ListOf
+from bridge.kafka.config.properties import Place
+from bridge.kafka.config.settings import ClientSettings, settings_at
+from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.values import Side
+from connectors.config.configdef import REQUIRED, ConfigDef, Importance, Key, Type
+from connectors.config.mirror_options import mirror_keys
+from connectors.config.plugins import REPLICATION_POLICY, Plugins, sound
+from connectors.config.validators import ListOf
 
 _GROUP = "Mirror client"
 _NAMES = (

@@ -1,4 +1,4 @@
-"""Internal topics printed record by record, as stock's formatters do in a console consumer (mm2 1.11)."""
+"""Internal topics printed record by record, as stock's formatters do in a console consumer (stock §1.11)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bridge.client.checkpoints import PAUSE
 from bridge.client.config import read_config
 from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
-from bridge.kafka.tail import TopicTail
-from bridge.translation.mm2_records import SchemaError
-from bridge.translation.model import LogRecord, TailPart
-from bridge.translation.naming import ReplicationPolicy
+from bridge.kafka.consumer.topic_tail import TopicTail
+from bridge.mm2.records import SchemaError
+from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.values import LogRecord, TailPart
 
 Decode = Callable[[bytes | None, bytes | None], object]
 _NOTHING = TailPart((), restarted=False, at_end=True)

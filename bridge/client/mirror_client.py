@@ -10,10 +10,10 @@ from typing import Self, overload
 from bridge.client.checkpoints import Offsets, read_offsets
 from bridge.client.config import read_config
 from bridge.kafka.cluster import KafkaCluster
-from bridge.translation import upstream
-from bridge.translation.java_regex import JavaPattern
-from bridge.translation.model import Committed, Side, TopicPartition
-from bridge.translation.naming import ReplicationPolicy
+from bridge.mm2 import upstream_topics
+from bridge.mm2.java_regex import JavaPattern
+from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.values import Committed, Side, TopicPartition
 
 Pattern = re.Pattern[str] | JavaPattern
 
@@ -43,21 +43,21 @@ class MirrorClient:
 
     async def replication_hops(self, alias: str) -> int:
         """The fewest hops from that cluster to this one: 2 from A in A->B->C, on C. -1 when nothing comes from it."""
-        return upstream.replication_hops(self.replication_policy, await self._topics(), alias)
+        return upstream_topics.replication_hops(self.replication_policy, await self._topics(), alias)
 
     async def heartbeat_topics(self) -> set[str]:
-        return upstream.heartbeat_topics(self.replication_policy, await self._topics())
+        return upstream_topics.heartbeat_topics(self.replication_policy, await self._topics())
 
     async def checkpoint_topics(self) -> set[str]:
-        return upstream.checkpoint_topics(self.replication_policy, await self._topics())
+        return upstream_topics.checkpoint_topics(self.replication_policy, await self._topics())
 
     async def upstream_clusters(self) -> set[str]:
         """Aliases of all clusters whose heartbeats arrive here, however many hops away."""
-        return upstream.upstream_clusters(self.replication_policy, await self._topics())
+        return upstream_topics.upstream_clusters(self.replication_policy, await self._topics())
 
     async def remote_topics(self, source: str | None = None) -> set[str]:
         """Topics that are mirrored to here; only those directly from `source` if that is given."""
-        return upstream.remote_topics(self.replication_policy, await self._topics(), source)
+        return upstream_topics.remote_topics(self.replication_policy, await self._topics(), source)
 
     @overload
     async def remote_consumer_offsets(
@@ -71,7 +71,7 @@ class MirrorClient:
         self, group: str | Pattern, alias: str, timeout_s: float
     ) -> dict[TopicPartition, Committed] | Offsets:
         """Where a group of the cluster `alias` resumes here, by its checkpoints: offsets by remote partition. A pattern
-        has to match whole group ids, and answers offsets by group; compile_java in bridge.translation.java_regex makes
+        has to match whole group ids, and answers offsets by group; compile_java in bridge.mm2.java_regex makes
         one of a Java regex. What is read within `timeout_s` seconds is answered (see read_offsets).
         """
         tail = self._cluster.tail(self.replication_policy.checkpoints_topic(alias))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bridge.commands.connection import Bootstrap, Config, properties
-from bridge.commands.ending import BAD_SETTINGS, end, reported
+from bridge.commands.exit_status import BAD_SETTINGS, end, reported
 from bridge.commands.show import Output, OutputOption, show_json, show_names, show_offsets
 
 if TYPE_CHECKING:
-    from bridge.translation.java_regex import JavaPattern
+    from bridge.mm2.java_regex import JavaPattern
 
 app = typer.Typer(
     name="client",
@@ -110,7 +110,7 @@ def offsets(
 
 
 def _pattern(group: str | None, group_pattern: str | None) -> JavaPattern:
-    from bridge.translation.java_regex import PatternProblem, compile_java, exactly
+    from bridge.mm2.java_regex import PatternProblem, compile_java, exactly
 
     if (group is None) == (group_pattern is None):
         end("give one of --group and --group-pattern", BAD_SETTINGS)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bridge.commands.ending import BAD_SETTINGS, end
+from bridge.commands.exit_status import BAD_SETTINGS, end
 from bridge.commands.properties import PropertiesProblem, load_properties
 
 Bootstrap = Annotated[

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import typer
 
 from bridge.commands.connector_config import load_connector, unresolved
-from bridge.commands.ending import BAD_SETTINGS, end, reported
+from bridge.commands.exit_status import BAD_SETTINGS, end, reported
 from bridge.commands.properties import PropertiesProblem
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, tls
 from bridge.commands.show import Output, OutputOption, printable, show_json
@@ -83,8 +83,8 @@ def _here(path: Path, url: str | None, worker: str | Unknown | None) -> list[Fin
     """Of a file, from this machine."""
     from bridge.doctor.checks import examine
     from bridge.doctor.collecting import collect
-    from bridge.kafka.client_config import StaticClientCheck
-    from bridge.service.checking import scrubbed
+    from bridge.kafka.config.settings import StaticClientCheck
+    from bridge.service.checks.validation import scrubbed
     from connectors.registry import KINDS
 
     props = _load(path)

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from bridge.commands.ending import BAD_SETTINGS, end
+from bridge.commands.exit_status import BAD_SETTINGS, end
 from bridge.commands.readiness import CANNOT_TELL, NOT_READY
 from bridge.commands.refresh import SECONDS, TimeoutOption
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from bridge.commands.connector_config import load_connector, unresolved
-from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note, reported
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.properties import PropertiesProblem
 from bridge.commands.show import Output, OutputOption, show_rows
-from bridge.translation.handing_back import Row
+from bridge.translation.runs.source_offsets import Row
 
 OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConnector", "BridgeMirrorSource")
 """Names that Connect knows the class by."""
@@ -112,7 +112,7 @@ def _config(connect: Connect, name: str, path: Path | None) -> Mapping[str, str]
 
 
 def _hand_back(connect: Connect, name: str, props: Mapping[str, str], *, force: bool) -> list[Row]:
-    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.hand_back import hand_back as hand_over
     from connectors.source.options import SourceOptions
     from connectors.source.take_over import stocks_partition

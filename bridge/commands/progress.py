@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import typer
 
-from bridge.commands.ending import note
-from bridge.commands.figures import UNKNOWN, count, duration, size, sums
+from bridge.commands.exit_status import note
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json, show_table
+from bridge.commands.tables import UNKNOWN, count, duration, size, sums
 from bridge.protocol.messages import CopyProgress, PartitionProgress
 
 _PAGE = 1000

@@ -1,4 +1,4 @@
-"""`mirror-bridge read`: records of internal topics as stock's formatters print them (mm2 1.11)."""
+"""`mirror-bridge read`: records of internal topics as stock's formatters print them (stock §1.11)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from bridge.commands.connection import Bootstrap, Config, properties
-from bridge.commands.ending import BAD_SETTINGS, end, note, reported
-from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync
-from bridge.translation.naming import ReplicationPolicy
+from bridge.commands.exit_status import BAD_SETTINGS, end, note, reported
+from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from bridge.mm2.replication_policy import ReplicationPolicy
 
 app = typer.Typer(
     name="read", help="Print MirrorMaker's internal topics, a record a line.", no_args_is_help=True

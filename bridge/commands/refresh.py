@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from bridge.commands.ending import CANNOT_START, note
+from bridge.commands.exit_status import CANNOT_START, note
 from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, UrlOption
 from bridge.commands.show import Output, OutputOption, printable, show_json
 from bridge.protocol.messages import Refreshed

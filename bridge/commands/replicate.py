@@ -17,12 +17,19 @@ import typer
 from rich.console import Console
 
 from bridge.commands.connector_config import load_connector, unresolved
-from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, INTERRUPTED, end, note, reported
+from bridge.commands.exit_status import (
+    BAD_SETTINGS,
+    CANNOT_START,
+    INTERRUPTED,
+    end,
+    note,
+    reported,
+)
 from bridge.commands.properties import PropertiesProblem
 from bridge.commands.views import Copying, Lines, LiveTable, View
 from bridge.logs.lines import JsonLines, TextLines
 from bridge.logs.setup import COMMAND
-from bridge.translation.copying import PipelineSpec, PipelineState
+from bridge.model.copying import PipelineSpec, PipelineState
 from connectors.base import Assignment
 from connectors.ports import Pipeline, Pipelines
 from connectors.source.connector import KIND
@@ -84,8 +91,8 @@ def replicate(
 
 def _checked(path: Path, name: str | None) -> dict[str, str]:
     """The configuration, with a name and without an error."""
-    from bridge.kafka.client_config import StaticClientCheck
-    from bridge.service.checking import rejected
+    from bridge.kafka.config.settings import StaticClientCheck
+    from bridge.service.checks.validation import rejected
 
     try:
         config = load_connector(path)

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from bridge.commands.connector_config import load_connector, unresolved
-from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note, reported
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.properties import PropertiesProblem
 from bridge.commands.show import Output, OutputOption, show_rows
-from bridge.translation.model import TopicPartition
-from bridge.translation.resetting import Destination, Row, destination
+from bridge.model.values import TopicPartition
+from bridge.translation.runs.reset_positions import Destination, Row, destination
 
 
 def reset(
@@ -83,7 +83,7 @@ def _reset(
     force: bool,
 ) -> list[Row]:
     from bridge.errors import OperationRefused
-    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.reset import reset as carry_out
     from connectors.source.options import SourceOptions
 

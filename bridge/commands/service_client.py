@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from pydantic import ValidationError
 
-from bridge.commands.ending import BAD_SETTINGS, CANNOT_START, end, note
+from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note
 from bridge.commands.show import printable
 from bridge.protocol.base import Message
 from bridge.protocol.messages import CopyProgress, ErrorBody, Groups

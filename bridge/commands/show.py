@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from bridge.translation.model import Committed, TopicPartition
+from bridge.model.values import Committed, TopicPartition
 
 
 class Output(StrEnum):

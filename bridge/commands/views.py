@@ -11,11 +11,11 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from bridge.commands.ending import note
-from bridge.commands.figures import by_topic, sums, topics_table
+from bridge.commands.exit_status import note
 from bridge.commands.show import printable
+from bridge.commands.tables import by_topic, sums, topics_table
+from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals
-from bridge.translation.model import TopicPartition
 from connectors.base import CopyReport, CopyRow, Summary
 
 LINE_SECONDS = 5.0

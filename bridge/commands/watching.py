@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bridge.commands.ending import BAD_SETTINGS
+from bridge.commands.exit_status import BAD_SETTINGS
 
 WatchOption = Annotated[
     float | None,

@@ -13,13 +13,13 @@ from bridge.doctor.facts import ClusterFacts, Facts, TopicFacts, Unknown
 from bridge.doctor.machine import machine
 from bridge.doctor.plan import Plan, servers_key
 from bridge.errors import BridgeError, KafkaFailure
-from bridge.kafka.client_config import client_settings, producer_settings
+from bridge.kafka.admin.inspection import Inspection
+from bridge.kafka.admin.reachability import reach
 from bridge.kafka.clusters import KafkaClusters
-from bridge.kafka.inspecting import Inspection
-from bridge.kafka.reach import reach
+from bridge.kafka.config.settings import client_settings, producer_settings
+from bridge.model.lookups import FindTime
+from bridge.model.values import LogRecord, Side, TopicInfo, TopicPartition
 from bridge.pipeline.layout_records import Claim
-from bridge.translation.lookups import FindTime
-from bridge.translation.model import LogRecord, Side, TopicInfo, TopicPartition
 from connectors.base import Kind
 from connectors.ports import ClientCheck, Cluster
 

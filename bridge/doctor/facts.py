@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bridge.translation.model import Side
+from bridge.model.values import Side
 
 
 @dataclass(frozen=True, slots=True)

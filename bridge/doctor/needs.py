@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bridge.doctor.facts import Need
-from bridge.translation.model import Side
+from bridge.model.values import Side
 from connectors.registry import KINDS
 
 

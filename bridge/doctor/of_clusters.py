@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import Finds, Severity, named, unknown
-from bridge.translation.model import Side
+from bridge.model.values import Side
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 _MOST_SKEW = 2.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bridge.doctor.facts import Facts, Unknown
 from bridge.doctor.findings import Finds, Severity, named, unknown
-from bridge.translation.model import Side
-from connectors.mirror_options import STOCK
+from bridge.model.values import Side
+from connectors.config.mirror_options import STOCK
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 

@@ -8,16 +8,22 @@ from dataclasses import dataclass
 
 from bridge.doctor.facts import Need, Pair, Replication
 from bridge.doctor.needs import On, needs
+from bridge.mm2.filters import GroupFilter, TopicFilter, should_replicate_topic
+from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.copying import TAKE_OVER_FROM
+from bridge.model.values import Side
 from bridge.pipeline.layouts import connector_id
-from bridge.translation.copying import TAKE_OVER_FROM
-from bridge.translation.filters import GroupFilter, TopicFilter, should_replicate_topic
-from bridge.translation.model import Side
-from bridge.translation.naming import ReplicationPolicy
 from connectors.base import Kind
-from connectors.configdef import ValidatedConfig
-from connectors.groups.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR, REVERSE
-from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
-from connectors.plugins import GROUP_FILTER, REPLICATION_POLICY, TOPIC_FILTER, Plugins, sound
+from connectors.config.configdef import ValidatedConfig
+from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
+from connectors.config.plugins import (
+    GROUP_FILTER,
+    REPLICATION_POLICY,
+    TOPIC_FILTER,
+    Plugins,
+    sound,
+)
+from connectors.group_translation.keys import EMIT_READINESS, READINESS_REPLICATION_FACTOR, REVERSE
 
 REPLICATION_FACTOR = "replication.factor"
 _SYNCS_FACTOR = "offset-syncs.topic.replication.factor"

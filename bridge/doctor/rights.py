@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bridge.doctor.facts import Facts, Need, Unknown
 from bridge.doctor.findings import Finds, Severity, named, unknown
-from bridge.translation.model import Side
+from bridge.model.values import Side
 
 
 def rights(facts: Facts) -> Finds:

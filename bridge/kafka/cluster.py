@@ -7,21 +7,28 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import group_requests
-from bridge.kafka.admin import Admin
-from bridge.kafka.aging import Aging
-from bridge.kafka.appending import Appender, KeyValue
-from bridge.kafka.bounds import bounds
-from bridge.kafka.client_config import ClientSettings
+from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.admin.topic_configs import Admin
+from bridge.kafka.admin.topic_creation import create_compacted
+from bridge.kafka.config.settings import ClientSettings
+from bridge.kafka.consumer.header_scan import scan
+from bridge.kafka.consumer.log_bounds import bounds
+from bridge.kafka.consumer.record_lookups import Lookups
+from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import TOPIC_DENIED, of_code
-from bridge.kafka.link import Link
-from bridge.kafka.lookups import Lookups
-from bridge.kafka.scans import scan
-from bridge.kafka.tail import TopicTail
-from bridge.kafka.topic_admin import KafkaTopicAdmin
-from bridge.kafka.topics import create_compacted
-from bridge.translation.lookups import Found, Need
-from bridge.translation.model import Bounds, Committed, GroupListing, GroupState, TopicInfo, TopicPartition
+from bridge.kafka.expiring_cache import Aging
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.state_writer import Appender, KeyValue
+from bridge.kafka.protocol import group_requests
+from bridge.model.lookups import Found, Need
+from bridge.model.values import (
+    Bounds,
+    Committed,
+    GroupListing,
+    GroupState,
+    TopicInfo,
+    TopicPartition,
+)
 
 _GROUPS_A_FETCH = 200
 _TOPICS_A_CALL = 500

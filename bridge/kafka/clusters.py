@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
-from bridge.translation.model import Side
+from bridge.kafka.config.settings import client_settings
+from bridge.model.values import Side
 
 
 class KafkaClusters:

@@ -8,13 +8,13 @@ import time
 from collections.abc import Mapping
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.bounds import bounds
+from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.consumer.log_bounds import bounds
+from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import failure
-from bridge.kafka.link import Link
-from bridge.kafka.tail import TopicTail
-from bridge.kafka.topic_admin import KafkaTopicAdmin
-from bridge.translation.model import LogRecord, TopicPartition
-from bridge.translation.topics import not_only_compacted
+from bridge.kafka.network.client import Link
+from bridge.model.topics import not_only_compacted
+from bridge.model.values import LogRecord, TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.lookups import Lookups
-from bridge.kafka.topic_admin import KafkaTopicAdmin
+from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.consumer.record_lookups import Lookups
+from bridge.model.copying import Copied
+from bridge.model.lookups import Read, Window
+from bridge.model.values import RecordView, Side, TopicPartition
 from bridge.pipeline.verifying import Logs
-from bridge.translation.copying import Copied
-from bridge.translation.lookups import Read, Window
-from bridge.translation.model import RecordView, Side, TopicPartition
-from bridge.translation.stretch import same
+from bridge.translation.records.log_window import same
 
 _ADMIN_MS = 30_000
 _BYTES = 1024

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from bridge.kafka.link import Link
-from bridge.kafka.producing import TransactionalProducer
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.producer import TransactionalProducer
+from bridge.model.copy_owners import Pair, refusals
+from bridge.model.copying import Copied, PipelineSpec
 from bridge.pipeline.claims import CopyTaken, Ownership, claims, ownership, withdrawn
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.state import layout_topic
-from bridge.translation.copy_owners import Pair, refusals
-from bridge.translation.copying import Copied, PipelineSpec
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from bridge.model.copy_owners import Pair
+from bridge.model.values import CopyId
 from bridge.pipeline.layout_records import Claim, LayoutTopic
-from bridge.translation.copy_owners import Pair
-from bridge.translation.model import CopyId
 
 
 class CopyTaken(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from bridge.pipeline.pace import longest_transaction, transaction_seconds
+from bridge.pipeline.throttle import longest_transaction, transaction_seconds
 
 _IDLE = 0.25
 """Seconds that a slice without an open transaction waits for records before it looks around."""

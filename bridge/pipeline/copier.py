@@ -12,17 +12,22 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.data_batches import Joining
-from bridge.kafka.fetching import FetchedPart, Fetcher
-from bridge.kafka.link import Link
-from bridge.kafka.producing import SyncProducer, TransactionalProducer
-from bridge.kafka.raw_batches import Chunk
-from bridge.kafka.rebuilding import Limits
-from bridge.pipeline import pace
+from bridge.kafka.consumer.fetcher import FetchedPart, Fetcher
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
+from bridge.kafka.record.batch import Chunk
+from bridge.kafka.record.coalescing import Joining
+from bridge.kafka.record.rebuilding import Limits
+from bridge.mm2.offset_sync_writer import OffsetSyncWriter
+from bridge.mm2.records import OffsetSync
+from bridge.model.copying import Copied, Gap
+from bridge.model.values import CopyId, TopicPartition
+from bridge.pipeline import throttle
 from bridge.pipeline.clock import TransactionClock
 from bridge.pipeline.gaps import ledger_entry, refusal
 from bridge.pipeline.layouts import Slice
-from bridge.pipeline.opening import (
+from bridge.pipeline.refusals import Refusals
+from bridge.pipeline.resume import (
     CopiesGone,
     PolicySaysFail,
     Seen,
@@ -32,14 +37,9 @@ from bridge.pipeline.opening import (
     meaning,
     open_partitions,
 )
-from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.transaction import Part, Written, overwritten, queue_syncs, written
 from bridge.pipeline.transformed import Step, Transforms
-from bridge.translation.copying import Copied, Gap
-from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import CopyId, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns
-from bridge.translation.sync_writer import OffsetSyncWriter
+from bridge.translation.runs.partition_runs import PartitionRuns
 
 _LOOK = 0.25
 """Seconds after which a slice that a broker asks to wait looks whether it is to end."""
@@ -65,7 +65,7 @@ class Copier:
         transforms: Transforms | None,
     ) -> None:
         """`seen` is emptied once what it says is committed."""
-        self._work, self._spec, self._compression = work, work.spec, pace.compression(work.spec)
+        self._work, self._spec, self._compression = work, work.spec, throttle.compression(work.spec)
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
         self._lost: set[CopyId] = set()
@@ -102,7 +102,7 @@ class Copier:
         told = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
-                self._fetcher.bound(pace.fetch_bytes(self._producer.window))
+                self._fetcher.bound(throttle.fetch_bytes(self._producer.window))
                 for part in await self._fetcher.next(self._clock.patience()):
                     await self._take(part)
                 if not told:
@@ -156,8 +156,8 @@ class Copier:
         position = self._positions[place]
         most = self._largest[copied.target_topic]
         round_trip = self._producer.round_trip
-        size = pace.batch_bytes(self._spec.batch_size, round_trip)
-        few = pace.small(round_trip, self._compression)
+        size = throttle.batch_bytes(self._spec.batch_size, round_trip)
+        few = throttle.small(round_trip, self._compression)
         transforms = self._transforms if copied.transforms else None
         join = transforms.joining if transforms else Joining(few, min(size, most))
         found = batches_of(part, position, join, committed_only=self._spec.committed_only)

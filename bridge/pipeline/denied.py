@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.client_config import producer_settings
-from bridge.kafka.describing import describe_topics, read_topics
-from bridge.kafka.link import Link
-from bridge.translation.copying import Copied, PipelineSpec
-from bridge.translation.model import Side
+from bridge.kafka.admin.cluster_description import describe_topics, read_topics
+from bridge.kafka.config.settings import producer_settings
+from bridge.kafka.network.client import Link
+from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.values import Side
 
 log = logging.getLogger(__name__)
 

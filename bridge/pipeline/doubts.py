@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from bridge.translation.copying import Copied
-from bridge.translation.lookups import Window
-from bridge.translation.model import Bounds, Side
-from bridge.translation.run_places import holes_of
-from bridge.translation.runs import OffsetRun
+from bridge.model.copying import Copied
+from bridge.model.lookups import Window
+from bridge.model.values import Bounds, Side
+from bridge.translation.runs.markers import holes_of
+from bridge.translation.runs.runs import OffsetRun
 
 
 class Check(NamedTuple):

@@ -14,10 +14,10 @@ import sys
 
 from bridge.logs.changes import Changes
 from bridge.logs.setup import DRIVER, set_up_logs
+from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.pipeline.frames import LONGEST, pack_status, read_line, unpack_spec, unpack_want
 from bridge.pipeline.jobs import SparkJobs
 from bridge.pipeline.supervisor import Supervisor
-from bridge.translation.copying import PipelineState, PipelineStatus
 
 log = logging.getLogger("bridge.pipeline.driver")  # it is run as __main__
 

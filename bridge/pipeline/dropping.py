@@ -16,13 +16,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import of_code
-from bridge.kafka.link import Link
-from bridge.kafka.producing import TransactionalProducer
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.producer import TransactionalProducer
+from bridge.model.copy_owners import Pair
+from bridge.model.copying import PipelineSpec
+from bridge.model.values import CopyId
 from bridge.pipeline.claims import withdrawn
 from bridge.pipeline.layout_records import LayoutTopic
-from bridge.translation.copy_owners import Pair
-from bridge.translation.copying import PipelineSpec
-from bridge.translation.model import CopyId
 
 log = logging.getLogger(__name__)
 

@@ -3,13 +3,13 @@ state)."""
 
 from __future__ import annotations
 
-from bridge.kafka.link import Link
-from bridge.kafka.producing import TransactionalProducer, fence, producer_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.producer import TransactionalProducer, fence, producer_settings
+from bridge.model.copying import PipelineSpec
+from bridge.model.values import Side
 from bridge.pipeline.layout_records import LayoutRecord, LayoutTopic, layout_key, unversioned_layout_key
 from bridge.pipeline.layouts import transactional_id, unescaped_id
 from bridge.pipeline.state import layout_topic
-from bridge.translation.copying import PipelineSpec
-from bridge.translation.model import Side
 
 
 def driver(spec: PipelineSpec) -> TransactionalProducer:

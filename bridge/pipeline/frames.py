@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge.translation.copying import (
+from bridge.model.copying import (
     Copied,
     Gap,
     GapKind,
@@ -23,7 +23,7 @@ from bridge.translation.copying import (
     Progress,
     Transform,
 )
-from bridge.translation.model import TopicPartition
+from bridge.model.values import TopicPartition
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of a line: 100,000 partitions and more."""

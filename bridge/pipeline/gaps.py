@@ -10,12 +10,12 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bridge.model.copying import Copied, Gap, GapKind
+from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
+from bridge.model.state_records.json_records import number, read_object, text
+from bridge.model.values import Bounds, TopicPartition
 from bridge.pipeline.doubts import reach
-from bridge.translation.copying import Copied, Gap, GapKind
-from bridge.translation.fields import LAST_OFFSET, SchemaError
-from bridge.translation.json_records import number, read_object, text
-from bridge.translation.model import Bounds, TopicPartition
-from bridge.translation.runs import OffsetRun
+from bridge.translation.runs.runs import OffsetRun
 
 _VERSION = 1
 """Of ledger entries; those of version 0 do not name the target topic."""

@@ -1,4 +1,4 @@
-"""Back to a stock mirror, carried out (see bridge.translation.handing_back).
+"""Back to a stock mirror, carried out (see bridge.translation.runs.source_offsets).
 
 Order is what keeps a record from being lost or there twice: no slice can commit any more (fenced), then the positions
 are read, then Connect is told, and last the runs say that somebody else copies on from them. Ended in between it is to
@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
-from bridge.kafka.bounds import bounds
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.link import Link
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.log_bounds import bounds
+from bridge.kafka.network.client import Link
+from bridge.model.copying import PipelineSpec
+from bridge.model.values import Side
 from bridge.pipeline.claims import owned, withdrawn
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.positions import positions, stopped, topic_ids
-from bridge.translation.copying import PipelineSpec
-from bridge.translation.handing_back import Outcome, Row, plan
-from bridge.translation.model import Side
+from bridge.translation.runs.source_offsets import Outcome, Row, plan
 
 
 async def hand_back(

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bridge.kafka.oauth import HTTP_HOSTS
+from bridge.kafka.config.oauth import HTTP_HOSTS
 from bridge.pipeline import archive, jvm_logs, submitting
 from bridge.pipeline.layouts import Slice
 

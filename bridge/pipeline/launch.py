@@ -17,9 +17,9 @@ from bridge.backoff import Backoff
 from bridge.environment import for_child
 from bridge.logs.forward import Forward
 from bridge.logs.setup import DRIVER
+from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 from bridge.pipeline.frames import LONGEST, pack_spec, pack_stop, pack_want, read_line, unpack_status
 from bridge.pipeline.java import java_problem
-from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
-from bridge.translation.copying import PipelineSpec
-from bridge.translation.model import LogRecord, TopicPartition
+from bridge.model.copying import PipelineSpec
+from bridge.model.values import LogRecord, TopicPartition
 
 VERSION = 1
 MOST_SLOTS = 4096

@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bridge.translation.copying import Copied, PipelineSpec
-from bridge.translation.model import LogRecord, TopicPartition
+from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.values import LogRecord, TopicPartition
 
 CAUGHT_UP = "caught up"
 """Why a slice has ended that copied all there was (PipelineSpec.until_caught_up)."""

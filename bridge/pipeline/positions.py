@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault, NothingCopied, OperationRefused
 from bridge.kafka.errors import of_code
-from bridge.kafka.link import Link
+from bridge.kafka.network.client import Link
 from bridge.kafka.state_topics import read_committed
+from bridge.model.copying import PipelineSpec
+from bridge.model.state_records.fields import SchemaError
+from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.claims import owned, ownership
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.state import layout_topic, verify_state_topics
-from bridge.translation.copying import PipelineSpec
-from bridge.translation.fields import SchemaError
-from bridge.translation.model import CopyId, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns
-from bridge.translation.run_table import read_runs
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.run_table import read_runs
 
 _LOOK = 0.2
 """Seconds between looks at whether copying has stopped."""

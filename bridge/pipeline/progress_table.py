@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from bridge.translation.copying import Progress
-from bridge.translation.model import CopyId, LogRecord
-from bridge.translation.runs import OffsetRun, decode_change
+from bridge.model.copying import Progress
+from bridge.model.values import CopyId, LogRecord
+from bridge.translation.runs.runs import OffsetRun, decode_change
 
 
 @dataclass(slots=True)

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.raw_batches import Chunk, RawBatch
-from bridge.kafka.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
-from bridge.translation.batch_limits import MOST_BYTES
-from bridge.translation.copying import Copied, Gap, GapKind
-from bridge.translation.model import TopicPartition
+from bridge.kafka.record.batch import Chunk, RawBatch
+from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.model.batch_limits import MOST_BYTES
+from bridge.model.copying import Copied, Gap, GapKind
+from bridge.model.values import TopicPartition
 
 REFUSALS = {
     KafkaFault.RECORD_TOO_LARGE: "max.message.bytes of the topic or message.max.bytes of its brokers",

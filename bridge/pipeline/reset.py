@@ -1,4 +1,5 @@
-"""Has a stopped connector copy again, or skip, from where an operator says (see bridge.translation.resetting).
+"""Has a stopped connector copy again, or skip, from where an operator says (see
+bridge.translation.runs.reset_positions).
 
 No slice can commit any more (fenced) when the positions are read; then all partitions change in one transaction, with a
 ledger entry for what is skipped. Ended in between nothing has changed.
@@ -11,17 +12,17 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 from bridge.errors import KafkaFailure, OperationRefused
-from bridge.kafka.bounds import all_bounds, offsets_at_times
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.link import Link
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.log_bounds import all_bounds, offsets_at_times
+from bridge.kafka.network.client import Link
+from bridge.model.copying import Gap, GapKind, PipelineSpec
+from bridge.model.values import CopyId, Side, TopicPartition
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.gaps import ledger_entry
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.positions import positions, sent_elsewhere, stopped, topic_ids
-from bridge.translation.copying import Gap, GapKind, PipelineSpec
-from bridge.translation.model import CopyId, Side, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns
-from bridge.translation.resetting import Destination, Outcome, OutOfRange, Row, Where, plan
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.reset_positions import Destination, Outcome, OutOfRange, Row, Where, plan
 
 Remote = Callable[[str], str | None]
 Choose = Callable[[Mapping[TopicPartition, PartitionRuns]], Mapping[TopicPartition, Destination]]

@@ -13,23 +13,30 @@ from contextlib import AsyncExitStack
 
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.garbage import collect_seldom
-from bridge.kafka.link import Link
-from bridge.kafka.producing import SyncProducer, TransactionalProducer, producer_settings
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.topic_tail import TopicTail
+from bridge.kafka.gc_tuning import collect_seldom
+from bridge.kafka.network.client import Link
+from bridge.kafka.network.in_flight import Window
+from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
-from bridge.kafka.tail import TopicTail
-from bridge.kafka.window import Window
+from bridge.model.copying import Copied
+from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.copier import Copier
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, report_key
 from bridge.pipeline.layouts import CAUGHT_UP, Slice
-from bridge.pipeline.opening import AnotherWay, CopiesGone, Moved, PolicySaysFail, Seen, permanent
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
+from bridge.pipeline.resume import (
+    AnotherWay,
+    CopiesGone,
+    Moved,
+    PolicySaysFail,
+    Seen,
+    permanent,
+)
 from bridge.pipeline.state import layout_topic
 from bridge.pipeline.transformed import Transforms
-from bridge.translation.copying import Copied
-from bridge.translation.model import Side, TopicPartition
-from bridge.translation.run_table import read_runs
+from bridge.translation.runs.run_table import read_runs
 
 _WAIT_MS = 1000
 """How long a broker holds a question for what is new in the layout topic; when something is, it answers at once."""

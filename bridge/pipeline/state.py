@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from bridge.kafka.link import Link
+from bridge.kafka.network.client import Link
 from bridge.kafka.state_topics import read_committed, verify_compacted
+from bridge.model.copying import PipelineSpec
+from bridge.model.state_records.fields import SchemaError
+from bridge.model.values import CopyId, LogRecord
 from bridge.pipeline.layout_records import LayoutTopic, read_layouts
-from bridge.translation.copying import PipelineSpec
-from bridge.translation.fields import SchemaError
-from bridge.translation.model import CopyId, LogRecord
-from bridge.translation.runs import decode_change
+from bridge.translation.runs.runs import decode_change
 
 
 async def verify_state_topics(target: Link, spec: PipelineSpec) -> None:

@@ -1,8 +1,8 @@
 """The start of Spark's JVM, with nothing of a configuration where other users of the machine could read it: a command
 line is open to all of them, an environment to whoever has the same user.
 
-spark-submit reads the properties from a file that is in memory (bridge.kafka.memory_files) and empty once they are
-read, so that none stays whatever happens. On a system without such files it is one on the disk, of mode 0600, and
+spark-submit reads the properties from a file that is in memory (bridge.kafka.config.memory_files) and empty once they
+are read, so that none stays whatever happens. On a system without such files it is one on the disk, of mode 0600, and
 removed at once.
 """
 
@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bridge.kafka.memory_files import memory_file, path_of
+from bridge.kafka.config.memory_files import memory_file, path_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -12,21 +12,21 @@ from dataclasses import replace
 
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.link import Link
-from bridge.kafka.producing import TransactionalProducer
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.state_topics import read_committed
+from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.values import Side
 from bridge.pipeline.claiming import claim
 from bridge.pipeline.claims import CopyTaken, lost_runs
 from bridge.pipeline.dropping import Dropper
 from bridge.pipeline.fencing import driver, fence_slots, forget_unversioned
 from bridge.pipeline.layout_records import MOST_SLOTS, LayoutRecord, layout_key
 from bridge.pipeline.layouts import CAUGHT_UP, Jobs, Slice, balance
-from bridge.pipeline.opening import permanent
+from bridge.pipeline.progress_watcher import Watcher
+from bridge.pipeline.resume import permanent
 from bridge.pipeline.state import by_copy, layout_topic, verify_state_topics
-from bridge.pipeline.watching import Watcher
-from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
-from bridge.translation.model import Side
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.raw_batches import Chunk
+from bridge.kafka.record.batch import Chunk
+from bridge.mm2.offset_sync_writer import OffsetSyncWriter
+from bridge.mm2.records import OffsetSync
+from bridge.model.copying import Copied, Gap, GapKind
+from bridge.model.values import TopicPartition
 from bridge.pipeline.refusals import REFUSALS, Refused
-from bridge.translation.copying import Copied, Gap, GapKind
-from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import TopicPartition
-from bridge.translation.runs import OffsetRun, Segment
-from bridge.translation.sync_writer import OffsetSyncWriter
+from bridge.translation.runs.runs import OffsetRun, Segment
 
 
 class Sent(NamedTuple):
@@ -125,7 +125,7 @@ def overwritten(done: Written, last: OffsetRun | None) -> int | None:
 
 
 def queue_syncs(done: Written, writer: OffsetSyncWriter) -> list[OffsetSync]:
-    """The syncs that stock's rule makes of these records, one after the other (mm2 3.4); those that wait for the
+    """The syncs that stock's rule makes of these records, one after the other (stock §3.4); those that wait for the
     commit are the writer's."""
     place: TopicPartition = done.part.copied.source
     found: list[OffsetSync] = []

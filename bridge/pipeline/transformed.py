@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from bridge.kafka.data_batches import Joining
-from bridge.kafka.raw_batches import Chunk, RawBatch
-from bridge.kafka.rebuilding import Limits
-from bridge.translation.copying import Copied, Gap
+from bridge.kafka.record.batch import Chunk, RawBatch
+from bridge.kafka.record.coalescing import Joining
+from bridge.kafka.record.rebuilding import Limits
+from bridge.model.copying import Copied, Gap
 
 
 class Step(NamedTuple):

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.link import Link
-from bridge.kafka.lookups import Lookups
+from bridge.kafka.consumer.record_lookups import Lookups
+from bridge.kafka.network.client import Link
+from bridge.model.copying import Copied
+from bridge.model.lookups import Read, Window
+from bridge.model.values import Bounds, Side, TopicPartition
 from bridge.pipeline.doubts import Check, doubted
-from bridge.translation.copying import Copied
-from bridge.translation.lookups import Read, Window
-from bridge.translation.model import Bounds, Side, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns
-from bridge.translation.runs import OffsetRun
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.runs import OffsetRun
 
 log = logging.getLogger(__name__)
 

@@ -22,23 +22,23 @@ from fastapi import FastAPI
 from bridge import VERSION
 from bridge.environment import forget_secrets
 from bridge.logs.setup import HTTP, set_up_logs
-from bridge.service.app import create_app
-from bridge.service.checking import Checker
-from bridge.service.context import CheckContext
-from bridge.service.copied_topics import copied_topics
-from bridge.service.delivery import Deliveries
-from bridge.service.door import Door
-from bridge.service.engine import RoundsEngine
-from bridge.service.holds import Holds
-from bridge.service.http11 import Limits, limited
+from bridge.service.checks.context import CheckContext
+from bridge.service.checks.validation import Checker
+from bridge.service.http.access import Door
+from bridge.service.http.app import create_app
+from bridge.service.http.rotation import Rotating, watch
+from bridge.service.http.tls import CurrentContext
+from bridge.service.http.uvicorn_protocol import Limits, limited
 from bridge.service.pool import pools
-from bridge.service.rotation import Rotating, watch
+from bridge.service.rounds.rounds_process import RoundsEngine
 from bridge.service.service import Service
-from bridge.service.sessions import Sessions, running_clock
-from bridge.service.snapshots import Snapshots
-from bridge.service.stored import OpenQuestions
-from bridge.service.tasks import TaskTable
-from bridge.service.tls import CurrentContext
+from bridge.service.state.copied_topics import copied_topics
+from bridge.service.state.delivery import Deliveries
+from bridge.service.state.long_polls import Holds
+from bridge.service.state.sessions import Sessions, running_clock
+from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.source_offsets import OpenQuestions
+from bridge.service.state.task_table import TaskTable
 from bridge.service.wiring import ROUNDS_FACTORY, alter_offsets, check_context, mirror_questions
 from bridge.settings import Settings
 

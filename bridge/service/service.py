@@ -23,23 +23,23 @@ from bridge.protocol.messages import (
     StartTask,
 )
 from bridge.protocol.operators import IgnoredSetting
-from bridge.service.accepting import accepted, check_protocol
-from bridge.service.amounts import check_room
-from bridge.service.checking import Checker
-from bridge.service.context import AlterOffsets as Altering
-from bridge.service.context import MirrorQuestions
-from bridge.service.delivery import Deliveries
-from bridge.service.desired import Config, Desired
-from bridge.service.engine import Engine
-from bridge.service.holds import Holds
-from bridge.service.outbox import Batch
+from bridge.service.answers.readiness import ConnectorView, connector_views
+from bridge.service.checks.config_sizes import check_room
+from bridge.service.checks.context import AlterOffsets as Altering
+from bridge.service.checks.context import MirrorQuestions
+from bridge.service.checks.validation import Checker
+from bridge.service.ipc.desired_state import Config, Desired
 from bridge.service.pool import Pools
-from bridge.service.readiness import ConnectorView, connector_views
-from bridge.service.sessions import Sessions
-from bridge.service.snapshots import Snapshots
-from bridge.service.stored import OpenQuestions
-from bridge.service.tasks import Connector, TaskTable, comparable
-from connectors.configdef import given
+from bridge.service.rounds.rounds_process import Engine
+from bridge.service.shim_versions import accepted, check_protocol
+from bridge.service.state.delivery import Deliveries
+from bridge.service.state.long_polls import Holds
+from bridge.service.state.outbox import Batch
+from bridge.service.state.sessions import Sessions
+from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.source_offsets import OpenQuestions
+from bridge.service.state.task_table import Connector, TaskTable, comparable
+from connectors.config.configdef import given
 
 log = logging.getLogger(__name__)
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from bridge.model.values import Side
 from bridge.policy import Policy
 from bridge.protocol.doctor import DoctorFinding, DoctorReport
-from bridge.service.context import AlterOffsets, CheckContext, MirrorQuestions, Naming, Props, RoundsContext
-from bridge.service.elsewhere import AlterElsewhere, DoctorElsewhere, QuestionsElsewhere
-from bridge.service.outside import Outside
-from bridge.translation.model import Side
+from bridge.service.checks.context import (
+    AlterOffsets,
+    CheckContext,
+    MirrorQuestions,
+    Naming,
+    Props,
+    RoundsContext,
+)
+from bridge.service.checks.plugin_process import Outside
+from bridge.service.checks.plugin_questions import AlterElsewhere, DoctorElsewhere, QuestionsElsewhere
 from connectors.base import Kind
-from connectors.named import allowed
+from connectors.config.allowed_names import allowed
 
 _STOP_SECONDS = 20.0
 """A connector that was stopped just now still commits what it has copied."""
@@ -22,7 +29,7 @@ ROUNDS_FACTORY = "bridge.service.wiring:rounds_context"
 def rounds_context() -> RoundsContext:
     """Called in the rounds process, inside its running event loop."""
     from bridge.kafka.clusters import KafkaClusters
-    from bridge.kafka.garbage import collect_seldom
+    from bridge.kafka.gc_tuning import collect_seldom
     from bridge.pipeline.launch import DriverPipelines
     from connectors.registry import KINDS
 
@@ -33,8 +40,8 @@ def rounds_context() -> RoundsContext:
 
 def check_context(policy: Policy) -> CheckContext:
     """Called in the HTTP process: definitions and checks; clients only when a cluster is to be reached."""
-    from bridge.kafka.client_config import StaticClientCheck
-    from bridge.kafka.files import Files
+    from bridge.kafka.config.files import Files
+    from bridge.kafka.config.settings import StaticClientCheck
     from connectors.registry import KINDS
 
     clients = allowed(StaticClientCheck(Files(policy.folders)), policy)
@@ -43,8 +50,8 @@ def check_context(policy: Policy) -> CheckContext:
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
     """The Probe of the HTTP process."""
-    from bridge.kafka.client_config import client_settings
-    from bridge.kafka.reach import reach
+    from bridge.kafka.admin.reachability import reach
+    from bridge.kafka.config.settings import client_settings
 
     async def troubles() -> dict[Side, str]:
         found = await asyncio.gather(
@@ -68,7 +75,7 @@ def doctor_here(
     from bridge.doctor.checks import examine
     from bridge.doctor.collecting import collect
     from bridge.doctor.facts import Other
-    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.kafka.config.settings import StaticClientCheck
 
     facts = asyncio.run(collect(kind, name, props, StaticClientCheck()))
     facts = replace(facts, others=[Other(*each) for each in others], service_skew=0.0)
@@ -87,9 +94,9 @@ def mirror_questions() -> MirrorQuestions:
 
 
 def questions_here() -> MirrorQuestions:
-    from bridge.client import once
+    from bridge.client import blocking
 
-    return once
+    return blocking
 
 
 def alter_offsets() -> AlterOffsets:
@@ -99,9 +106,9 @@ def alter_offsets() -> AlterOffsets:
 
 def alter_here() -> AlterOffsets:
     from bridge.errors import NothingCopied
-    from bridge.kafka.client_config import StaticClientCheck
+    from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.reset import reset
-    from bridge.translation.resetting import Row
+    from bridge.translation.runs.reset_positions import Row
     from connectors.source.altering import Offsets, destinations
     from connectors.source.options import SourceOptions
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bridge.mm2.filters import split_list
+from bridge.mm2.java_regex import compile_java
 from bridge.transforms import json_paths
 from bridge.transforms.contract import SCHEMA
-from bridge.translation.filters import split_list
-from bridge.translation.java_regex import compile_java
 
 _NOTHING = {b'"': b'""', b"{": b"{}", b"[": b"[]", b"t": b"false", b"f": b"false", b"n": b"null"}
 """What stock's MaskField leaves of a value, by the first character of its text; of a number 0."""

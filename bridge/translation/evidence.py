@@ -1,4 +1,4 @@
-"""Offset syncs beside bracketing (design 5.4): syncs give the bounds, bracketing the answer, disagreement a reason.
+"""Offset syncs beside bracketing (decision 0010): syncs give the bounds, bracketing the answer, disagreement a reason.
 
 A sync (u, d) says that the record at `u` of the source stands at `d` of the target. So the first record at or after
 an offset `o` stands above `d` where u < o, at `d` where u = o, and not above `d` where u > o.
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.translation.bracketing import bracket
-from bridge.translation.memory import PartitionMemory
-from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import Evidence, Judgement, Reason, Side, Verdict
-from bridge.translation.stretch import Budget, CapReached, Caps, Log, LogBounds, Steps, same
-from bridge.translation.sync_store import SyncBounds
+from bridge.mm2.offset_sync_store import SyncBounds
+from bridge.mm2.records import OffsetSync
+from bridge.model.values import Evidence, Judgement, Reason, Side, Verdict
+from bridge.translation.records.bracketing import bracket
+from bridge.translation.records.log_window import Budget, CapReached, Caps, Log, LogBounds, Steps, same
+from bridge.translation.records.partition_cache import PartitionMemory
 
 
 def by_syncs(offset: int, translated: int | None, bounds: SyncBounds | None, target: LogBounds) -> Verdict:

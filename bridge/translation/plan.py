@@ -1,4 +1,4 @@
-"""What to commit on the target for one group, decided without touching it (design 5.5).
+"""What to commit on the target for one group, decided without touching it (R3).
 
 Only groups that are Empty there, or do not exist; never lower than what stands there, partition by partition. A state
 that is not known counts as active: stock takes it for absent and rewinds running groups (KAFKA-19794).
@@ -10,7 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bridge.translation.model import Committed, Flag, GroupState, Judgement, Reason, TopicPartition, Verdict
+from bridge.model.values import (
+    Committed,
+    Flag,
+    GroupState,
+    Judgement,
+    Reason,
+    TopicPartition,
+    Verdict,
+)
 
 SYNCED_TYPES = frozenset({"classic", "consumer"})
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bridge.translation.checkpoints import CheckpointStore, emit
-from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import Side, TopicPartition
+from bridge.mm2.checkpoints import CheckpointStore, emit
+from bridge.mm2.records import Checkpoint
+from bridge.model.values import Side, TopicPartition
 from bridge.translation.plan import Translated
-from connectors.groups.followed import Followed
+from connectors.group_translation.followed_topic import Followed
 from connectors.ports import Tail
 
 Key = tuple[str, TopicPartition]
@@ -50,9 +50,9 @@ class Checkpoints:
     def emit(
         self, group: str, rows: Sequence[Translated], target_end: Callable[[TopicPartition], int | None]
     ) -> list[Checkpoint]:
-        """The checkpoints that are due for a group (mm2 3.8); they count as on their way from now on. One that points
-        past the target's end counts as none: the target was cut back or made anew, and nothing would ever be more
-        recent."""
+        """The checkpoints that are due for a group (stock §3.8); they count as on their way from now on. One that
+        points past the target's end counts as none: the target was cut back or made anew, and nothing would ever be
+        more recent."""
         answers = {row.source: row.verdict.offset for row in rows}
         topics = {row.source.topic: row.target.topic for row in rows}
         last: dict[TopicPartition, Checkpoint] = {}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
 from connectors.checkpoint.options import DEFINITION, CheckpointOptions, validate
-from connectors.configdef import given
-from connectors.key_effects import FOR_GROUPS
+from connectors.config.configdef import given
+from connectors.config.key_effects import FOR_GROUPS
 from connectors.ports import Clusters, Pipelines
 
 

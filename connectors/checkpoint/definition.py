@@ -1,11 +1,15 @@
-"""The one definition of BridgeMirrorCheckpointConnector's keys: stock's, in stock's order (mm2 1.1, 1.3), then ours."""
+"""The one definition of BridgeMirrorCheckpointConnector's keys: stock's, in stock's order (stock §1.1, §1.3), then
+ours."""
 
 from __future__ import annotations
 
-from connectors.client_keys import unprefixed_keys
-from connectors.cluster_options import bridge_keys, cluster_keys
-from connectors.configdef import ConfigDef, Forbidden, Importance, Key, Type
-from connectors.groups.keys import (
+from connectors.config.client_keys import unprefixed_keys
+from connectors.config.cluster_options import bridge_keys, cluster_keys
+from connectors.config.configdef import ConfigDef, Forbidden, Importance, Key, Type
+from connectors.config.keys import flag, interval, numbered
+from connectors.config.mirror_options import batch_limit, metric_names, mirror_keys, syncs_location
+from connectors.config.validators import In, ReplicationFactor
+from connectors.group_translation.keys import (
     ASSIGNED_GROUPS,
     GROUP_FILTER_CLASS,
     GROUPS,
@@ -14,16 +18,11 @@ from connectors.groups.keys import (
     REFRESH,
     TOPIC_FILTER_CLASS,
     TOPICS,
-    flag,
-    interval,
     readiness_keys,
     reverse,
     sync_interval,
     writing_keys,
 )
-from connectors.keys import numbered
-from connectors.mirror_options import batch_limit, metric_names, mirror_keys, syncs_location
-from connectors.validators import In, ReplicationFactor
 
 EMIT, EMIT_SYNCS = "emit.checkpoints.enabled", "emit.offset-syncs.enabled"
 EVIDENCE = "translation.evidence"

@@ -11,17 +11,17 @@ from connectors.checkpoint.definition import (
     EVIDENCE,
     REPLICATION_FACTOR,
 )
-from connectors.configdef import ValidatedConfig
-from connectors.groups.checks import GroupOptions, Props, check
-from connectors.groups.keys import REVERSE
-from connectors.mirror_options import SYNCS_LOCATION
+from connectors.config.configdef import ValidatedConfig
+from connectors.config.mirror_options import SYNCS_LOCATION
+from connectors.group_translation.checks import GroupOptions, Props, check
+from connectors.group_translation.keys import REVERSE
 from connectors.ports import ClientCheck
 
 __all__ = ["DEFINITION", "CheckpointOptions", "Evidences", "validate"]
 
 
 class Evidences(StrEnum):
-    """What offsets are translated by (design 5.3, 5.4)."""
+    """What offsets are translated by (stock §3.1, decision 0010)."""
 
     SYNCS = "syncs"
     TIMESTAMPS = "timestamps"

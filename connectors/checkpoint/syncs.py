@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import Side, TopicPartition
-from bridge.translation.sync_store import OffsetSyncStore, SyncBounds
-from connectors.groups.followed import Followed
+from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
+from bridge.mm2.records import OffsetSync
+from bridge.model.values import Side, TopicPartition
+from connectors.group_translation.followed_topic import Followed
 from connectors.ports import Tail
 
 

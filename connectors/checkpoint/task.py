@@ -1,7 +1,7 @@
 """BridgeMirrorCheckpointConnector at work: checkpoints through Connect and, where asked for, group offsets.
 
-Stock's MirrorCheckpointTask (mm2 3.8) with other answers: by default those of bracketing within what the offset syncs
-say. Both intervals begin when the connector starts, and a start is due at once.
+Stock's MirrorCheckpointTask (stock §3.8) with other answers: by default those of bracketing within what the offset
+syncs say. Both intervals begin when the connector starts, and a start is due at once.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import Committed, GroupState, Side, Verdict
+from bridge.mm2.records import Checkpoint
+from bridge.model.values import Committed, GroupState, Side, Verdict
 from bridge.translation.plan import GroupPlan, TargetGroup, Translated, plan_group
 from connectors.base import EmittedRecord, Publisher
 from connectors.checkpoint.checkpoints import Checkpoints
 from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
-from connectors.groups.instance import GroupsInstance
-from connectors.groups.opposite import Opposite
-from connectors.groups.round import Outcome
-from connectors.groups.runs import FollowedRuns
-from connectors.groups.ways import ByBoth, ByRecords, ByRuns, BySyncs, Way
+from connectors.group_translation.instance import GroupsInstance
+from connectors.group_translation.reverse_flow import Opposite
+from connectors.group_translation.round import Outcome
+from connectors.group_translation.runs import FollowedRuns
+from connectors.group_translation.strategies import ByBoth, ByRecords, ByRuns, BySyncs, Way
 from connectors.internal_topics import make
 from connectors.outages import Outages
 from connectors.ports import Clusters

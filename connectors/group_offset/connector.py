@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
-from connectors.configdef import given
+from connectors.config.configdef import given
+from connectors.config.key_effects import FOR_GROUPS
 from connectors.group_offset.options import DEFINITION, GroupOffsetOptions, validate
-from connectors.key_effects import FOR_GROUPS
 from connectors.ports import Clusters, Pipelines
 
 

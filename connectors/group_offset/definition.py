@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from connectors.client_keys import unprefixed_keys
-from connectors.cluster_options import bridge_keys, cluster_keys
-from connectors.configdef import ConfigDef, Importance
-from connectors.groups.keys import (
+from connectors.config.client_keys import unprefixed_keys
+from connectors.config.cluster_options import bridge_keys, cluster_keys
+from connectors.config.configdef import ConfigDef, Importance
+from connectors.config.keys import flag, numbered
+from connectors.config.mirror_options import batch_limit, mirror_keys
+from connectors.group_translation.keys import (
     ASSIGNED_GROUPS,
     GROUP_FILTER_CLASS,
     GROUPS,
@@ -14,15 +16,12 @@ from connectors.groups.keys import (
     REFRESH,
     TOPIC_FILTER_CLASS,
     TOPICS,
-    flag,
     patterns,
     readiness_keys,
     reverse,
     sync_interval,
     writing_keys,
 )
-from connectors.keys import numbered
-from connectors.mirror_options import batch_limit, mirror_keys
 
 _SYNC = "Offset sync"
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bridge.errors import ConfigError
-from connectors.configdef import ValidatedConfig
+from connectors.config.configdef import ValidatedConfig
+from connectors.config.validators import invalid
 from connectors.group_offset.definition import DEFINITION
-from connectors.groups.checks import Checked, GroupOptions, Props, check
-from connectors.groups.keys import REVERSE
-from connectors.groups.options import Rewind
+from connectors.group_translation.checks import Checked, GroupOptions, Props, check
+from connectors.group_translation.keys import REVERSE
+from connectors.group_translation.options import Rewind
 from connectors.ports import ClientCheck
-from connectors.validators import invalid
 
 __all__ = ["DEFINITION", "GroupOffsetOptions", "Rewind", "validate"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bridge.translation.model import Side
+from bridge.model.values import Side
 from connectors.base import Publisher
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.groups.instance import GroupsInstance
-from connectors.groups.opposite import Opposite
-from connectors.groups.runs import FollowedRuns
-from connectors.groups.ways import ByRecords, ByRuns, ByTimestamp, Way
+from connectors.group_translation.instance import GroupsInstance
+from connectors.group_translation.reverse_flow import Opposite
+from connectors.group_translation.runs import FollowedRuns
+from connectors.group_translation.strategies import ByRecords, ByRuns, ByTimestamp, Way
 from connectors.outages import Outages
 from connectors.ports import Clusters
 

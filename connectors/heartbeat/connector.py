@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bridge.translation.key_rules import Use
-from bridge.translation.model import Side
+from bridge.model.key_rules import Use
+from bridge.model.values import Side
 from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
-from connectors.configdef import given
+from connectors.config.configdef import given
 from connectors.heartbeat.options import DEFINITION, HeartbeatOptions, validate
 from connectors.ports import Clusters, Pipelines
 

@@ -1,17 +1,17 @@
-"""The one definition of BridgeMirrorHeartbeatConnector's keys: stock's, in stock's order (mm2 1.1, 1.4), then ours."""
+"""The one definition of BridgeMirrorHeartbeatConnector's keys: stock's, in stock's order (stock §1.1, §1.4), then
+ours."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.translation.key_rules import ignored
-from connectors.client_keys import unprefixed_keys
-from connectors.cluster_options import bridge_keys, cluster_keys
-from connectors.configdef import ConfigDef, Importance, Key, Type
-from connectors.groups.keys import flag, interval
-from connectors.keys import numbered
-from connectors.mirror_options import mirror_keys
-from connectors.validators import ReplicationFactor
+from bridge.model.key_rules import ignored
+from connectors.config.client_keys import unprefixed_keys
+from connectors.config.cluster_options import bridge_keys, cluster_keys
+from connectors.config.configdef import ConfigDef, Importance, Key, Type
+from connectors.config.keys import flag, interval, numbered
+from connectors.config.mirror_options import mirror_keys
+from connectors.config.validators import ReplicationFactor
 
 EMIT, EMIT_INTERVAL = "emit.heartbeats.enabled", "emit.heartbeats.interval.seconds"
 REPLICATION_FACTOR = "heartbeats.topic.replication.factor"

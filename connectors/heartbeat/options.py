@@ -1,15 +1,15 @@
-"""BridgeMirrorHeartbeatConnector's configuration, typed. `enabled` is no part of it (mm2 1.1)."""
+"""BridgeMirrorHeartbeatConnector's configuration, typed. `enabled` is no part of it (stock §1.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bridge.translation.naming import ReplicationPolicy
-from connectors.configdef import ValidatedConfig, given
+from bridge.mm2.replication_policy import ReplicationPolicy
+from connectors.config.configdef import ValidatedConfig, given
+from connectors.config.mirror_options import SOURCE_ALIAS, TARGET_ALIAS, mirror_errors
+from connectors.config.plugins import REPLICATION_POLICY, Plugins, sound
 from connectors.heartbeat.definition import DEFINITION, EMIT, EMIT_INTERVAL, REPLICATION_FACTOR
-from connectors.mirror_options import SOURCE_ALIAS, TARGET_ALIAS, mirror_errors
-from connectors.plugins import REPLICATION_POLICY, Plugins, sound
 from connectors.ports import ClientCheck
 
 __all__ = ["DEFINITION", "HeartbeatOptions", "validate"]

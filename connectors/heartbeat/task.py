@@ -1,8 +1,8 @@
 """BridgeMirrorHeartbeatConnector at work: one record each interval, for Connect to write to the heartbeats topic.
 
-As stock (mm2 1.4, 3.9) the first comes one interval after the start. One thing is better: stock logs it when the topic
-could not be made, and lets the producer make one by the broker's defaults, which is not compacted. Here records wait
-until the topic is there, and health says why it is not.
+As stock (stock §1.4, §3.9) the first comes one interval after the start. One thing is better: stock logs it when the
+topic could not be made, and lets the producer make one by the broker's defaults, which is not compacted. Here records
+wait until the topic is there, and health says why it is not.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bridge.errors import AWAY, KafkaFailure
-from bridge.translation.mm2_records import Heartbeat
-from bridge.translation.model import Side
+from bridge.mm2.records import Heartbeat
+from bridge.model.values import Side
 from connectors.base import Arguments, Assignment, EmittedRecord, Publisher, Summary
+from connectors.cluster_away import ClusterAway
 from connectors.failures import Failures
-from connectors.groups.trouble import ClusterAway
 from connectors.heartbeat.options import HeartbeatOptions
 from connectors.internal_topics import make
 from connectors.outages import Outages

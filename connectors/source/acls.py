@@ -1,4 +1,4 @@
-"""Rules of authorizers about remote topics: which the source's mean, and what has to change on the target (mm2 3.6).
+"""Rules of authorizers about remote topics: which the source's mean, and what has to change on the target (stock §3.6).
 
 Who may read a topic may read its copy; nobody but the mirror may write one. So of rules that ALLOW only reading and
 describing is copied (ALL becomes READ), and every DENY. Stock maps the rule for all topics (`*`) to a topic called
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bridge.translation.topics import WILDCARD, Operation, PatternType, Permission, TopicAcl
+from bridge.model.topics import WILDCARD, Operation, PatternType, Permission, TopicAcl
 
 _COPIED = frozenset({Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS})
 

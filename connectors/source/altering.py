@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bridge.errors import OperationRefused
-from bridge.translation.model import TopicPartition
-from bridge.translation.resetting import EARLIEST, LATEST, Destination, Where
+from bridge.model.values import TopicPartition
+from bridge.translation.runs.reset_positions import EARLIEST, LATEST, Destination, Where
 
 _NAMED = 3
 

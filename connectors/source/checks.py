@@ -1,4 +1,4 @@
-"""What is wrong with a configuration of BridgeMirrorSourceConnector: all of it at once (mm2 1.5, 1.8)."""
+"""What is wrong with a configuration of BridgeMirrorSourceConnector: all of it at once (stock §1.5, §1.8)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.errors import ConfigError
-from bridge.translation.filters import (
+from bridge.mm2.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
     JAVA_WHITESPACE,
     ConfigPropertyFilter,
     TopicFilter,
 )
-from bridge.translation.model import Side
-from bridge.translation.naming import ReplicationPolicy
-from connectors.configdef import ValidatedConfig, given
-from connectors.mirror_options import SYNCS_LOCATION, mirror_errors
-from connectors.plugins import CONFIG_PROPERTY_FILTER, REPLICATION_POLICY, TOPIC_FILTER, Plugins
+from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.values import Side
+from connectors.config.configdef import ValidatedConfig, given
+from connectors.config.mirror_options import SYNCS_LOCATION, mirror_errors
+from connectors.config.plugins import (
+    CONFIG_PROPERTY_FILTER,
+    REPLICATION_POLICY,
+    TOPIC_FILTER,
+    Plugins,
+)
+from connectors.config.spark_keys import LOCAL_MASTER
+from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
 from connectors.source.configs import TIMESTAMP_TYPE, excluded_timestamp_type
 from connectors.source.definition import DEFINITION, EMIT_SYNCS
 from connectors.source.transforms import ChosenTransform, transforms
 from connectors.source.writing import client_property, writing_errors
-from connectors.spark_keys import LOCAL_MASTER
-from connectors.validators import invalid
 
 Props = Mapping[str, str | None]
 

@@ -1,4 +1,4 @@
-"""Configs of remote topics: what a new one gets, and what has to change on one that is there (mm2 3.6).
+"""Configs of remote topics: what a new one gets, and what has to change on one that is there (stock §3.6).
 
 Stock writes every config of every topic at each interval. Here only what differs is written, and three things are
 mended: B23, the timestamp limits are excluded by the names that brokers have for them, which no topic has; B24, what
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bridge.translation.filters import ConfigPropertyFilter
-from bridge.translation.topics import ConfigEntry, ConfigSource
+from bridge.mm2.filters import ConfigPropertyFilter
+from bridge.model.topics import ConfigEntry, ConfigSource
 
 TIMESTAMP_TYPE = "message.timestamp.type"
 

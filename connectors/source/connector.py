@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import ConfigError
-from bridge.translation.key_rules import Use
-from bridge.translation.model import Side
+from bridge.model.key_rules import Use
+from bridge.model.values import Side
 from connectors.base import CheckedOnOpen, ConnectorKind, CopiedTopics, Instance, Publisher
-from connectors.configdef import given
+from connectors.config.configdef import given
 from connectors.ports import Clusters, Pipelines
 from connectors.source.checks import validate
 from connectors.source.definition import DEFINITION

@@ -1,11 +1,10 @@
-"""The one definition of BridgeMirrorSourceConnector's keys: stock's, in stock's order (mm2 1.1, 1.2), then ours."""
+"""The one definition of BridgeMirrorSourceConnector's keys: stock's, in stock's order (stock §1.1, §1.2), then ours."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.translation.copying import TAKE_OVER_FROM
-from bridge.translation.filters import (
+from bridge.mm2.filters import (
     CONFIG_PROPERTIES_EXCLUDE,
     CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
     TOPICS_DEFAULT,
@@ -13,13 +12,13 @@ from bridge.translation.filters import (
     USE_DEFAULTS_FROM,
     USE_DEFAULTS_FROM_DEFAULT,
 )
-from bridge.translation.key_rules import ignored
-from connectors.client_keys import unprefixed_keys
-from connectors.cluster_options import bridge_keys, cluster_keys
-from connectors.configdef import ConfigDef, Forbidden, Importance, Key, Type, Width
-from connectors.groups.keys import flag, interval
-from connectors.keys import numbered
-from connectors.mirror_options import (
+from bridge.model.copying import TAKE_OVER_FROM
+from bridge.model.key_rules import ignored
+from connectors.config.client_keys import unprefixed_keys
+from connectors.config.cluster_options import bridge_keys, cluster_keys
+from connectors.config.configdef import ConfigDef, Forbidden, Importance, Key, Type, Width
+from connectors.config.keys import flag, interval, numbered
+from connectors.config.mirror_options import (
     PYTHON_CLASS,
     STOCK,
     batch_limit,
@@ -27,7 +26,7 @@ from connectors.mirror_options import (
     mirror_keys,
     syncs_location,
 )
-from connectors.validators import In, ListOf, Patterns, Range, ReplicationFactor
+from connectors.config.validators import In, ListOf, Patterns, Range, ReplicationFactor
 
 EMIT_SYNCS = "emit.offset-syncs.enabled"
 REPLICATION_FACTOR = "replication.factor"

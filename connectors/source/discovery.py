@@ -1,4 +1,4 @@
-"""Rounds over topics: what is to be copied, made and awaited on the target first (mm2 1.5, 3.6).
+"""Rounds over topics: what is to be copied, made and awaited on the target first (stock §1.5, §3.6).
 
 Stock does not wait for what it makes, so that a producer may have the broker make it first (B26), and starts with
 nothing at all when its first look fails (B27). Here a round is tried again until it goes well.
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.translation.copying import Copied, PipelineSpec
-from bridge.translation.model import Side, TopicInfo
-from bridge.translation.topics import NewTopic
-from connectors.groups.trouble import ClusterAway
+from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.topics import NewTopic
+from bridge.model.values import Side, TopicInfo
+from connectors.cluster_away import ClusterAway
 from connectors.internal_topics import make
-from connectors.source.clusters import Sides, failed
+from connectors.source.cluster_calls import Sides, failed
 from connectors.source.configs import TIMESTAMP_TYPE, new_topic_configs
 from connectors.source.options import SourceOptions
 from connectors.source.topics import copied, missing, plan_topics

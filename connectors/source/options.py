@@ -1,4 +1,4 @@
-"""BridgeMirrorSourceConnector's configuration, typed (mm2 1.2)."""
+"""BridgeMirrorSourceConnector's configuration, typed (stock §1.2)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bridge.translation.copying import TAKE_OVER_FROM, PipelineSpec
-from bridge.translation.filters import TOPICS, ConfigPropertyFilter, TopicFilter, should_replicate_topic
-from bridge.translation.naming import ReplicationPolicy
-from connectors.configdef import ValidatedConfig, given
-from connectors.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
-from connectors.plugins import sound
+from bridge.mm2.filters import (
+    TOPICS,
+    ConfigPropertyFilter,
+    TopicFilter,
+    should_replicate_topic,
+)
+from bridge.mm2.replication_policy import ReplicationPolicy
+from bridge.model.copying import TAKE_OVER_FROM, PipelineSpec
+from connectors.config.configdef import ValidatedConfig, given
+from connectors.config.mirror_options import SOURCE_ALIAS, SYNCS_LOCATION, TARGET_ALIAS
+from connectors.config.plugins import sound
 from connectors.ports import ClientCheck
 from connectors.source import definition as keys
 from connectors.source.checks import COMMITTED, check, isolation

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bridge.errors import ConfigError
-from bridge.translation.copy_owners import refusals
+from bridge.model.copy_owners import refusals
 from connectors.base import CheckedOnOpen, CopiedTopics
-from connectors.mirror_options import SOURCE_ALIAS
+from connectors.config.mirror_options import SOURCE_ALIAS
 from connectors.source.options import SourceOptions
 
 _CLUSTER = "target.cluster.bootstrap.servers"

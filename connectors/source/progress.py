@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bridge.model.copying import Copied, Gap, PipelineStatus, Progress
+from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport
-from bridge.translation.copying import Copied, Gap, PipelineStatus, Progress
-from bridge.translation.model import TopicPartition
 from connectors.base import CopyReport, CopyRow
 
 HALF_WINDOW = 15.0

@@ -1,4 +1,4 @@
-"""Rounds over what remote topics take from their upstream topics beside records: configs and ACLs (mm2 3.6)."""
+"""Rounds over what remote topics take from their upstream topics beside records: configs and ACLs (stock §3.6)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.translation.model import Side
-from bridge.translation.topics import TopicAcl
-from connectors.groups.trouble import ClusterAway
+from bridge.model.topics import TopicAcl
+from bridge.model.values import Side
+from connectors.cluster_away import ClusterAway
 from connectors.source.acls import RemoteNames, plan_acls, remote_acls
-from connectors.source.clusters import Sides, failed
+from connectors.source.cluster_calls import Sides, failed
 from connectors.source.configs import config_changes
 from connectors.source.options import SourceOptions
 

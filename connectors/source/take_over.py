@@ -1,4 +1,4 @@
-"""Where a stock mirror of the same name has come to: offsets that Connect keeps, read by the shim (mm2 2).
+"""Where a stock mirror of the same name has come to: offsets that Connect keeps, read by the shim (stock §2).
 
 Asked once for every partition while a task is active. Until it is known a partition is not copied: it would begin at
 `consumer.auto.offset.reset`, and be on the target twice. Partitions that have a run go on from there, whatever a stock
@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from bridge import VERSION
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.translation.copying import Copied
-from bridge.translation.model import TopicPartition
+from bridge.model.copying import Copied
+from bridge.model.values import TopicPartition
 from connectors.base import SourceOffset, SourcePartition
 from connectors.source.discovery import Found
 

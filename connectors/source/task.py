@@ -1,7 +1,7 @@
 """BridgeMirrorSourceConnector at work: it says what is to be copied, and watches the pipeline that copies it.
 
 The Connect task carries no records. While one is active topics are looked for, remote topics made, and the pipeline
-runs; without one it is stopped: that is how pause, rebalance and a dead worker end the copying (design 7).
+runs; without one it is stopped: that is how pause, rebalance and a dead worker end the copying (decision 0007).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bridge.errors import AWAY, KafkaFailure, KafkaFault
-from bridge.translation.copying import Gap, PipelineState, PipelineStatus
-from bridge.translation.model import Side
+from bridge.model.copying import Gap, PipelineState, PipelineStatus
+from bridge.model.values import Side
 from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
-from connectors.groups.trouble import ClusterAway
+from connectors.cluster_away import ClusterAway
 from connectors.outages import Outages
 from connectors.ports import Clusters, Pipeline, Pipelines
 from connectors.requested import RequestedRounds, does_not_run, found, not_offered
-from connectors.source.clusters import Sides, of
+from connectors.source.cluster_calls import Sides, of
 from connectors.source.discovery import Discovery, Found
 from connectors.source.options import SourceOptions
 from connectors.source.progress import Reporter

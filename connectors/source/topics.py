@@ -1,4 +1,4 @@
-"""Which topics are copied, and what has to be made on the target for them: plans without I/O (mm2 3.6).
+"""Which topics are copied, and what has to be made on the target for them: plans without I/O (stock §3.6).
 
 Remote topics are never deleted, nor do they lose partitions (B28): a topic that is gone from the source may be the very
 reason why its copy is wanted.
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from bridge.translation.copying import Copied
-from bridge.translation.model import TopicInfo, TopicPartition
+from bridge.model.copying import Copied
+from bridge.model.values import TopicInfo, TopicPartition
 
 
 class TopicPlan(NamedTuple):

@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.errors import ConfigError
-from bridge.translation.copying import Transform
-from bridge.translation.filters import JAVA_WHITESPACE, PatternList, pattern_list_problem, split_list
-from connectors.configdef import ValidatedConfig
-from connectors.plugins import load_function
+from bridge.mm2.filters import (
+    JAVA_WHITESPACE,
+    PatternList,
+    pattern_list_problem,
+    split_list,
+)
+from bridge.model.copying import Transform
+from connectors.config.configdef import ValidatedConfig
+from connectors.config.plugins import load_function
+from connectors.config.validators import invalid, list_problem
 from connectors.source.definition import TRANSFORMS
-from connectors.validators import invalid, list_problem
 
 _PYTHON = "python:"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bridge.errors import ConfigError
-from bridge.translation.filters import JAVA_WHITESPACE, split_list
-from connectors.configdef import ValidatedConfig
-from connectors.key_effects import OVERRIDE
-from connectors.validators import invalid
+from bridge.mm2.filters import JAVA_WHITESPACE, split_list
+from connectors.config.configdef import ValidatedConfig
+from connectors.config.key_effects import OVERRIDE
+from connectors.config.validators import invalid
 
 _SERVERS = "target.cluster.bootstrap.servers"
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -18,7 +18,7 @@ _GZIP_DEFAULT = "-1"
 
 def client_property(there: Mapping[str, str], name: str, *prefixes: str) -> tuple[str, str]:
     """The key that gives a client property, and its value, "" when not given; of the prefixes the last one wins, as
-    `source.consumer.*` does over `consumer.*` (mm2 1.1)."""
+    `source.consumer.*` does over `consumer.*` (stock §1.1)."""
     found = (f"{prefixes[0]}{name}", "")
     for key in (f"{prefix}{name}" for prefix in prefixes):
         if key in there:

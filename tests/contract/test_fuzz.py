@@ -33,12 +33,12 @@ from schemathesis.specs.openapi.checks import (
 
 from bridge.errors import ConfigError
 from bridge.protocol.messages import ErrorBody
-from bridge.service.app import create_app
-from bridge.service.checking import Checker
-from bridge.service.context import CheckContext
-from bridge.service.frames import pack_report
+from bridge.service.checks.context import CheckContext
+from bridge.service.checks.validation import Checker
+from bridge.service.http.app import create_app
+from bridge.service.ipc.messages import pack_report
 from connectors.registry import KINDS
-from tests.unit.service_fakes import FakeKind, fake_service, report, session
+from tests.unit.service.service_fakes import FakeKind, fake_service, report, session
 
 TIMES = int(os.environ.get("MIRROR_BRIDGE_FUZZ", "1"))
 """How many times as many examples as usual."""

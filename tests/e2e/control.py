@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from bridge.local import Cluster, GivenCluster
-from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from bridge.model.values import TopicPartition
 from tests.e2e.ground import LEASE_MS, WAIT, Ground
 from tests.support import Record, admin, connector, eventually, read, stock_config, unique
 

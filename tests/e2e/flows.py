@@ -18,8 +18,8 @@ from confluent_kafka import TopicPartition as Place
 
 from bridge.client import heartbeat_topics, replication_hops, translate_offsets, upstream_clusters
 from bridge.local import Broker, Cluster
-from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint
+from bridge.model.values import TopicPartition
 from tests.e2e.control import beats, checkpoints, our_control
 from tests.e2e.ground import WAIT, Ground, standing
 from tests.support import (

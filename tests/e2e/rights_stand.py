@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 from bridge.doctor.checks import examine
 from bridge.doctor.collecting import collect
 from bridge.doctor.needs import RIGHTS, On, Right
-from bridge.kafka.client_config import StaticClientCheck
+from bridge.kafka.config.settings import StaticClientCheck
 from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack, Security
 from bridge.local.security import TlsFiles, make_tls
-from bridge.translation.model import Side
+from bridge.model.values import Side
 from connectors.registry import KINDS
 from tests.e2e.ground import LEASE_MS, ServiceClient
 from tests.support import admin, allow, bounds, commit, create_topic, eventually, produce, stock_config

@@ -13,8 +13,8 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
 from confluent_kafka import TopicPartition as Place
 
 from bridge.local import ConnectWorker, LocalStack
-from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from bridge.model.values import TopicPartition
 from tests.e2e.control import checkpoints_topic, our_control, syncs_topic
 from tests.e2e.faults import PARTITIONS, RECORDS, Committers, Member, Watch
 from tests.e2e.ground import SHIFT, WAIT, Ground, stays

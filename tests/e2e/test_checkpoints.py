@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint
+from bridge.model.values import TopicPartition
 from tests.e2e.control import checkpointing, heartbeats, our_control, wait_checkpoint
 from tests.e2e.ground import SHIFT, WAIT, Ground, exactly
 from tests.support import commit, connector, eventually, unique

@@ -14,9 +14,9 @@ import pytest
 
 from bridge.client import MirrorClient
 from bridge.local import Cluster
-from bridge.translation.java_regex import compile_java
-from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import TopicPartition
+from bridge.mm2.java_regex import compile_java
+from bridge.mm2.records import Checkpoint
+from bridge.model.values import TopicPartition
 from tests.e2e.control import (
     beats,
     checkpointing,

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from bridge.local import ConnectFailed
-from bridge.translation.model import TopicPartition
+from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, our_control, wait_checkpoint
 from tests.e2e.ground import LEASE_MS, SHIFT, WAIT, Ground, exactly, stays
 from tests.support import commit, connector, delete_group, eventually, unique
@@ -153,7 +153,7 @@ def test_what_is_told_by_rest_is_done(ground: Ground) -> None:
 def test_tasks_are_as_many_as_stock_has(
     ground: Ground, kind: str, settings: dict[str, object], tasks: int
 ) -> None:
-    """D12; mm2 1.1, 1.4: `enabled` is not asked by the heartbeat connector. (Without any group stock's checkpoint
+    """D12; stock §1.1, §1.4: `enabled` is not asked by the heartbeat connector. (Without any group stock's checkpoint
     connector has no task either; ours does not restart its tasks because groups come, so it has them at once.)"""
     mine = aliased(ground)
     with connector(ground.worker, our_control(kind, mine, groups="nobody", **settings)) as name:
@@ -164,7 +164,7 @@ def test_tasks_are_as_many_as_stock_has(
 
 
 def test_a_checkpoint_connector_that_emits_no_checkpoints_is_refused(ground: Ground) -> None:
-    """mm2 1.8: stock's words."""
+    """stock §1.8: stock's words."""
     with pytest.raises(ConnectFailed) as refused:
         ground.worker.rest.put(
             unique("refused"),

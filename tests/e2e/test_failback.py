@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint
+from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, checkpointing, checkpoints, latest, wait_checkpoint
 from tests.e2e.ground import SHIFT, WAIT, Ground, exactly, standing, stays
 from tests.support import (

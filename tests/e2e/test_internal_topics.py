@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from bridge.local import Broker, Cluster, LocalStack, Security
-from bridge.translation.mm2_records import Checkpoint, OffsetSync
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint, OffsetSync
+from bridge.model.values import TopicPartition
 from tests.e2e.control import (
     aliased,
     checkpointing,

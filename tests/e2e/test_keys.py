@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from bridge.local import ConnectFailed, LocalStack
-from bridge.translation.mm2_records import Checkpoint, Heartbeat
+from bridge.mm2.records import Checkpoint, Heartbeat
 from tests.e2e.control import aliased, checkpoints_topic, our_control
 from tests.e2e.flows import PARTITIONS
 from tests.e2e.ground import SHIFT, WAIT, Ground

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import OffsetSync
+from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, checkpointing, latest, syncs_topic, wait_checkpoint
 from tests.e2e.ground import SHIFT, WAIT, Ground, exactly, stays
 from tests.support import (

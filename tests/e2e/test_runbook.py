@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from bridge.local import Broker, LocalStack
-from bridge.translation.move_record import MoveRecord
-from bridge.translation.readiness_records import decode
+from bridge.model.state_records.move_record import MoveRecord
+from bridge.model.state_records.readiness_records import decode
 from tests.e2e.control import aliased
 from tests.e2e.flows import MIRRORED, PARTITIONS, RECORDS, OurFlow
 from tests.e2e.ground import WAIT, Ground, exactly, standing

@@ -14,8 +14,8 @@ from functools import partial
 import pytest
 
 from bridge.local import Broker, LocalStack, Security
-from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint
+from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, latest
 from tests.e2e.flows import MIRRORED, PARTITIONS, OurFlow, every, read_all
 from tests.e2e.ground import LEASE_MS, WAIT, Ground, standing, stays

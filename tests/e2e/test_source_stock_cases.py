@@ -1,4 +1,4 @@
-"""Stock's integration cases that concern replication, by their names (mm2 4.5), with our source connector.
+"""Stock's integration cases that concern replication, by their names (stock §4.5), with our source connector.
 
 Beside it stock's MirrorCheckpointConnector works on our copy: for its groups stock's own ranges have to hold. For those
 of our checkpoint and group-offset connectors the answer is exact, and what it rests on are offset runs.

@@ -12,10 +12,10 @@ from typing import Any
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from bridge.translation.model import CopyId, LogRecord, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns
-from bridge.translation.run_table import read_runs
-from bridge.translation.runs import OffsetRun
+from bridge.model.values import CopyId, LogRecord, TopicPartition
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.runs import OffsetRun
 from tests.e2e.control import our_control
 from tests.e2e.ground import WAIT, Ground
 from tests.support import admin, bounds, create_topic, eventually, numbered, read, stock_config, unique

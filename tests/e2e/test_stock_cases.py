@@ -1,4 +1,4 @@
-"""Stock's integration cases that concern checkpoints, group sync and heartbeats, by their names (mm2 4.5).
+"""Stock's integration cases that concern checkpoints, group sync and heartbeats, by their names (stock §4.5).
 
 Stock's MirrorSourceConnector mirrors; the checkpoint and heartbeat connectors are ours. Where stock's test allows a
 range (a group fails over to somewhere in (0, 100], or re-reads less than offset.lag.max) ours has to be exact.

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bridge.local import ConnectFailed
-from bridge.translation.mm2_records import Checkpoint
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint
+from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, latest, our_control, wait_checkpoint
 from tests.e2e.ground import SHIFT, WAIT, Ground, stays
 from tests.support import bounds, commit, connector, eventually, read, stock_config, unique

@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from bridge.kafka.fetching import Fetcher
+from bridge.kafka.consumer.fetcher import Fetcher
 from bridge.local import BridgeService, LocalStack
+from bridge.model.values import TopicPartition
 from bridge.pipeline import copier
-from bridge.translation import holes, partition_runs
-from bridge.translation.model import TopicPartition
-from bridge.translation.runs import OffsetRun
+from bridge.translation.runs import holes, partition_runs
+from bridge.translation.runs.runs import OffsetRun
 from tests.perf.ground import DirectTasks
 from tests.support import commit, committed, eventually, numbered, read, unique
 from tests.support.pipeline import CopyFlow

@@ -16,16 +16,16 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import requests
-from bridge.kafka.client_config import ClientSettings, client_settings
-from bridge.kafka.data_batches import DataBatches
-from bridge.kafka.fetching import Fetcher, FetchFrom
-from bridge.kafka.link import Link
-from bridge.kafka.sending import BatchSender
+from bridge.kafka.config.settings import ClientSettings, client_settings
+from bridge.kafka.consumer.fetcher import Fetcher, FetchFrom
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.sender import BatchSender
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.record.coalescing import DataBatches
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
 from bridge.local.security import Security, TlsFiles, make_tls
-from bridge.translation.model import Side, TopicPartition
+from bridge.model.values import Side, TopicPartition
 from tests.support import unique
 from tests.support.raw_batches import Plain, batch_of
 
@@ -180,7 +180,7 @@ def test_a_wrong_password_is_told_by_connections_for_what_is_large_too(
             (node,) = await link.nodes()
             link._settings = wrong.raw  # it was changed since the first connection
             with pytest.raises(KafkaFailure, match="Authentication failed") as told:
-                await link.send_bulk(node, requests.metadata([]), requests.read_controller, "ask")
+                await link.send_bulk(node, log_requests.metadata([]), log_requests.read_controller, "ask")
             assert told.value.fault is KafkaFault.CREDENTIALS
         finally:
             await link.close()

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from bridge.kafka import requests
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.link import Link
-from bridge.kafka.raw_batches import CODEC, CONTROL, parse
-from bridge.kafka.requests import FetchPart
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.log_requests import FetchPart
+from bridge.kafka.record.batch import CODEC, CONTROL, parse
 from bridge.local import Cluster
-from bridge.translation.copying import PipelineState
-from bridge.translation.model import Side, TopicPartition
+from bridge.model.copying import PipelineState
+from bridge.model.values import Side, TopicPartition
 from tests.integration.test_copying import varied
 from tests.support import produce
 from tests.support.pipeline import CopyFlow
@@ -29,9 +29,9 @@ def arrived(bootstrap: str, topic: str) -> set[str]:
         try:
             meta = (await link.metadata([topic]))[topic]
             part = FetchPart(meta.topic_id, 0, 1 << 24)
-            call = requests.fetch({TopicPartition(topic, 0): part}, committed_only=True)
+            call = log_requests.fetch({TopicPartition(topic, 0): part}, committed_only=True)
             answer = await link.send(meta.partitions[0].leader, call, "read batches")
-            found = requests.read_fetched(answer, call.API_VERSION, {meta.topic_id: topic})
+            found = log_requests.read_fetched(answer, call.API_VERSION, {meta.topic_id: topic})
             return bytes(found[TopicPartition(topic, 0)].records)
         finally:
             await link.close()

@@ -10,14 +10,14 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.local import Cluster
+from bridge.model.copying import PipelineState, PipelineStatus
+from bridge.model.values import TopicPartition
 from bridge.pipeline import fencing
 from bridge.pipeline.gaps import read_ledger
 from bridge.pipeline.hand_back import hand_back as handing_back
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
 from bridge.pipeline.layouts import transactional_id
-from bridge.translation.copying import PipelineState, PipelineStatus
-from bridge.translation.model import TopicPartition
-from bridge.translation.runs import RunKey
+from bridge.translation.runs.runs import RunKey
 from tests.integration.test_copying import varied
 from tests.support import Record, create_topic, eventually, produce
 from tests.support.pipeline import CopyFlow, gaps_of

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from bridge.local import Cluster
-from bridge.translation.copying import PipelineState
-from bridge.translation.model import TopicPartition
+from bridge.model.copying import PipelineState
+from bridge.model.values import TopicPartition
 from tests.support import Record, delete_records, produce, produce_transaction
 from tests.support.pipeline import CopyFlow, gaps_of
 

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from bridge.local import Cluster
+from bridge.model.copying import Copied, PipelineSpec, PipelineState
 from bridge.pipeline.launch import DriverPipeline, DriverPipelines
-from bridge.translation.copying import Copied, PipelineSpec, PipelineState
 from tests.integration.test_copying import varied
 from tests.support import produce
 from tests.support.pipeline import CopyFlow

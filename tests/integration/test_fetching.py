@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from bridge.kafka import requests
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.data_batches import DataBatches
-from bridge.kafka.fetching import FetchedPart, Fetcher, FetchFrom, FetchTrouble, TroubleKind
-from bridge.kafka.link import Link
-from bridge.kafka.wire import Call
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.fetcher import FetchedPart, Fetcher, FetchFrom, FetchTrouble, TroubleKind
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.wire import Call
+from bridge.kafka.record.coalescing import DataBatches
 from bridge.local import Cluster
-from bridge.translation.model import Side, TopicPartition
+from bridge.model.values import Side, TopicPartition
 from tests.support import (
     create_topic,
     delete_records,
@@ -111,14 +111,14 @@ def reading(bootstrap: str, work: Callable[[Reading], Awaitable[T]], **limits: A
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
     """Of each fetch: session epoch, partitions that it names, partitions that it forgets."""
     fetches: list[tuple[int, int, int]] = []
-    fetch = requests.fetch
+    fetch = log_requests.fetch
 
-    def spy(parts: Mapping[TopicPartition, requests.FetchPart], **how: Any) -> Call:
+    def spy(parts: Mapping[TopicPartition, log_requests.FetchPart], **how: Any) -> Call:
         asking = how["asking"]
         fetches.append((asking.epoch, len(parts), len(asking.forgotten)))
         return fetch(parts, **how)
 
-    monkeypatch.setattr(requests, "fetch", spy)
+    monkeypatch.setattr(log_requests, "fetch", spy)
     return fetches
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from bridge.errors import KafkaFailure, OperationRefused
 from bridge.local import Cluster
+from bridge.model.copying import Copied, PipelineState, Transform
+from bridge.model.values import TopicPartition
 from bridge.pipeline.hand_back import hand_back
 from bridge.pipeline.layout_records import read_layouts
-from bridge.translation.copying import Copied, PipelineState, Transform
-from bridge.translation.handing_back import Outcome, Row
-from bridge.translation.model import TopicPartition
+from bridge.translation.runs.source_offsets import Outcome, Row
 from tests.support import (
     Record,
     create_topic,

@@ -16,15 +16,15 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import requests
-from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
-from bridge.kafka.tail import TopicTail
-from bridge.kafka.wire import Call
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.topic_tail import TopicTail
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.wire import Call
 from bridge.local import Broker, Cluster, LocalStack
 from bridge.local.jars import kafka_jars
 from bridge.local.security import Security
-from bridge.translation.model import LogRecord, Side, TopicPartition
+from bridge.model.values import LogRecord, Side, TopicPartition
 from connectors.internal_topics import make
 from tests.support import (
     Record,
@@ -201,12 +201,12 @@ def test_a_record_that_means_nothing_is_a_record_like_any(source: Cluster) -> No
 
 def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with brokers before Fetch v13."""
-    fetch = requests.fetch
+    fetch = log_requests.fetch
 
-    def without_ids(parts: Mapping[TopicPartition, requests.FetchPart], **how: Any) -> Call:
+    def without_ids(parts: Mapping[TopicPartition, log_requests.FetchPart], **how: Any) -> Call:
         return fetch({place: part._replace(topic_id="") for place, part in parts.items()}, **how)
 
-    monkeypatch.setattr(requests, "fetch", without_ids)
+    monkeypatch.setattr(log_requests, "fetch", without_ids)
 
 
 @pytest.mark.parametrize("ids", [True, False], ids=["by id", "by name"])

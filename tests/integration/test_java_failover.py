@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
+from bridge.kafka.config.settings import client_settings
 from bridge.local import Broker, Cluster, LocalStack
-from bridge.translation.model import Committed, Judgement, Side, TopicPartition
+from bridge.model.values import Committed, Judgement, Side, TopicPartition
 from tests.support import Record, create_topic, numbered, produce, produce_transaction, read, unique
 from tests.support.failover import copy, foreign, topics, translate
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bridge.kafka import client_rules
-from bridge.kafka.client_names import KNOWN
-from bridge.kafka.client_roles import is_of
+from bridge.kafka.config import property_rules
+from bridge.kafka.config.client_roles import is_of
+from bridge.kafka.config.property_names import KNOWN
 from bridge.local.jars import kafka_jars
-from bridge.translation.key_rules import Effect, Use
-from connectors import connect_keys
+from bridge.model.key_rules import Effect, Use
 from connectors.base import ConnectorKind
-from connectors.key_effects import NOBODYS, UNPREFIXED, KeyRules
+from connectors.config import connect_keys
+from connectors.config.key_effects import NOBODYS, UNPREFIXED, KeyRules
 from connectors.registry import KINDS
 from tests.support.java import compiled, kafka_class
 
@@ -46,7 +46,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 def rules() -> Iterator[KeyRules]:
     for kind in KINDS.values():
         assert isinstance(kind, ConnectorKind)
-        yield KeyRules(kind.kind, kind.definition, kind.clients, client_rules.rule, KNOWN)
+        yield KeyRules(kind.kind, kind.definition, kind.clients, property_rules.rule, KNOWN)
 
 
 def test_every_key_of_connect_is_in_our_table_and_no_other(java: Keys) -> None:
@@ -77,8 +77,8 @@ def test_every_property_of_javas_clients_has_an_effect_for_each_use_of_the_clien
     )
     for name in java[role]:
         assert is_of(role, name), f"{name} is not in our tables"
-        for use in (use for use in Use if client_rules.ROLES[use] == role):
-            found = client_rules.rule(use, name)
+        for use in (use for use in Use if property_rules.ROLES[use] == role):
+            found = property_rules.rule(use, name)
             assert found is not None
             assert found.effect in Effect
             assert found.why

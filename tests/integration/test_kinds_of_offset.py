@@ -10,7 +10,7 @@ import pytest
 
 from bridge.kafka.cluster import KafkaCluster
 from bridge.local import Cluster
-from bridge.translation.model import (
+from bridge.model.values import (
     Evidence,
     Flag,
     GroupState,

@@ -9,14 +9,14 @@ from __future__ import annotations
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.service.frames import pack_report
-from bridge.service.snapshots import Snapshots
-from bridge.translation.mm2_records import Checkpoint, OffsetSync
-from bridge.translation.model import Committed, GroupState, TopicPartition
-from bridge.translation.naming import DefaultReplicationPolicy, counterpart
-from bridge.translation.sync_store import OffsetSyncStore
+from bridge.mm2.offset_sync_store import OffsetSyncStore
+from bridge.mm2.records import Checkpoint, OffsetSync
+from bridge.mm2.replication_policy import DefaultReplicationPolicy, counterpart
+from bridge.model.values import Committed, GroupState, TopicPartition
+from bridge.service.ipc.messages import pack_report
+from bridge.service.state.snapshots import Snapshots
 from tests.integration.stock import Stock, Syncs
-from tests.unit.checkpoint_stand import (
+from tests.unit.connectors.checkpoint.checkpoint_scenario import (
     SYNCS,
     TOPIC,
     CheckpointStand,
@@ -24,7 +24,7 @@ from tests.unit.checkpoint_stand import (
     put_checkpoint,
     put_sync,
 )
-from tests.unit.fake_clusters import JUNK, FakeCluster, Log, mirrored
+from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 

@@ -6,20 +6,20 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.config.settings import client_settings
 from bridge.local import Cluster
-from bridge.translation.model import Committed, Side, TopicPartition
+from bridge.model.values import Committed, Side, TopicPartition
 from connectors.base import CheckedOnOpen
 from connectors.checkpoint.options import CheckpointOptions
 from connectors.checkpoint.task import CheckpointInstance
 from tests.integration.stock import Stock
 from tests.support import commit, create_topic, numbered, produce, unique
 from tests.support.failover import copy, foreign
-from tests.unit.checkpoint_stand import Connected
-from tests.unit.fake_clusters import JUNK, FakeCluster
-from tests.unit.playing import ALONE
+from tests.unit.connectors.checkpoint.checkpoint_scenario import Connected
+from tests.unit.connectors.fake_clusters import JUNK, FakeCluster
+from tests.unit.connectors.run_instance import ALONE
 
 COPY = TopicPartition("A.orders", 0)
 

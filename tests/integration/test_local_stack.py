@@ -189,7 +189,7 @@ def test_the_worker_image_has_properties_that_a_worker_takes(
         "CONNECT_ADVERTISED_HOST": "127.0.0.1",
         "CONNECT_REPLICATION_FACTOR": "1",
     }
-    # The image makes the folder (tests/unit/test_deploy.py).
+    # The image makes the folder (tests/unit/repository/test_deploy.py).
     deployed["config.providers.directory.param.allowed.paths"] = str(tmp_path)
     properties = {key: value for key, value in deployed.items() if key not in mine}
     worker = stack.worker("deployed", shim=False, properties=properties, environment=environment)

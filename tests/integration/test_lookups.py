@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Consumer
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
-from bridge.kafka.link import Link
-from bridge.kafka.wire import Call, Reader
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol.wire import Call, Reader
 from bridge.local import Broker, Cluster, LocalStack, eventually
-from bridge.translation.lookups import FindTime, Need, Read, Window
-from bridge.translation.model import (
+from bridge.model.lookups import FindTime, Need, Read, Window
+from bridge.model.values import (
     Bounds,
     Committed,
     GroupListing,

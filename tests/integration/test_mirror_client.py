@@ -18,10 +18,10 @@ from bridge.client.config import read_config
 from bridge.commands.properties import PropertiesProblem, load_properties
 from bridge.errors import ConfigRejected, KafkaFailure, KafkaFault
 from bridge.local import Broker, LocalStack
+from bridge.mm2.java_regex import compile_java
+from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync, SchemaError
+from bridge.model.values import Committed, Side, TopicPartition
 from bridge.service.wiring import mirror_questions
-from bridge.translation.java_regex import compile_java
-from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync, SchemaError
-from bridge.translation.model import Committed, Side, TopicPartition
 from tests.support import Record, admin, create_topic, delete_topic, produce
 from tests.support.java import Ask, Field, asking, compiled
 
@@ -128,7 +128,7 @@ def test_with_a_policy_of_ones_own_questions_are_answered_in_another_process(
     """As here, and nothing of it is loaded here."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "policy_of_others.py").write_text(
-        "from bridge.translation.naming import DefaultReplicationPolicy\n"
+        "from bridge.mm2.replication_policy import DefaultReplicationPolicy\n"
         "class Policy(DefaultReplicationPolicy): pass\n"
     )
     here = {"target.cluster.bootstrap.servers": broker.bootstrap}

@@ -10,11 +10,11 @@ from typing import TypeVar
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from bridge.kafka.link import Link
-from bridge.kafka.wire import Call, Reader
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol.wire import Call, Reader
 from bridge.local import Broker, Cluster, LocalStack
-from bridge.translation.copying import PipelineState
-from bridge.translation.model import TopicPartition
+from bridge.model.copying import PipelineState
+from bridge.model.values import TopicPartition
 from tests.integration.test_copying import varied
 from tests.support import admin, create_topic, eventually, produce, produce_transaction, unique
 from tests.support.pipeline import CopyFlow

@@ -1,5 +1,5 @@
 """The pipeline while things break: nothing lost, nothing twice for read_committed readers, nothing out of order, no
-reader held up for long, and runs that are true for every record (design 9, "Exactly once" and "Stop, failure")."""
+reader held up for long, and runs that are true for every record (decision 0012)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.producing import fence, producer_settings
-from bridge.kafka.raw_batches import parse
-from bridge.kafka.transactions import Coordinator
+from bridge.kafka.producer.producer import fence, producer_settings
+from bridge.kafka.producer.transaction_coordinator import Coordinator
+from bridge.kafka.record.batch import parse
 from bridge.local import Broker, Cluster, LocalStack, Security, eventually, kafka_jars
 from bridge.local.errors import WaitTimedOut
+from bridge.model.copying import PipelineState
+from bridge.model.values import Side, TopicPartition
 from bridge.pipeline.layouts import Slice, transactional_id
-from bridge.translation.copying import PipelineState
-from bridge.translation.model import Side, TopicPartition
 from tests.conftest import chosen_clusters
 from tests.integration.test_pipeline_gaps import ledger
 from tests.integration.test_pipeline_records import open_transaction

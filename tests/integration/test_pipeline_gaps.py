@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.kafka.fetch_node import FetchNode
+from bridge.kafka.consumer.broker_fetcher import FetchNode
 from bridge.local import Cluster, eventually
+from bridge.model.copying import PipelineState
+from bridge.model.values import TopicPartition
 from bridge.pipeline.gaps import read_ledger
-from bridge.translation.copying import PipelineState
-from bridge.translation.model import TopicPartition
 from tests.integration.test_pipeline_records import open_transaction
 from tests.support import (
     Record,

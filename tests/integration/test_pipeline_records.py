@@ -10,12 +10,12 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 
-from bridge.kafka.window import Window
+from bridge.kafka.network.in_flight import Window
 from bridge.local import Cluster
-from bridge.translation.copying import PipelineState
-from bridge.translation.holes import decoded
-from bridge.translation.model import TopicPartition
-from bridge.translation.runs import OffsetRun
+from bridge.model.copying import PipelineState
+from bridge.model.values import TopicPartition
+from bridge.translation.runs.holes import decoded
+from bridge.translation.runs.runs import OffsetRun
 from tests.integration.test_copying import varied
 from tests.support import (
     Record,
@@ -175,7 +175,7 @@ def test_a_poison_record_behind_more_than_is_held_in_flight(
     flow: CopyFlow, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge.pipeline.slices.Window", partial(Window, 20_000))
-    monkeypatch.setattr("bridge.kafka.window.MOST", 20_000)
+    monkeypatch.setattr("bridge.kafka.network.in_flight.MOST", 20_000)
     topic = flow.topic(2, remote={"message.timestamp.before.max.ms": str(24 * 3600 * 1000)})
     records = [Record(b"x" * 900, timestamp=NOW, partition=number % 2) for number in range(300)]
     records[100] = Record(b"old", timestamp=OLD)

@@ -9,16 +9,17 @@ import tracemalloc
 import pytest
 
 from bridge.errors import KafkaFailure
-from bridge.kafka import produce_answers, produce_requests, records
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.compiled import Bytes, Numbers
-from bridge.kafka.link import Link
-from bridge.kafka.lookups import Lookups
-from bridge.kafka.raw_batches import RawBatch
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.record_lookups import Lookups
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import produce_requests, produce_responses
+from bridge.kafka.record import columns
+from bridge.kafka.record.batch import RawBatch
+from bridge.kafka.record.jit import Bytes, Numbers
 from bridge.local import Cluster
-from bridge.translation.copying import PipelineState
-from bridge.translation.lookups import Read, Window
-from bridge.translation.model import Side, TopicPartition
+from bridge.model.copying import PipelineState
+from bridge.model.lookups import Read, Window
+from bridge.model.values import Side, TopicPartition
 from tests.support import numbered, produce
 from tests.support.pipeline import CopyFlow, gaps_of
 from tests.support.raw_batches import NOW, ZSTD, Plain, batch_of
@@ -37,14 +38,14 @@ def test_a_batch_that_nobody_can_decode(
     topic = flow.topic(configs={"message.timestamp.type": "LogAppendTime"})
     for start in (0, BROKEN, BROKEN + 10):
         produce(source.bootstrap, topic, numbered(10 if start else BROKEN, start=start), compression="zstd")
-    cut = records._cut
+    cut = columns._cut
 
     def failing(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
         if batch.base_offset <= BROKEN <= batch.last_offset:  # also as one with its neighbours
             raise RuntimeError("Corrupted frame")
         return cut(batch, most)
 
-    monkeypatch.setattr(records, "_cut", failing)
+    monkeypatch.setattr(columns, "_cut", failing)
     status = flow.copy()
     here, there = ([each.content for each in found] for found in (flow.original(topic), flow.copies(topic)))
     if policy == "fail":
@@ -74,7 +75,7 @@ def send(source: Cluster, topic: str, data: bytes) -> None:
             await link.metadata([topic])
             (node,) = link.by_leader([place])[0]
             call = produce_requests.produce(None, {place: data}, 30_000)
-            return produce_answers.read_produced(await link.send(node, call, "send"))[0][place].error
+            return produce_responses.read_produced(await link.send(node, call, "send"))[0][place].error
         finally:
             await link.close()
 

@@ -11,18 +11,23 @@ from typing import TypeVar
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import produce_requests
-from bridge.kafka.appending import LZ4, record_batches
 from bridge.kafka.clusters import KafkaClusters
-from bridge.kafka.link import Link
-from bridge.kafka.produce_requests import Identity
-from bridge.kafka.producing import SyncProducer, TransactionalProducer, fence, producer_settings
-from bridge.kafka.raw_batches import CODEC
-from bridge.kafka.sending import BatchSender
+from bridge.kafka.consumer.topic_tail import TopicTail
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.producer import (
+    SyncProducer,
+    TransactionalProducer,
+    fence,
+    producer_settings,
+)
+from bridge.kafka.producer.sender import BatchSender
+from bridge.kafka.producer.state_writer import LZ4, record_batches
+from bridge.kafka.protocol import produce_requests
+from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.record.batch import CODEC
 from bridge.kafka.state_topics import read_committed
-from bridge.kafka.tail import TopicTail
 from bridge.local import Cluster
-from bridge.translation.model import Side, TopicPartition
+from bridge.model.values import Side, TopicPartition
 from tests.support import create_topic, delete_topic, eventually, read, unique
 from tests.support.raw_batches import NOW, Plain, batch_of
 

@@ -13,20 +13,20 @@ from typing import TypeVar
 
 import pytest
 
-from bridge.kafka import produce_answers, produce_requests, requests
-from bridge.kafka.bounds import bounds
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.data_batches import DataBatches, Small
-from bridge.kafka.link import Link
-from bridge.kafka.produce_answers import Produced
-from bridge.kafka.produce_requests import Identity
-from bridge.kafka.raw_batches import Chunk, RawBatch, parse, passed, stamp
-from bridge.kafka.rebuilding import Limits, RecordTooLarge, chunks, refused
-from bridge.kafka.requests import FetchPart
-from bridge.kafka.topic_admin import KafkaTopicAdmin
+from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.log_bounds import bounds
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import log_requests, produce_requests, produce_responses
+from bridge.kafka.protocol.log_requests import FetchPart
+from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_responses import Produced
+from bridge.kafka.record.batch import Chunk, RawBatch, parse, passed, stamp
+from bridge.kafka.record.coalescing import DataBatches, Small
+from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, chunks, refused
 from bridge.local import Cluster
-from bridge.translation.model import Bounds, Side, TopicPartition
-from bridge.translation.topics import NewTopic
+from bridge.model.topics import NewTopic
+from bridge.model.values import Bounds, Side, TopicPartition
 from tests.support import (
     Record,
     compact,
@@ -105,7 +105,7 @@ class Wire:
             answer = await self._link.send(
                 node, produce_requests.produce(None, {place: data}, 10_000), "send"
             )
-            return produce_answers.read_produced(answer)[0][place]
+            return produce_responses.read_produced(answer)[0][place]
 
         return self.run(go())
 
@@ -130,9 +130,9 @@ class Wire:
             nodes, _ = self._link.by_leader([place])
             (node,) = nodes
             topic_id = self._link.topic_id(topic)
-            call = requests.fetch({place: FetchPart(topic_id, at, 1 << 25)}, committed_only=committed)
+            call = log_requests.fetch({place: FetchPart(topic_id, at, 1 << 25)}, committed_only=committed)
             answer = await self._link.send(node, call, "fetch")
-            got = requests.read_fetched(answer, call.API_VERSION, {topic_id: topic})[place]
+            got = log_requests.read_fetched(answer, call.API_VERSION, {topic_id: topic})[place]
             found = DataBatches.committed(got.records, at, got.aborted if committed else None)
             return found, got.high_watermark
 

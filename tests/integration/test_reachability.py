@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.describing import Description
-from bridge.kafka.reach import Cause, Trouble, reach
+from bridge.kafka.admin.cluster_description import Description
+from bridge.kafka.admin.reachability import Cause, Trouble, reach
+from bridge.kafka.config.settings import client_settings
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
 from bridge.local.security import Security, TlsFiles, make_tls
-from bridge.translation.model import Side
+from bridge.model.values import Side
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

@@ -15,8 +15,8 @@ import pytest
 from bridge.local import Broker, Cluster
 from bridge.local.jars import kafka_jars
 from bridge.local.security import Security
-from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from bridge.model.values import TopicPartition
 from tests.support import Record, allow, create_topic, delete_topic, eventually, produce, unique
 
 PLACE = TopicPartition("A.orders", 3)

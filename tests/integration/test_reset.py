@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from bridge.cli import app
 from bridge.errors import OperationRefused
 from bridge.local import Cluster
+from bridge.model.copying import PipelineState, Transform
+from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.reset import reset as carry_out
-from bridge.translation.copying import PipelineState, Transform
-from bridge.translation.model import CopyId, TopicPartition
-from bridge.translation.resetting import Destination, Row, destination
-from bridge.translation.run_evidence import KnownRuns
-from bridge.translation.run_table import read_runs
+from bridge.translation.runs.reset_positions import Destination, Row, destination
+from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_table import read_runs
 from tests.integration.test_copying import varied
 from tests.integration.test_replicate import config
 from tests.support import Record, bounds, create_topic, numbered, produce, read, unique

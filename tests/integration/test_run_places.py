@@ -6,19 +6,27 @@ import asyncio
 
 import pytest
 
-from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
+from bridge.kafka.config.settings import client_settings
 from bridge.local import Cluster
-from bridge.translation.lookups import Read, Scan, Scanned
-from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Bounds, CopyId, Judgement, Reason, Side, TopicPartition, Verdict
-from bridge.translation.run_evidence import KnownRuns
-from bridge.translation.runs import OffsetRun
-from bridge.translation.stretch import LogBounds
-from connectors.groups import scanning
-from connectors.groups.translate import Job, translate_all
-from connectors.groups.verdicts import Identity
-from connectors.groups.ways import ByRecords, ByRuns, ByTimestamp, Question
+from bridge.model.lookups import Read, Scan, Scanned
+from bridge.model.values import (
+    Bounds,
+    CopyId,
+    Judgement,
+    Reason,
+    Side,
+    TopicPartition,
+    Verdict,
+)
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.records.partition_cache import PartitionMemory
+from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.runs import OffsetRun
+from connectors.group_translation import scanning
+from connectors.group_translation.driver import Job, translate_all
+from connectors.group_translation.strategies import ByRecords, ByRuns, ByTimestamp, Question
+from connectors.group_translation.verdict_cache import Identity
 from tests.support import create_topic, numbered, produce, produce_transaction, read, unique
 
 SOURCE = TopicPartition("orders", 0)

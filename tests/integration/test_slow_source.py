@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from bridge.local import Cluster
+from bridge.model.copying import PipelineState
 from bridge.pipeline.layouts import Slice
-from bridge.translation.copying import PipelineState
 from tests.conftest import chosen_clusters
 from tests.support import Record, produce
 from tests.support.far import far_cluster

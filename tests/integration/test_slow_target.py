@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from bridge.kafka.raw_batches import CONTROL, RawBatch, parse
+from bridge.kafka.record.batch import CONTROL, RawBatch, parse
 from bridge.local import Cluster, eventually
+from bridge.model.copying import PipelineState
 from bridge.pipeline.layouts import Slice
-from bridge.translation.copying import PipelineState
 from tests.conftest import chosen_clusters
 from tests.support import Record, numbered, produce, unique
 from tests.support.far import FarBroker, far_cluster

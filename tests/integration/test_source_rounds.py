@@ -26,15 +26,15 @@ from bridge.local import eventually
 from bridge.local.broker import Broker
 from bridge.local.jars import kafka_jars
 from bridge.local.security import Security
-from bridge.translation.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
-from bridge.translation.model import Side
-from bridge.translation.topics import NewTopic
+from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
+from bridge.model.topics import NewTopic
+from bridge.model.values import Side
 from connectors.base import CheckedOnOpen
 from connectors.source.options import SourceOptions
 from connectors.source.task import SourceInstance
 from tests.support.names import unique
 from tests.support.topics import add_partitions, admin, allow, bounds, create_topic, set_topic_config
-from tests.unit.playing import ALONE, Published
+from tests.unit.connectors.run_instance import ALONE, Published
 
 WAIT = 30.0
 

@@ -15,8 +15,8 @@ import pytest
 
 from bridge.local import Cluster
 from bridge.local.processes import ManagedProcess
+from bridge.model.copying import Transform
 from bridge.pipeline.archive import python
-from bridge.translation.copying import Transform
 from tests.integration.test_copying import varied
 from tests.integration.test_driver import copied, driven, until
 from tests.support import produce

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from bridge.local import Cluster, eventually
+from bridge.model.copying import PipelineState, Transform
+from bridge.model.values import TopicPartition
 from bridge.pipeline import dropping
 from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key, read_layouts, report_key
-from bridge.translation.copying import PipelineState, Transform
-from bridge.translation.model import TopicPartition
-from bridge.translation.run_table import read_runs
-from bridge.translation.runs import OffsetRun
+from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.runs import OffsetRun
 from tests.integration.test_pipeline_gaps import ledger, values
 from tests.support import (
     Record,

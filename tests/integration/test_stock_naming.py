@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from bridge.kafka import client_names
-from bridge.kafka.client_config import StaticClientCheck
+from bridge.kafka.config import property_names
+from bridge.kafka.config.settings import StaticClientCheck
 from bridge.local.jars import kafka_jars
-from bridge.translation.filters import (
+from bridge.mm2.filters import (
     CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
     DefaultConfigPropertyFilter,
     DefaultGroupFilter,
     DefaultTopicFilter,
 )
-from bridge.translation.java_regex import PatternProblem, compile_java
-from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
-from connectors.configdef import REQUIRED, Importance, Key, Type
+from bridge.mm2.java_regex import PatternProblem, compile_java
+from bridge.mm2.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from connectors.config.configdef import REQUIRED, Importance, Key, Type
+from connectors.config.validated import judge
+from connectors.config.validators import ListOf
 from connectors.registry import KINDS
-from connectors.validated import judge
-from connectors.validators import ListOf
 from tests.support.java import COMPILER, SHORT_LIVED
 
 Question = Sequence[str | None]
@@ -488,7 +488,7 @@ def test_every_client_property_of_java_is_in_one_table(oracle: Oracle) -> None:
             ]
         )
     )
-    assert cluster | admin | consumer | producer <= client_names.KNOWN
-    assert cluster == {name for name in client_names.KNOWN if client_names.is_cluster_name(name)}
-    tables = (client_names.SECURITY, client_names.NUMBERS, client_names.OWNED, client_names.REFUSED)
-    assert sum(map(len, tables)) + len(("client.id", "isolation.level")) == len(client_names.KNOWN)
+    assert cluster | admin | consumer | producer <= property_names.KNOWN
+    assert cluster == {name for name in property_names.KNOWN if property_names.is_cluster_name(name)}
+    tables = (property_names.SECURITY, property_names.NUMBERS, property_names.OWNED, property_names.REFUSED)
+    assert sum(map(len, tables)) + len(("client.id", "isolation.level")) == len(property_names.KNOWN)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bridge.translation.filters import DefaultTopicFilter, should_replicate_topic
-from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import TopicPartition
-from bridge.translation.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
-from bridge.translation.sync_writer import OffsetSyncWriter, PartitionState
+from bridge.mm2.filters import DefaultTopicFilter, should_replicate_topic
+from bridge.mm2.offset_sync_writer import OffsetSyncWriter, PartitionState
+from bridge.mm2.records import OffsetSync
+from bridge.mm2.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from bridge.model.values import TopicPartition
 from tests.support.comparison import Comparison, b64, place
 from tests.support.java import compiled
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from bridge.translation.checkpoints import CheckpointStore, emit
-from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync, SchemaError
-from bridge.translation.model import Committed, GroupState, Judgement, TopicPartition, Verdict
-from bridge.translation.naming import (
+from bridge.mm2.checkpoints import CheckpointStore, emit
+from bridge.mm2.offset_sync_store import OffsetSyncStore
+from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync, SchemaError
+from bridge.mm2.replication_policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
     counterpart,
 )
+from bridge.model.values import Committed, GroupState, Judgement, TopicPartition, Verdict
 from bridge.translation.plan import TargetGroup, Translated, plan_group
-from bridge.translation.sync_store import OffsetSyncStore
 from tests.support.comparison import Comparison, b64, place, told
 from tests.support.java import compiled
 

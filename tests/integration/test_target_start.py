@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from bridge.local import Cluster
-from bridge.translation import holes, merging, partition_runs
-from bridge.translation.copying import Copied
-from bridge.translation.model import TopicPartition
+from bridge.model.copying import Copied
+from bridge.model.values import TopicPartition
+from bridge.translation.runs import holes, merging, partition_runs
 from tests.support import bounds, delete_records
 from tests.support.pipeline import CopyFlow
 from tests.support.records import producer

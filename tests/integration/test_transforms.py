@@ -12,16 +12,16 @@ import pytest
 
 from bridge.kafka.clusters import KafkaClusters
 from bridge.local import Cluster, eventually
+from bridge.model.copying import PipelineState, Transform
+from bridge.model.values import Evidence, Judgement, Side, TopicPartition, Verdict
 from bridge.pipeline.clock import TransactionClock
-from bridge.translation.copying import PipelineState, Transform
-from bridge.translation.model import Evidence, Judgement, Side, TopicPartition, Verdict
-from bridge.translation.run_evidence import KnownRuns
-from bridge.translation.run_table import read_runs
-from bridge.translation.stretch import LogBounds
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_table import read_runs
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.groups.round import Rounds
-from connectors.groups.runs import FollowedRuns
-from connectors.groups.ways import ByRecords, ByRuns
+from connectors.group_translation.round import Rounds
+from connectors.group_translation.runs import FollowedRuns
+from connectors.group_translation.strategies import ByRecords, ByRuns
 from tests.integration.test_copying import varied
 from tests.support import (
     Record,

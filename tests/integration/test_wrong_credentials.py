@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.client_config import client_settings
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.clusters import KafkaClusters
+from bridge.kafka.config.settings import client_settings
 from bridge.local import Broker, Security, kafka_jars
-from bridge.translation.model import Committed, Side, TopicPartition
+from bridge.model.values import Committed, Side, TopicPartition
 from tests.support import allow, commit, create_topic, unique
 
 # aiokafka forgets to close the transport of a connection that was refused.

@@ -21,8 +21,8 @@ from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.clusters import KafkaClusters
 from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.messages import ConnectorStatus
-from bridge.translation.model import Committed, Side, TopicPartition
 from tests.support import bounds, create_topic, mirror, stock_config, unique
 
 Offsets = Mapping[TopicPartition, int]

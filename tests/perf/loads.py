@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.link import Link
-from bridge.kafka.producing import TransactionalProducer, producer_settings
-from bridge.kafka.sending import BatchSender
-from bridge.translation.model import Side, TopicPartition
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.producer.producer import TransactionalProducer, producer_settings
+from bridge.kafka.producer.sender import BatchSender
+from bridge.model.values import Side, TopicPartition
 from tests.support import create_topic, unique
 from tests.support.raw_batches import LZ4, NONE, ZSTD, Plain, batch_of
 

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from bridge.local.jars import kafka_jars
-from bridge.translation.copying import Transform
+from bridge.model.copying import Transform
 from tests.support import bounds, read
 
 _CLASS = "dev.mirrorbridge.perf.ParseJson"

@@ -14,9 +14,9 @@ from unittest import mock
 
 from bridge.local import Cluster, ConnectWorker, GivenCluster, LocalStack
 from bridge.local.broker import Broker
+from bridge.model.copying import Copied, PipelineState, Transform
+from bridge.model.values import TopicPartition
 from bridge.pipeline.launch import DriverPipeline
-from bridge.translation.copying import Copied, PipelineState, Transform
-from bridge.translation.model import TopicPartition
 from tests.perf.loads import SCALE, Load, filled
 from tests.perf.watched_copy import Copy, Watch, median
 from tests.support import connector, create_topic, delete_topic, stock_config, unique, wait_mirrored

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from bridge.translation.mm2_records import Checkpoint
+from bridge.mm2.records import Checkpoint
 from tests.support import bounds, unique
 
 PASSES = {

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from confluent_kafka import Producer
 
 from bridge.local import Cluster, ConnectWorker, LocalStack, eventually
-from bridge.translation.mm2_records import Checkpoint, OffsetSync
-from bridge.translation.model import TopicPartition
+from bridge.mm2.records import Checkpoint, OffsetSync
+from bridge.model.values import TopicPartition
 from tests.perf.ground import our_checkpoints, service_pids
 from tests.perf.test_memory import resident
 from tests.support import (

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import pytest
 
 from bridge.local import Cluster, ConnectWorker, LocalStack
-from bridge.translation.model import TopicPartition
+from bridge.model.values import TopicPartition
 from tests.perf.ground import (
     both,
     commit_all,

@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Producer
 
 from bridge.local import Cluster, ConnectWorker, GivenCluster, LocalStack
-from bridge.translation.model import TopicPartition
+from bridge.model.values import TopicPartition
 from tests.perf.ground import (
     DirectTasks,
     both,

@@ -33,7 +33,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as LibTopicPartition
 
 from bridge.local import Cluster, LocalStack, eventually
-from bridge.translation.mm2_records import Checkpoint
+from bridge.mm2.records import Checkpoint
 from tests.perf.ground import (
     Groups,
     both,

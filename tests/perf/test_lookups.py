@@ -11,14 +11,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as LibTopicPartition
 
 from bridge.kafka.clusters import KafkaClusters
-from bridge.kafka.garbage import collect_seldom
+from bridge.kafka.gc_tuning import collect_seldom
 from bridge.local import Cluster
-from bridge.translation.bracketing import bracket
-from bridge.translation.lookups import Need, Read, Window
-from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Judgement, Side, TopicPartition
-from bridge.translation.stretch import Caps, LogBounds
-from connectors.groups.translate import Job, translate_all
+from bridge.model.lookups import Need, Read, Window
+from bridge.model.values import Judgement, Side, TopicPartition
+from bridge.translation.records.bracketing import bracket
+from bridge.translation.records.log_window import Caps, LogBounds
+from bridge.translation.records.partition_cache import PartitionMemory
+from connectors.group_translation.driver import Job, translate_all
 from tests.perf.results import write
 from tests.support import create_topic, unique
 

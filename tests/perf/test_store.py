@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from bridge.local import Cluster, ConnectWorker, LocalStack
-from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import TopicPartition
-from bridge.translation.sync_store import OffsetSyncStore
+from bridge.mm2.offset_sync_store import OffsetSyncStore
+from bridge.mm2.records import OffsetSync
+from bridge.model.values import TopicPartition
 from tests.perf.results import write
 from tests.perf.store_start import start_up
 from tests.support.java import compiled

@@ -33,8 +33,8 @@ import pytest
 
 from bridge.kafka.cluster import KafkaCluster
 from bridge.local import Cluster, ConnectWorker, LocalStack
+from bridge.model.values import TopicPartition
 from bridge.protocol.messages import ConnectorStatus
-from bridge.translation.model import TopicPartition
 from tests.perf.ground import (
     Groups,
     both,

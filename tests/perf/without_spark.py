@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from unittest import mock
 
-from bridge.kafka.garbage import collect_seldom
+from bridge.kafka.gc_tuning import collect_seldom
 from bridge.pipeline import driver
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.slices import copy_slice

@@ -8,7 +8,7 @@ import random
 import subprocess
 from collections.abc import Sequence
 
-from bridge.translation.model import TopicPartition
+from bridge.model.values import TopicPartition
 
 
 class Comparison:

@@ -29,7 +29,7 @@ _LEFT_OUT = ("perf", "soak")
 
 
 def files() -> set[str]:
-    """What `make test` runs, as `tests/unit/test_plan.py`."""
+    """What `make test` runs, as `tests/unit/translation/test_plan.py`."""
     found = (path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
     return {path.as_posix() for path in found if path.parts[1] not in _LEFT_OUT}
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from bridge.errors import ConfigError
 from bridge.kafka.clusters import KafkaClusters
 from bridge.local import Cluster
-from bridge.translation.model import Side, TopicPartition
+from bridge.model.values import Side, TopicPartition
 from bridge.translation.plan import Row
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import way
-from connectors.groups.round import Rounds
+from connectors.group_translation.round import Rounds
 from tests.support.names import unique
 from tests.support.records import Record, produce
 from tests.support.topics import create_topic

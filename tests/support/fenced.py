@@ -7,7 +7,7 @@ import mmap
 
 import numpy as np
 
-from bridge.kafka.compiled import Bytes
+from bridge.kafka.record.jit import Bytes
 
 
 def fenced(size: int) -> Bytes:

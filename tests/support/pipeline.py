@@ -11,15 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bridge.kafka import requests
-from bridge.kafka.client_config import client_settings
-from bridge.kafka.link import Link
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import log_requests
 from bridge.kafka.state_topics import read_committed
 from bridge.local import Cluster, eventually
-from bridge.pipeline.layouts import Slice
-from bridge.pipeline.slices import copy_slice
-from bridge.pipeline.supervisor import Supervisor
-from bridge.translation.copying import (
+from bridge.model.copying import (
     Copied,
     Gap,
     PipelineSpec,
@@ -27,11 +24,14 @@ from bridge.translation.copying import (
     PipelineStatus,
     Transform,
 )
-from bridge.translation.model import LogRecord, Side, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns
-from bridge.translation.run_evidence import KnownRuns
-from bridge.translation.run_table import read_runs
-from bridge.translation.stretch import LogBounds
+from bridge.model.values import LogRecord, Side, TopicPartition
+from bridge.pipeline.layouts import Slice
+from bridge.pipeline.slices import copy_slice
+from bridge.pipeline.supervisor import Supervisor
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_table import read_runs
 from tests.support.names import unique
 from tests.support.records import Record, read
 from tests.support.topics import admin, bounds, create_topic
@@ -232,8 +232,10 @@ class CopyFlow:
 
 def fetch_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fetches as brokers before 3.1 understand them: no error tells that a topic is another one."""
-    real = requests.fetch
-    monkeypatch.setattr(requests, "fetch", lambda parts, **given: real(parts, **{**given, "by_id": False}))
+    real = log_requests.fetch
+    monkeypatch.setattr(
+        log_requests, "fetch", lambda parts, **given: real(parts, **{**given, "by_id": False})
+    )
 
 
 def topic_id(bootstrap: str, topic: str) -> str:

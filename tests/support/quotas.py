@@ -7,11 +7,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bridge.kafka.client_config import client_settings
+from bridge.kafka.config.settings import client_settings
 from bridge.kafka.errors import of_code
-from bridge.kafka.link import Link
-from bridge.kafka.wire import Call, Writer
-from bridge.translation.model import Side
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol.wire import Call, Writer
+from bridge.model.values import Side
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 

@@ -47,7 +47,7 @@ class Ran:
 FORMS = (
     Form(
         "4,000 histories a kind: bracketing",
-        f"{_TRANSLATION}/test_bracketing.py",
+        f"{_TRANSLATION}/records/test_bracketing.py",
         {"MIRROR_BRIDGE_HISTORIES": "4000"},
     ),
     Form(
@@ -60,20 +60,28 @@ FORMS = (
         f"{_TRANSLATION}/test_failback.py",
         {"MIRROR_BRIDGE_HISTORIES": "80000"},
     ),
-    Form("1,000 drills: no false yes", "tests/unit/test_no_false_yes.py", {"MIRROR_BRIDGE_DRILLS": "1000"}),
-    Form("4,000 examples: outbox", "tests/unit/test_outbox.py", {"MIRROR_BRIDGE_EXAMPLES": "4000"}),
+    Form(
+        "1,000 drills: no false yes",
+        "tests/unit/service/test_no_false_yes.py",
+        {"MIRROR_BRIDGE_DRILLS": "1000"},
+    ),
+    Form(
+        "4,000 examples: outbox",
+        "tests/unit/service/state/test_outbox.py",
+        {"MIRROR_BRIDGE_EXAMPLES": "4000"},
+    ),
     Form(
         "10 minutes: fuzz of brokers' answers",
-        "tests/unit/test_hostile_bytes.py::test_answers_of_brokers",
+        "tests/unit/kafka/test_hostile_bytes.py::test_answers_of_brokers",
         _TEN_MINUTES,
     ),
-    Form("10 minutes: fuzz of batches", "tests/unit/test_hostile_bytes.py::test_batches", _TEN_MINUTES),
+    Form("10 minutes: fuzz of batches", "tests/unit/kafka/test_hostile_bytes.py::test_batches", _TEN_MINUTES),
     Form(
         "10 minutes: fuzz of state topics",
-        "tests/unit/test_hostile_bytes.py::test_state_topics",
+        "tests/unit/kafka/test_hostile_bytes.py::test_state_topics",
         _TEN_MINUTES,
     ),
-    Form("10 minutes: fuzz of HTTP", "tests/unit/test_hostile_bytes.py::test_http", _TEN_MINUTES),
+    Form("10 minutes: fuzz of HTTP", "tests/unit/kafka/test_hostile_bytes.py::test_http", _TEN_MINUTES),
     Form(
         "20 times the examples: fuzz of the API", "tests/contract/test_fuzz.py", {"MIRROR_BRIDGE_FUZZ": "20"}
     ),
@@ -84,7 +92,7 @@ FORMS = (
     ),
     Form(
         "20,000 topics: what connectors remember",
-        "tests/unit/test_what_connectors_remember.py",
+        "tests/unit/connectors/test_what_connectors_remember.py",
         {"MIRROR_BRIDGE_TOPICS": "20000"},
     ),
     Form("2 minutes: lines of an outage", "tests/e2e/test_logs.py", {"MIRROR_BRIDGE_OUTAGE_SECONDS": "120"}),

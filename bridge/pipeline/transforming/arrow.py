@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.kafka import fields
-from bridge.kafka.compiled import Bytes
-from bridge.kafka.fields import Fields, Texts
-from bridge.kafka.records import Records
+from bridge.kafka.record import arrow_columns
+from bridge.kafka.record.arrow_columns import Fields, Texts
+from bridge.kafka.record.columns import Records
+from bridge.kafka.record.jit import Bytes
 from bridge.transforms.contract import SCHEMA
 
 _HEADERS = SCHEMA.field("headers").type
@@ -20,7 +20,7 @@ _NO_TIMESTAMP = -1
 
 def as_batch(records: Records, topic: str, partition: int) -> pa.RecordBatch:
     """Raises BrokenRecord."""
-    found = fields.cut(records)
+    found = arrow_columns.cut(records)
     rows, headers = records.count, len(found.header_keys.ends) - 1
     timed = found.timestamps != _NO_TIMESTAMP
     header = pa.StructArray.from_buffers(
@@ -64,7 +64,7 @@ def as_records(batch: pa.RecordBatch) -> Records:
     timestamps = batch.column("timestamp")
     lists = batch.column("headers")
     header = lists.values
-    return fields.joined(
+    return arrow_columns.joined(
         Fields(
             batch.column("offset").to_numpy(),
             timestamps.cast(pa.int64()).fill_null(_NO_TIMESTAMP).to_numpy(),

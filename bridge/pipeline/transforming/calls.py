@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bridge.environment import for_child
-from bridge.kafka.fields import BrokenRecord
-from bridge.kafka.records import Records
+from bridge.kafka.record.arrow_columns import BrokenRecord
+from bridge.kafka.record.columns import Records
+from bridge.model.copying import Copied, PipelineSpec, Transform
 from bridge.pipeline.transforming.arrow import as_batch, by_topic
 from bridge.pipeline.transforming.child import HEAD, pack
 from bridge.pipeline.transforming.native import Native, native, through
 from bridge.transforms.contract import SCHEMA
-from bridge.translation.copying import Copied, PipelineSpec, Transform
 
 TIMEOUT, MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
 _START = 60.0

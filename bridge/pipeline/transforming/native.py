@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bridge.kafka import fields
-from bridge.kafka.fields import BrokenRecord, Fields
-from bridge.kafka.records import Records
+from bridge.kafka.record import arrow_columns
+from bridge.kafka.record.arrow_columns import BrokenRecord, Fields
+from bridge.kafka.record.columns import Records
+from bridge.model.copying import Transform
 from bridge.transforms.ready import Compiled, compiled_masks
-from bridge.translation.copying import Transform
 
 _MASKS = "bridge.transforms.mask_fields"
 _PARAMETERS = {"fields", "replacement", "column"}
@@ -37,7 +37,7 @@ def native(transform: Transform) -> Native | None:
 def through(records: Records, chain: Sequence[Native]) -> Records | None:
     """The records behind all of the chain; None where one of them has to go another way."""
     try:
-        found = fields.cut(records)
+        found = arrow_columns.cut(records)
     except BrokenRecord:
         return None
     for each in chain:
@@ -45,7 +45,7 @@ def through(records: Records, chain: Sequence[Native]) -> Records | None:
         if masked is None:
             return None
         found = masked
-    return fields.joined(found)
+    return arrow_columns.joined(found)
 
 
 def _masked(found: Fields, each: Native) -> Fields | None:

@@ -6,13 +6,13 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 
-from bridge.kafka.data_batches import Joining, Small
-from bridge.kafka.raw_batches import CODEC, RawBatch
-from bridge.kafka.rebuilding import Limits, UnreadableBatch, decoded_each, put_together
-from bridge.pipeline.opening import PolicySaysFail
+from bridge.kafka.record.batch import CODEC, RawBatch
+from bridge.kafka.record.coalescing import Joining, Small
+from bridge.kafka.record.rebuilding import Limits, UnreadableBatch, decoded_each, put_together
+from bridge.model.copying import Copied, Gap, GapKind, PipelineSpec
+from bridge.pipeline.resume import PolicySaysFail
 from bridge.pipeline.transformed import Step
 from bridge.pipeline.transforming.calls import Calls, TransformUnusable
-from bridge.translation.copying import Copied, Gap, GapKind, PipelineSpec
 
 
 class TransformSteps:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bridge.kafka.compiled import IN, WIDE, Bytes, Numbers, compiled, copy_wide, part
+from bridge.kafka.record.jit import IN, WIDE, Bytes, Numbers, compiled, copy_wide, part
 from bridge.transforms.masks.scan import (
     BACKSLASH,
     CLOSE,
@@ -39,8 +39,8 @@ class Masks:
     def apply(
         self, there: Bytes, ends: np.ndarray, data: Bytes, rows: int
     ) -> tuple[np.ndarray, Bytes, list[int]] | None:
-        """Ends and bytes of a column of byte strings (see bridge.kafka.fields.Texts) with all fields masked, and the
-        rows that were left out, which are empty. None for a column that is too large."""
+        """Ends and bytes of a column of byte strings (see bridge.kafka.record.arrow_columns.Texts) with all fields
+        masked, and the rows that were left out, which are empty. None for a column that is too large."""
         size = int(ends[rows]) + rows * self._longest
         if size >= 1 << 31:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.kafka.compiled import WIDE, Bytes, part, plain
+from bridge.kafka.record.jit import WIDE, Bytes, part, plain
 
 _MOST_DEEP = 60
 NO = -1

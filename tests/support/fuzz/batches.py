@@ -9,18 +9,18 @@ from typing import Literal
 
 from crc32c import crc32c
 
-from bridge.kafka import fields
-from bridge.kafka.batches import stretch, window
-from bridge.kafka.codecs import Compression
-from bridge.kafka.data_batches import DataBatches, Joining, Small
-from bridge.kafka.raw_batches import CorruptBatch, parse
-from bridge.kafka.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
-from bridge.kafka.records import Records
-from bridge.kafka.requests import Fetched
-from bridge.kafka.scans import _scanned
-from bridge.translation.batch_limits import MOST_BYTES
-from bridge.translation.lookups import Scan
-from bridge.translation.model import Side
+from bridge.kafka.consumer.header_scan import _scanned
+from bridge.kafka.protocol.log_requests import Fetched
+from bridge.kafka.record import arrow_columns
+from bridge.kafka.record.batch import CorruptBatch, parse
+from bridge.kafka.record.coalescing import DataBatches, Joining, Small
+from bridge.kafka.record.columns import Records
+from bridge.kafka.record.compression import Compression
+from bridge.kafka.record.decoding import stretch, window
+from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.model.batch_limits import MOST_BYTES
+from bridge.model.lookups import Scan
+from bridge.model.values import Side
 from tests.support.fenced import fenced_copy
 from tests.support.fuzz.mutation import mutated
 from tests.support.raw_batches import ABORT, NOW, Plain, batch, batch_of, legacy, marker
@@ -103,7 +103,7 @@ def _copy(
         raise AssertionError("it comes to no end")
     for batch_ in found.batches:
         try:
-            fields.cut(Records.of(batch_, most))
+            arrow_columns.cut(Records.of(batch_, most))
         except MemoryError:
             raise
         except Exception:  # each codec has exceptions of its own

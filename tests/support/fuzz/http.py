@@ -13,14 +13,14 @@ from random import Random
 import uvicorn
 
 from bridge.errors import ConfigError
-from bridge.service.app import create_app
-from bridge.service.checking import Checker
-from bridge.service.context import CheckContext
-from bridge.service.frames import pack_report
-from bridge.service.http11 import Limits, limited
+from bridge.service.checks.context import CheckContext
+from bridge.service.checks.validation import Checker
+from bridge.service.http.app import create_app
+from bridge.service.http.uvicorn_protocol import Limits, limited
+from bridge.service.ipc.messages import pack_report
 from connectors.registry import KINDS
 from tests.support.fuzz.mutation import mutated
-from tests.unit.service_fakes import FakeKind, fake_service, report, session
+from tests.unit.service.service_fakes import FakeKind, fake_service, report, session
 
 _SAMPLES = Path(__file__).parents[2] / "contract" / "samples"
 _BODIES = tuple(sorted(path.read_bytes() for path in _SAMPLES.glob("*.json")))

@@ -6,6 +6,12 @@ import json
 from collections.abc import Callable
 from random import Random
 
+from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from bridge.model.copying import Gap, GapKind
+from bridge.model.state_records.fields import SchemaError
+from bridge.model.state_records.group_record import GroupRecord, GroupRow
+from bridge.model.state_records.readiness_records import MissingRecord, RecordKey, TaskRecord, decode, encode
+from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.gaps import ledger_entry, read_ledger
 from bridge.pipeline.layout_records import (
     Claim,
@@ -16,17 +22,11 @@ from bridge.pipeline.layout_records import (
     report_key,
     unreadable,
 )
-from bridge.translation.copying import Gap, GapKind
-from bridge.translation.fields import SchemaError
-from bridge.translation.group_record import GroupRecord, GroupRow
-from bridge.translation.holes import Stretch, decoded, listed
-from bridge.translation.mm2_records import Checkpoint, Heartbeat, OffsetSync
-from bridge.translation.model import LogRecord, TopicPartition
-from bridge.translation.readiness_records import MissingRecord, RecordKey, TaskRecord, decode, encode
-from bridge.translation.run_table import read_runs
-from bridge.translation.runs import OffsetRun, decode_change
-from tests.pipeline.values import SPEC
+from bridge.translation.runs.holes import Stretch, decoded, listed
+from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.runs import OffsetRun, decode_change
 from tests.support.fuzz.mutation import mutated
+from tests.unit.pipeline.values import SPEC
 
 Decode = Callable[[bytes | None, bytes | None], object]
 _PLACE = TopicPartition("orders", 2)

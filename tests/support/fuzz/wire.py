@@ -12,18 +12,18 @@ from typing import Any
 from aiokafka.conn import AIOKafkaConnection
 
 from bridge.errors import KafkaFailure
-from bridge.kafka import (
+from bridge.kafka.admin import cluster_description
+from bridge.kafka.network.connection import BulkConnection
+from bridge.kafka.protocol import (
     acl_requests,
-    describing,
     epoch_requests,
     group_requests,
-    produce_answers,
+    log_requests,
     produce_requests,
-    requests,
+    produce_responses,
     topic_requests,
 )
-from bridge.kafka.bulk import BulkConnection
-from bridge.kafka.wire import Call, Reader
+from bridge.kafka.protocol.wire import Call, Reader
 from tests.support.fenced import fenced_copy
 from tests.support.fuzz.mutation import mutated
 
@@ -35,11 +35,11 @@ _MESSAGES = {
 _ID = {"11223344-5566-7788-99aa-bbccddeeff00": "orders"}
 Read = Callable[[Reader, int], object]
 _READ: dict[str, Read] = {
-    "metadata-answer": requests.read_metadata,
-    "list-offsets-answer": lambda reader, _: requests.read_listed_offsets(reader),
-    "fetch-answer": lambda reader, version: requests.read_fetched(reader, version, _ID),
-    "fetch-after-epoch-answer": lambda reader, version: requests.read_fetched(reader, version, _ID),
-    "fetch-in-session-answer": lambda reader, version: requests.read_fetch_answer(reader, version, _ID),
+    "metadata-answer": log_requests.read_metadata,
+    "list-offsets-answer": lambda reader, _: log_requests.read_listed_offsets(reader),
+    "fetch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
+    "fetch-after-epoch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
+    "fetch-in-session-answer": lambda reader, version: log_requests.read_fetch_answer(reader, version, _ID),
     "create-topic-answer": lambda reader, _: topic_requests.read_done_topics(reader),
     "create-partitions-answer": lambda reader, _: topic_requests.read_done_topics(reader),
     "describe-configs-answer": lambda reader, _: topic_requests.read_described_configs(reader),
@@ -49,7 +49,7 @@ _READ: dict[str, Read] = {
     "delete-acls-answer": lambda reader, _: acl_requests.read_deleted_acls(reader),
     "list-groups-answer": group_requests.read_groups,
     "describe-groups-answer": lambda reader, _: (
-        describing.read_groups(Reader(reader.data, flexible=True)),
+        cluster_description.read_groups(Reader(reader.data, flexible=True)),
         group_requests.read_described_groups(reader),
     ),
     "find-coordinators-answer": lambda reader, _: group_requests.read_coordinators(reader),
@@ -62,7 +62,7 @@ _READ: dict[str, Read] = {
     "init-producer-id-answer": lambda reader, _: produce_requests.read_producer_id(reader),
     "add-partitions-answer": lambda reader, _: produce_requests.read_added_partitions(reader),
     "end-transaction-answer": lambda reader, _: produce_requests.read_ended_transaction(reader),
-    "produce-answer": lambda reader, _: produce_answers.read_produced(reader),
+    "produce-answer": lambda reader, _: produce_responses.read_produced(reader),
 }
 _ANSWERS = [key for key in _MESSAGES if key[0].endswith("-answer")]
 _ALL = tuple(_MESSAGES.values())
@@ -108,7 +108,7 @@ def _frames(dice: Random) -> None:
         call = Call(1, range(12, 13), 12, lambda *_: None)
         asked = [
             asyncio.ensure_future(
-                connection.send(call, lambda reader: requests.read_fetched(reader, 12, _ID))
+                connection.send(call, lambda reader: log_requests.read_fetched(reader, 12, _ID))
             )
             for _ in range(3)
         ]

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka import aging, group_requests, requests
-from bridge.kafka.client_config import client_settings
+from bridge.kafka import expiring_cache
 from bridge.kafka.cluster import KafkaCluster
-from bridge.kafka.link import Link
-from bridge.kafka.requests import PartitionMeta, TopicMeta
-from bridge.kafka.wire import Call, Reader
-from bridge.translation.model import Side, TopicPartition
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import group_requests, log_requests
+from bridge.kafka.protocol.log_requests import PartitionMeta, TopicMeta
+from bridge.kafka.protocol.wire import Call, Reader
+from bridge.model.values import Side, TopicPartition
 
 ROUNDS, A_ROUND = 200, 100
 """20,000 topics and groups, a hundred at a time."""
@@ -34,7 +35,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     """Ten minutes to a round."""
     clock = Clock()
-    monkeypatch.setattr(aging, "time", clock)
+    monkeypatch.setattr(expiring_cache, "time", clock)
     monkeypatch.setattr("bridge.kafka.cluster.time", clock)
     return clock
 
@@ -44,7 +45,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMeta]:
     """Topics of the cluster; what is asked for and not among them is unknown."""
     topics: dict[str, TopicMeta] = {}
     asked: list[str] = []
-    real = requests.metadata
+    real = log_requests.metadata
 
     def metadata(names: object) -> Call:
         asked[:] = list(names or topics)  # type: ignore[call-overload]
@@ -57,8 +58,8 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMeta]:
         call.API_VERSION = 12
         return Reader(b"", flexible=False)
 
-    monkeypatch.setattr(requests, "metadata", metadata)
-    monkeypatch.setattr(requests, "read_metadata", read)
+    monkeypatch.setattr(log_requests, "metadata", metadata)
+    monkeypatch.setattr(log_requests, "read_metadata", read)
     monkeypatch.setattr(group_requests, "read_coordinators", lambda _: dict.fromkeys(wanted, (0, 7)))
     monkeypatch.setattr(group_requests, "find_coordinators", found)
     monkeypatch.setattr(Link, "send", send)
@@ -138,7 +139,7 @@ def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
         asked.extend(topics)
         return {name: name == "stays" for name in topics}
 
-    monkeypatch.setattr("bridge.kafka.admin.Admin.log_append_time", log_append_time)
+    monkeypatch.setattr("bridge.kafka.admin.topic_configs.Admin.log_append_time", log_append_time)
 
     async def work() -> None:
         cluster = KafkaCluster(client_settings(Side.TARGET, PROPS))

@@ -6,12 +6,12 @@ import random
 from itertools import count
 from typing import NamedTuple
 
-from bridge.translation.copying import Copied
-from bridge.translation.model import CopyId, LogRecord, TopicPartition
-from bridge.translation.partition_runs import PartitionRuns
-from bridge.translation.run_table import read_runs
-from bridge.translation.runs import OffsetRun, Segment
-from bridge.translation.stretch import LogBounds
+from bridge.model.copying import Copied
+from bridge.model.values import CopyId, LogRecord, TopicPartition
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.run_table import read_runs
+from bridge.translation.runs.runs import OffsetRun, Segment
 
 PLACE = TopicPartition("orders", 0)
 COPY = CopyId(PLACE, "A.orders")

@@ -11,9 +11,9 @@ from collections.abc import Generator
 from itertools import groupby
 from typing import NamedTuple
 
-from bridge.translation.lookups import FindTime, Need, Read, Window
-from bridge.translation.model import Side, Verdict
-from bridge.translation.stretch import LogBounds
+from bridge.model.lookups import FindTime, Need, Read, Window
+from bridge.model.values import Side, Verdict
+from bridge.translation.records.log_window import LogBounds
 
 RECORD_BYTES = 100
 EPOCH = 7

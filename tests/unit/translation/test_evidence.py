@@ -8,24 +8,24 @@ from collections import Counter
 
 import pytest
 
+from bridge.mm2.offset_sync_store import OffsetSyncStore, SyncBounds
+from bridge.mm2.offset_sync_writer import OffsetSyncWriter
+from bridge.mm2.records import OffsetSync
+from bridge.model.values import Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.evidence import agrees, both, by_syncs
-from bridge.translation.memory import PartitionMemory
-from bridge.translation.mm2_records import OffsetSync
-from bridge.translation.model import Evidence, Judgement, Reason, TopicPartition, Verdict
-from bridge.translation.stretch import LogBounds
-from bridge.translation.sync_store import OffsetSyncStore, SyncBounds
-from bridge.translation.sync_writer import OffsetSyncWriter
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.records.partition_cache import PartitionMemory
 from tests.unit.translation.history import History, Kind
 from tests.unit.translation.kinds import KINDS, count
 from tests.unit.translation.logs import Partition, Row
-from tests.unit.translation.test_bracketing import caps_of, check
+from tests.unit.translation.records.test_bracketing import caps_of, check
 
 HISTORIES = os.environ.get("MIRROR_BRIDGE_HISTORIES")
 PLACE = TopicPartition("t", 0)
 
 
 class Synced(History):
-    """A history whose mirror writes offset syncs as stock's does (mm2 3.4), and loses some of them."""
+    """A history whose mirror writes offset syncs as stock's does (stock §3.4), and loses some of them."""
 
     def __init__(self, kind: Kind, seed: str, *, mended: bool = True) -> None:
         self.store = OffsetSyncStore(must_read_to_end=False, mended=mended)

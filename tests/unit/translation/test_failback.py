@@ -9,17 +9,17 @@ from collections.abc import Generator
 
 import pytest
 
-from bridge.translation.bracketing import bracket
+from bridge.model.lookups import Need, Window
+from bridge.model.values import Verdict
 from bridge.translation.evidence import both
-from bridge.translation.lookups import Need, Window
-from bridge.translation.memory import PartitionMemory
-from bridge.translation.model import Verdict
-from bridge.translation.stretch import Caps
+from bridge.translation.records.bracketing import bracket
+from bridge.translation.records.log_window import Caps
+from bridge.translation.records.partition_cache import PartitionMemory
 from tests.unit.translation.history import History, Kind
 from tests.unit.translation.kinds import KINDS as ALL_KINDS
 from tests.unit.translation.kinds import count
 from tests.unit.translation.logs import Partition
-from tests.unit.translation.test_bracketing import caps_of
+from tests.unit.translation.records.test_bracketing import caps_of
 from tests.unit.translation.test_evidence import Synced
 
 HISTORIES = os.environ.get("MIRROR_BRIDGE_HISTORIES")

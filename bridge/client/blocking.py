@@ -1,0 +1,71 @@
+"""RemoteClusterUtils, and `remote_topics` that it lacks: one question, one answer, outside of event loops.
+
+`props`, `side`, answers and errors are those of MirrorClient.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar, overload
+
+from bridge.client.checkpoints import Offsets
+from bridge.client.mirror_client import MirrorClient, Pattern
+from bridge.model.values import Committed, Side, TopicPartition
+
+T = TypeVar("T")
+
+
+def replication_hops(props: Mapping[str, str], alias: str, side: Side | None = None) -> int:
+    return _once(props, side, lambda client: client.replication_hops(alias))
+
+
+def heartbeat_topics(props: Mapping[str, str], side: Side | None = None) -> set[str]:
+    return _once(props, side, lambda client: client.heartbeat_topics())
+
+
+def checkpoint_topics(props: Mapping[str, str], side: Side | None = None) -> set[str]:
+    return _once(props, side, lambda client: client.checkpoint_topics())
+
+
+def upstream_clusters(props: Mapping[str, str], side: Side | None = None) -> set[str]:
+    return _once(props, side, lambda client: client.upstream_clusters())
+
+
+def remote_topics(props: Mapping[str, str], source: str | None = None, side: Side | None = None) -> set[str]:
+    return _once(props, side, lambda client: client.remote_topics(source))
+
+
+@overload
+def translate_offsets(
+    props: Mapping[str, str], alias: str, group: str, timeout_s: float, side: Side | None = None
+) -> dict[TopicPartition, Committed]: ...
+
+
+@overload
+def translate_offsets(
+    props: Mapping[str, str], alias: str, group: Pattern, timeout_s: float, side: Side | None = None
+) -> Offsets: ...
+
+
+def translate_offsets(
+    props: Mapping[str, str],
+    alias: str,
+    group: str | Pattern,
+    timeout_s: float,
+    side: Side | None = None,
+) -> dict[TopicPartition, Committed] | Offsets:
+    """MirrorClient.remote_consumer_offsets, with the arguments in the order that stock has here."""
+    if not isinstance(group, str):
+        pattern = group
+        return _once(props, side, lambda client: client.remote_consumer_offsets(pattern, alias, timeout_s))
+    name = group
+    return _once(props, side, lambda client: client.remote_consumer_offsets(name, alias, timeout_s))
+
+
+def _once(props: Mapping[str, str], side: Side | None, ask: Callable[[MirrorClient], Awaitable[T]]) -> T:
+    async def go() -> T:
+        async with MirrorClient(props, side) as client:
+            return await ask(client)
+
+    return asyncio.run(go())

@@ -1,0 +1,86 @@
+"""What doctor asks of a cluster: its brokers' versions, and what the user may do with topics and groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from bridge.kafka.admin import cluster_description
+from bridge.kafka.admin.cluster_description import DescribedTopic
+from bridge.kafka.config.settings import RawSettings
+from bridge.kafka.errors import of_code
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import produce_requests
+from bridge.kafka.protocol.produce_requests import Identity
+
+_A_CALL = 500
+_GROUP_DENIED = 30
+_ID_DENIED = 53
+_NO_TIME = -1
+"""A transaction.timeout.ms that every broker refuses, after it has looked at the right, and before it does anything."""
+_PAUSES = (0.3, 0.6, 1.2, 2.4)
+"""Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first."""
+_FETCH, _OFFSET_FETCH = 1, 9
+
+
+class Inspection:
+    """Over a link of its own; every call raises KafkaFailure. For use in one event loop."""
+
+    def __init__(self, settings: RawSettings) -> None:
+        self._link = Link(settings)
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    async def versions(self) -> tuple[int, int]:
+        """The highest of Fetch and of OffsetFetch that every broker speaks."""
+        found = []
+        for node in await self._link.nodes():
+            answer = await self._link.send(node, cluster_description.api_versions(), "ask for versions")
+            found.append(cluster_description.read_api_versions(answer))
+        return min(each[_FETCH] for each in found), min(each[_OFFSET_FETCH] for each in found)
+
+    async def topics(self, names: Sequence[str]) -> dict[str, DescribedTopic]:
+        """A topic that does not exist has no partitions; one that we may not describe allows nothing."""
+        found: dict[str, DescribedTopic] = {}
+        for at in range(0, len(names), _A_CALL):
+            call = cluster_description.describe_topics(names[at : at + _A_CALL])
+            answer = await self._link.send(None, call, "describe topics")
+            found |= cluster_description.read_topics(answer, call.API_VERSION)
+        nothing = frozenset[str]()
+        return {
+            name: topic._replace(allowed=nothing) if topic.denied else topic for name, topic in found.items()
+        }
+
+    async def groups(self, names: Sequence[str]) -> dict[str, frozenset[str] | None]:
+        """The operations on each group; groups that can't be described now are left out."""
+        nodes, errors = await self._link.coordinators(names)
+        for pause in _PAUSES:
+            if not set(errors.values()) - {_GROUP_DENIED}:
+                break
+            await asyncio.sleep(pause)
+            nodes, errors = await self._link.coordinators(names)
+        found: dict[str, frozenset[str] | None] = {
+            name: frozenset() for name, code in errors.items() if code == _GROUP_DENIED
+        }
+        for node, kept in nodes.items():
+            for at in range(0, len(kept), _A_CALL):
+                call = cluster_description.describe_groups(kept[at : at + _A_CALL])
+                answer = await self._link.send(node, call, "describe groups")
+                for name, (code, allowed) in cluster_description.read_groups(answer).items():
+                    if code == _GROUP_DENIED:
+                        found[name] = frozenset()
+                    elif of_code(code, "describe groups") is None:
+                        found[name] = allowed
+        return found
+
+    async def ids(self, names: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Whether each transactional id may be written. Brokers don't tell that of themselves: each is asked for a
+        producer id with a timeout that none takes, so that none is handed out and no transaction is ended."""
+        found = {}
+        for name in names:
+            call = produce_requests.init_producer_id(name, _NO_TIME, Identity())
+            answer = await self._link.send(None, call, f"ask for the rights on transactional id {name}")
+            code, _ = produce_requests.read_producer_id(answer)
+            found[name] = frozenset() if code == _ID_DENIED else frozenset({"DESCRIBE", "WRITE"})
+        return found

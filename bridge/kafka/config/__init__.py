@@ -1,0 +1,1 @@
+"""Java client properties: their names, rules, key stores, logins and TLS."""

@@ -1,0 +1,273 @@
+"""Java's client property names, and what becomes of each: mapped, ignored without harm, or refused by name.
+
+A name that is in none of the tables is no Kafka client property, and is refused too: nothing is dropped in silence.
+What a property does depends on what its client is for: bridge.kafka.config.property_rules says it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridge.model.key_rules import KeyRule, ignored, refused
+
+INT, LONG = (1 << 31) - 1, (1 << 63) - 1
+
+
+class Number(NamedTuple):
+    """A number with its names in librdkafka, the client for groups and topics, and aiokafka, the one for records (None:
+    it has none there; `why` says what happens with records instead).
+
+    `low` and `high` are what both take; Java's own limits are wider for some.
+    """
+
+    librdkafka: str | None
+    aiokafka: str | None
+    low: int = 0
+    high: int = INT
+    kind: str = "INT"
+    why: str = ""
+
+
+_OS = "the client for records leaves the size to the operating system"
+_NO_BACKOFF = "the client for records waits retry.backoff.ms"
+
+NUMBERS: dict[str, Number] = {
+    "request.timeout.ms": Number("socket.timeout.ms", "request_timeout_ms", 10, 300_000),
+    "retry.backoff.ms": Number("retry.backoff.ms", "retry_backoff_ms", 1, 300_000, "LONG"),
+    "retry.backoff.max.ms": Number("retry.backoff.max.ms", None, 1, 300_000, "LONG", _NO_BACKOFF),
+    "reconnect.backoff.ms": Number("reconnect.backoff.ms", None, 0, 3_600_000, "LONG", _NO_BACKOFF),
+    "reconnect.backoff.max.ms": Number("reconnect.backoff.max.ms", None, 0, 3_600_000, "LONG", _NO_BACKOFF),
+    "connections.max.idle.ms": Number(
+        "connections.max.idle.ms",
+        "connections_max_idle_ms",
+        -1,
+        INT,
+        "LONG",
+        "-1, never, is 0 and None there",
+    ),
+    "metadata.max.age.ms": Number("metadata.max.age.ms", "metadata_max_age_ms", 1, 86_400_000, "LONG"),
+    "send.buffer.bytes": Number("socket.send.buffer.bytes", None, -1, 100_000_000, why=_OS),
+    "receive.buffer.bytes": Number("socket.receive.buffer.bytes", None, -1, 100_000_000, why=_OS),
+    "socket.connection.setup.timeout.ms": Number(
+        "socket.connection.setup.timeout.ms",
+        None,
+        1000,
+        INT,
+        "LONG",
+        "the client for records takes request.timeout.ms",
+    ),
+    "metadata.recovery.rebootstrap.trigger.ms": Number(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        None,
+        0,
+        INT,
+        "LONG",
+        "the client for records always keeps its bootstrap servers",
+    ),
+    "default.api.timeout.ms": Number(
+        None, None, 1, why="a call that fails is tried again as long as its caller waits"
+    ),
+}
+
+_READER = "fetches choose their own sizes and waits"
+_GROUP = "the readers join no group and commit nothing for themselves"
+_BYTES = "records are copied and compared as bytes"
+_WRITER = "the pipeline passes batches as they are, and bounds what is under way itself"
+_TRANSACTIONS = "the pipeline's transactions are its own"
+_PLACES = "records keep their partition"
+_METRICS = "the service has metrics of its own, at /metrics"
+_BROKER = "read by brokers only"
+_LOGIN = "the token is renewed by the clients' own schedule"
+_TICKET = "tickets are renewed by librdkafka's own schedule"
+_JVM_CLASSES = "chooses between JVM classes of the same result"
+_SERIALIZER = "org.apache.kafka.common.serialization.ByteArray"
+
+OWNED: dict[str, KeyRule] = {
+    "group.id": ignored(_GROUP),
+    "group.instance.id": ignored(_GROUP),
+    "group.protocol": ignored(_GROUP),
+    "group.remote.assignor": ignored(_GROUP),
+    "partition.assignment.strategy": ignored(_GROUP),
+    "session.timeout.ms": ignored(_GROUP),
+    "heartbeat.interval.ms": ignored(_GROUP),
+    "max.poll.interval.ms": ignored(_GROUP),
+    "enable.auto.commit": ignored(_GROUP, "false"),
+    "auto.commit.interval.ms": ignored(_GROUP),
+    "auto.offset.reset": ignored("its reads name their offsets; a missing one is an answer"),
+    "fetch.min.bytes": ignored(_READER, "1"),
+    "fetch.max.bytes": ignored(_READER),
+    "fetch.max.wait.ms": ignored(_READER),
+    "max.partition.fetch.bytes": ignored(_READER),
+    "max.poll.records": ignored(_READER),
+    "share.acknowledgement.mode": ignored(_GROUP),
+    "share.acquire.mode": ignored(_GROUP),
+    "check.crcs": ignored("checksums are always checked", "true"),
+    "client.rack": ignored("it reads from leaders"),
+    "allow.auto.create.topics": ignored("reads never create topics", "false"),
+    "exclude.internal.topics": ignored("it names its topics"),
+    "acks": ignored("the pipeline always waits for all in-sync replicas", "all", "-1"),
+    "batch.size": ignored("offset syncs are few and small"),
+    "linger.ms": ignored("transaction.interval.ms says how often copies are committed", "0"),
+    "buffer.memory": ignored(_WRITER),
+    "max.block.ms": ignored(_WRITER),
+    "max.request.size": ignored("how large a record may be is the topic's max.message.bytes alone"),
+    "max.in.flight.requests.per.connection": ignored(_WRITER, "5"),
+    "delivery.timeout.ms": ignored("a batch has as long as its transaction"),
+    "metadata.max.idle.ms": ignored("leaders are asked for when they are needed"),
+    "enable.idempotence": ignored(_TRANSACTIONS, "true"),
+    "transactional.id": ignored(_TRANSACTIONS),
+    "transaction.timeout.ms": ignored(_TRANSACTIONS),
+    "transaction.two.phase.commit.enable": ignored(_TRANSACTIONS, "false"),
+    "compression.type": ignored("offset syncs are few and small"),
+    "compression.gzip.level": ignored("offset syncs are few and small"),
+    "compression.lz4.level": ignored("offset syncs are few and small"),
+    "compression.zstd.level": ignored("offset syncs are few and small"),
+    "partitioner.class": ignored(_PLACES),
+    "partitioner.ignore.keys": ignored(_PLACES),
+    "partitioner.adaptive.partitioning.enable": ignored(_PLACES),
+    "partitioner.availability.timeout.ms": ignored(_PLACES),
+    "retries": ignored("what fails is tried again until its time is up"),
+    "metric.reporters": ignored(_METRICS, "org.apache.kafka.common.metrics.JmxReporter"),
+    "auto.include.jmx.reporter": ignored(_METRICS),
+    "metrics.num.samples": ignored(_METRICS),
+    "metrics.recording.level": ignored(_METRICS),
+    "metrics.sample.window.ms": ignored(_METRICS),
+    "enable.metrics.push": ignored(_METRICS, "false"),
+    "socket.connection.setup.timeout.max.ms": ignored(
+        "the clients have one limit, socket.connection.setup.timeout.ms"
+    ),
+    "ssl.keymanager.algorithm": ignored(_JVM_CLASSES),
+    "ssl.trustmanager.algorithm": ignored(_JVM_CLASSES),
+    "sasl.kerberos.ticket.renew.window.factor": ignored(_TICKET),
+    "sasl.kerberos.ticket.renew.jitter": ignored(_TICKET),
+    "sasl.kerberos.min.time.before.relogin": ignored(_TICKET),
+    "sasl.login.refresh.window.factor": ignored(_LOGIN),
+    "sasl.login.refresh.window.jitter": ignored(_LOGIN),
+    "sasl.login.refresh.min.period.seconds": ignored(_LOGIN),
+    "sasl.login.refresh.buffer.seconds": ignored(_LOGIN),
+    "sasl.login.connect.timeout.ms": ignored(_LOGIN),
+    "sasl.login.read.timeout.ms": ignored(_LOGIN),
+    "sasl.login.retry.backoff.ms": ignored(_LOGIN),
+    "sasl.login.retry.backoff.max.ms": ignored(_LOGIN),
+    "sasl.oauthbearer.scope.claim.name": ignored(_BROKER),
+    "sasl.oauthbearer.sub.claim.name": ignored(_BROKER),
+    "sasl.oauthbearer.jwks.endpoint.url": ignored(_BROKER),
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": ignored(_BROKER),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": ignored(_BROKER),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": ignored(_BROKER),
+    "sasl.oauthbearer.clock.skew.seconds": ignored(_BROKER),
+    "sasl.oauthbearer.expected.audience": ignored(_BROKER),
+    "sasl.oauthbearer.expected.issuer": ignored(_BROKER),
+}
+"""Accepted and not used, each for a reason that makes it harmless; bridge.kafka.config.property_rules has the
+exceptions."""
+
+_JVM = "the service has no JVM to load it; remove it"
+_JWT = "org.apache.kafka.common.security.oauthbearer."
+_ASSERTION = "signed assertions are not supported; use client credentials (client id and secret)"
+LOGIN_CALLBACKS = (
+    _JWT + "OAuthBearerLoginCallbackHandler",
+    _JWT + "secured.OAuthBearerLoginCallbackHandler",
+)
+
+REFUSED: dict[str, KeyRule] = {
+    **dict.fromkeys(
+        ("key.deserializer", "value.deserializer"),
+        refused(f"{_BYTES}; remove it", f"{_SERIALIZER}Deserializer"),
+    ),
+    **dict.fromkeys(
+        ("key.serializer", "value.serializer"), refused(f"{_BYTES}; remove it", f"{_SERIALIZER}Serializer")
+    ),
+    "interceptor.classes": refused(_JVM),
+    "security.providers": refused(_JVM),
+    "config.providers": refused(
+        "the service's clients resolve no references; name the providers in the worker's own config.providers, which "
+        "resolves them before the configuration gets here"
+    ),
+    "ssl.provider": refused(_JVM),
+    "ssl.secure.random.implementation": refused(_JVM),
+    "ssl.engine.factory.class": refused(_JVM, "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"),
+    "ssl.cipher.suites": refused(
+        "OpenSSL has other names for cipher suites; remove it, the defaults are sound"
+    ),
+    "ssl.protocol": refused("must be TLS, TLSv1.2 or TLSv1.3", "TLS", "TLSv1.2", "TLSv1.3"),
+    "sasl.client.callback.handler.class": refused(_JVM),
+    "sasl.login.callback.handler.class": refused(_JVM, *LOGIN_CALLBACKS),
+    "sasl.login.class": refused(_JVM),
+    "sasl.kerberos.kinit.cmd": refused(
+        "no configuration names a command that the service runs; remove it, kinit is found on the service's PATH",
+        "/usr/bin/kinit",
+    ),
+    "sasl.oauthbearer.jwt.retriever.class": refused(_JVM, _JWT + "DefaultJwtRetriever"),
+    "sasl.oauthbearer.jwt.validator.class": refused(_JVM, _JWT + "DefaultJwtValidator"),
+    "sasl.oauthbearer.header.urlencode": refused("only false is supported", "false"),
+    **{
+        f"sasl.oauthbearer.assertion.{name}": refused(_ASSERTION)
+        for name in (
+            *(
+                "algorithm",
+                "claim.aud",
+                "claim.exp.seconds",
+                "claim.iss",
+                "claim.jti.include",
+                "claim.nbf.seconds",
+            ),
+            *("claim.sub", "file", "private.key.file", "private.key.passphrase", "template.file"),
+        )
+    },
+    "client.dns.lookup": refused("only use_all_dns_ips is supported", "use_all_dns_ips"),
+    "metadata.recovery.strategy": refused("only rebootstrap is supported", "rebootstrap"),
+    "bootstrap.controllers": refused("groups and records are kept by brokers; use bootstrap.servers"),
+    "internal.throw.on.fetch.stable.offset.unsupported": refused("internal to Java's client", "false"),
+}
+
+SECURITY = frozenset(
+    {
+        *(
+            "bootstrap.servers",
+            "security.protocol",
+            "sasl.mechanism",
+            "sasl.jaas.config",
+            "ssl.enabled.protocols",
+        ),
+        *(
+            "ssl.truststore.location",
+            "ssl.truststore.password",
+            "ssl.truststore.type",
+            "ssl.truststore.certificates",
+        ),
+        *("ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.keystore.key"),
+        *("ssl.keystore.certificate.chain", "ssl.key.password", "ssl.endpoint.identification.algorithm"),
+        *("sasl.kerberos.service.name", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope"),
+        *(
+            "sasl.oauthbearer.client.credentials.client.id",
+            "sasl.oauthbearer.client.credentials.client.secret",
+        ),
+    }
+)
+"""Mapped one by one, in bridge.kafka.config.settings, sasl and stores."""
+
+KNOWN = SECURITY | NUMBERS.keys() | OWNED.keys() | REFUSED.keys() | {"client.id", "isolation.level"}
+
+SECRET = frozenset(
+    {
+        *(
+            "sasl.jaas.config",
+            "ssl.truststore.password",
+            "ssl.truststore.certificates",
+            "ssl.keystore.password",
+        ),
+        *("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.key.password"),
+        *(
+            "sasl.oauthbearer.client.credentials.client.secret",
+            "sasl.oauthbearer.assertion.private.key.passphrase",
+        ),
+    }
+)
+
+
+def is_cluster_name(name: str) -> bool:
+    """Whether stock keeps the name under `X.cluster.` (MirrorClientConfig.CLIENT_CONFIG_DEF)."""
+    return name in KNOWN and (
+        name in ("bootstrap.servers", "security.protocol") or name.startswith(("ssl.", "sasl."))
+    )

@@ -1,0 +1,197 @@
+"""SASL: from `sasl.mechanism` and `sasl.jaas.config` to one value that both clients can be given."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+
+from bridge.kafka.config.files import Unreadable
+from bridge.kafka.config.jaas import JaasProblem, LoginModule, parse_jaas
+from bridge.kafka.config.oauth import ClientCredentials, Login, Unsecured, endpoint_problem
+from bridge.kafka.config.properties import ClientProps
+
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
+}
+_JAAS, _MECHANISM, _SERVICE = "sasl.jaas.config", "sasl.mechanism", "sasl.kerberos.service.name"
+_OAUTH = "sasl.oauthbearer."
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
+_PRINCIPAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@-]{0,254}")
+_KEYTAB = re.compile(r"[A-Za-z0-9._/][A-Za-z0-9._/@+=,-]{0,1022}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """`kerberos` are librdkafka's own settings, and empty for all mechanisms but GSSAPI."""
+
+    mechanism: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    login: Login | None = None
+    service_name: str = "kafka"
+    kerberos: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def librdkafka(self) -> dict[str, str | int | float]:
+        settings: dict[str, str | int | float] = {"sasl.mechanism": self.mechanism, **self.kerberos}
+        if self.username is not None:
+            settings |= {"sasl.username": self.username, "sasl.password": self.password or ""}
+        if isinstance(self.login, ClientCredentials):
+            settings |= {
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.token.endpoint.url": self.login.url,
+                "sasl.oauthbearer.client.id": self.login.client_id,
+                "sasl.oauthbearer.client.secret": self.login.secret,
+            }
+            if self.login.scope:
+                settings["sasl.oauthbearer.scope"] = self.login.scope
+            if self.login.extensions:
+                pairs = (f"{name}={value}" for name, value in self.login.extensions.items())
+                settings["sasl.oauthbearer.extensions"] = ",".join(pairs)
+        if isinstance(self.login, Unsecured):
+            extensions = "".join(
+                f" extension_{name}={value}" for name, value in self.login.extensions.items()
+            )
+            settings |= {
+                "enable.sasl.oauthbearer.unsecure.jwt": "true",
+                "sasl.oauthbearer.config": f"principal={self.login.subject}{extensions}",
+            }
+        return settings
+
+
+def read_sasl(props: ClientProps) -> Sasl | None:
+    """None when something is wrong; `props.errors` has it then."""
+    mechanism = props.get(_MECHANISM) or "GSSAPI"
+    if mechanism not in _MODULES:
+        props.reject(_MECHANISM, f"the service's clients have {', '.join(_MODULES)}")
+        return None
+    if mechanism == "GSSAPI" and (lacking := kerberos_lacking()):
+        why = f"Kerberos can't be used here: {lacking}; without sasl.mechanism GSSAPI is the default"
+        props.reject(_MECHANISM, why)
+        return None
+    module = _module(props, mechanism)
+    if module is None:
+        return None
+    if mechanism == "OAUTHBEARER":
+        return _oauth(props, module)
+    if mechanism == "GSSAPI":
+        return _kerberos(props, module)
+    username, password = module.options.get("username"), module.options.get("password")
+    if not username or password is None:
+        props.reject(_JAAS, f"{module.simple_name} needs the options username and password")
+        return None
+    if module.options.get("tokenauth", "false").lower() == "true":
+        props.reject(_JAAS, "delegation tokens (tokenauth) are not supported; use a user and a password")
+        return None
+    return Sasl(mechanism, username, password)
+
+
+def _module(props: ClientProps, mechanism: str) -> LoginModule | None:
+    wanted = _MODULES[mechanism]
+    if not props.get(_JAAS):
+        if mechanism == "OAUTHBEARER" and props.given(f"{_OAUTH}client.credentials.client.id"):
+            return LoginModule(wanted, {})
+        props.missing(_JAAS, f"{mechanism} needs {wanted} required ...;")
+        return None
+    try:
+        module = parse_jaas(props.get(_JAAS))
+    except JaasProblem as problem:
+        props.reject(_JAAS, str(problem))
+        return None
+    # By simple name: distributions that move Kafka's classes to packages of their own keep those.
+    if module.simple_name != wanted.rpartition(".")[2]:
+        props.reject(_JAAS, f"the login module does not fit the mechanism {mechanism}, which needs {wanted}")
+        return None
+    return module
+
+
+def _oauth(props: ClientProps, module: LoginModule) -> Sasl | None:
+    options = module.options
+    url = props.get(f"{_OAUTH}token.endpoint.url")
+    extensions = {n.removeprefix("extension_"): v for n, v in options.items() if n.startswith("extension_")}
+    subject = options.get("unsecuredLoginStringClaim_sub")
+    if not url and subject is not None:
+        if any(character.isspace() for character in subject):
+            props.reject(_JAAS, "unsecuredLoginStringClaim_sub must not hold blanks")
+            return None
+        return Sasl("OAUTHBEARER", login=Unsecured(subject, extensions))
+    if not url:
+        props.missing(
+            f"{_OAUTH}token.endpoint.url", "OAUTHBEARER needs the token endpoint of an identity provider"
+        )
+        return None
+    if (problem := endpoint_problem(url)) is not None:
+        props.reject(f"{_OAUTH}token.endpoint.url", problem)
+        return None
+    if ssl := sorted(name for name in options if name.startswith("ssl.")):
+        why = f"the options {', '.join(ssl)} are not supported; the system's CAs are used"
+        props.reject(_JAAS, why)
+        return None
+    client_id = props.get(f"{_OAUTH}client.credentials.client.id") or options.get("clientId", "")
+    secret = props.get(f"{_OAUTH}client.credentials.client.secret") or options.get("clientSecret", "")
+    if not client_id or not secret:
+        name = f"{_OAUTH}client.credentials.client." + ("secret" if client_id else "id")
+        props.missing(
+            name, "OAUTHBEARER needs client id and secret, here or as JAAS options clientId, clientSecret"
+        )
+        return None
+    scope = props.get(f"{_OAUTH}scope") or options.get("scope", "")
+    return Sasl("OAUTHBEARER", login=ClientCredentials(url, client_id, secret, scope, extensions))
+
+
+def _kerberos(props: ClientProps, module: LoginModule) -> Sasl | None:
+    """librdkafka hands keytab and principal to a shell, in which kinit runs: so both are plain words."""
+    options, before = module.options, len(props.errors)
+    principal, keytab = options.get("principal", ""), options.get("keyTab", "")
+    service = props.get(_SERVICE) or options.get("serviceName") or "kafka"
+    if _WORD.fullmatch(service) is None:
+        key = _SERVICE if props.get(_SERVICE) else _JAAS
+        props.reject(key, f"the service name (serviceName) {_plain('._-')}")
+    if principal and _PRINCIPAL.fullmatch(principal) is None:
+        props.reject(_JAAS, f"principal {_plain('._/@-')}")
+    if keytab and _KEYTAB.fullmatch(keytab) is None:
+        props.reject(_JAAS, f"keyTab {_plain('._/@+=,-')}")
+    elif keytab:
+        try:
+            props.files.read(keytab)
+        except Unreadable as why:
+            props.reject(_JAAS, f"keyTab {keytab}: the service can't read the file: {why}")
+    if len(props.errors) > before:
+        return None
+    settings = {_SERVICE: service}
+    if keytab:
+        settings["sasl.kerberos.keytab"] = keytab
+    if principal:
+        settings["sasl.kerberos.principal"] = principal
+    if keytab and principal:
+        login = f"-t {shlex.quote(keytab)} -k {shlex.quote(principal)}"
+        settings["sasl.kerberos.kinit.cmd"] = f"kinit -R {login} || kinit {login}"
+    return Sasl("GSSAPI", service_name=service, kerberos=settings)
+
+
+def _plain(signs: str) -> str:
+    return f"must be of letters, digits and {' '.join(signs)} only, and begin with a letter or a digit: kinit gets it"
+
+
+@cache
+def kerberos_lacking() -> str:
+    """What is missing for GSSAPI on this machine, "" when nothing is."""
+    from confluent_kafka import Consumer, KafkaException  # loads the client
+
+    lacking = []
+    try:
+        settings = {"group.id": "check", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+        settings["log_level"] = "0"
+        Consumer(settings).close()
+    except KafkaException:
+        lacking.append("librdkafka was built without it (install confluent-kafka from source with libsasl2)")
+    if find_spec("gssapi") is None:
+        lacking.append("the Python package gssapi is not installed")
+    return "; ".join(lacking)

@@ -1,0 +1,93 @@
+"""What one broker has been told that we fetch: an incremental session (KIP-227), which carries changes only.
+
+Without one, a fetch of 1,000 idle partitions names them all, each time, and is answered for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bridge.kafka.protocol.log_requests import FetchPart
+from bridge.model.values import TopicPartition
+
+_LAST_EPOCH = (1 << 31) - 1
+_SESSION_LOST = {70, 71, 106}
+"""Session not found, epoch invalid, topic ids used differently: a new session is asked for."""
+
+
+class SessionFetch(NamedTuple):
+    """One request: partitions that are new or have moved, and those that are to be left out from now on."""
+
+    session: int
+    epoch: int
+    parts: Mapping[TopicPartition, FetchPart]
+    forgotten: tuple[tuple[str, TopicPartition], ...]
+
+
+class FetchSession:
+    """One request at a time: `plan`, send, then `answered` or `reset`.
+
+    A broker that has no room for a session answers id 0, and goes on being told all.
+    """
+
+    def __init__(self) -> None:
+        self._id = self._epoch = 0
+        self._wanted: dict[TopicPartition, FetchPart] = {}
+        self._told: dict[TopicPartition, FetchPart] = {}
+        self._changed: set[TopicPartition] = set()
+
+    def __bool__(self) -> bool:
+        """Whether anything is wanted."""
+        return bool(self._wanted)
+
+    def want(self, place: TopicPartition, part: FetchPart) -> None:
+        # Those that were served last come last in a full fetch, so that the first ones do not take all its bytes.
+        self._wanted.pop(place, None)
+        self._wanted[place] = part
+        self._changed.add(place)
+
+    def drop(self, place: TopicPartition) -> None:
+        if self._wanted.pop(place, None) is not None:
+            self._changed.add(place)
+
+    def wanted(self, place: TopicPartition) -> FetchPart | None:
+        return self._wanted.get(place)
+
+    def told(self, place: TopicPartition) -> FetchPart | None:
+        """As the broker was told last: what its answers are about."""
+        return self._told.get(place)
+
+    def plan(self) -> SessionFetch:
+        if self._epoch == 0:
+            self._told = dict(self._wanted)
+            self._changed.clear()
+            return SessionFetch(0, 0, self._told, ())
+        parts, forgotten = {}, []
+        for place in self._changed:
+            told, wanted = self._told.get(place), self._wanted.get(place)
+            if told is not None and (wanted is None or wanted.topic_id != told.topic_id):
+                forgotten.append((told.topic_id, place))
+                del self._told[place]
+            if wanted is not None:
+                if wanted != told:
+                    parts[place] = wanted
+                # Also one that left and came back as it was: answers are about what is wanted now.
+                self._told[place] = wanted
+        self._changed.clear()
+        return SessionFetch(self._id, self._epoch, parts, tuple(forgotten))
+
+    def answered(self, error: int, session: int) -> bool:
+        """Takes the answer's error and session id; False when it told nothing, and all has to be told anew."""
+        if error in _SESSION_LOST:
+            self.reset()
+            return False
+        if self._epoch == 0:
+            self._id, self._epoch = session, 1 if session else 0
+        else:
+            self._epoch = self._epoch + 1 if self._epoch < _LAST_EPOCH else 1
+        return True
+
+    def reset(self) -> None:
+        """The next request asks for a new session. Nobody closes the old one: the broker drops what is not used."""
+        self._id = self._epoch = 0

@@ -1,0 +1,300 @@
+"""Raw batches of many partitions, as they arrive: a long poll to each leader, in an incremental session.
+
+By topic id from Fetch v13 on. Older brokers know topics by name only: whoever copies from them calls `check` before it
+counts on what it has, because a topic may have been deleted and made again between two fetches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.consumer.broker_fetcher import FetchNode, Limits, PartitionState, happens
+from bridge.kafka.consumer.fetch_result import (
+    FetchedPart,
+    FetchFrom,
+    FetchTrouble,
+    TroubleKind,
+    out_of_range,
+    topics_trouble,
+    trouble_by_name,
+)
+from bridge.kafka.consumer.preferred_replica import Replicas
+from bridge.kafka.errors import TOPIC_DENIED, of_code
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol.log_requests import Fetched
+from bridge.model.values import TopicPartition
+
+__all__ = ["FetchFrom", "FetchTrouble", "FetchedPart", "Fetcher", "TroubleKind"]
+
+_OUT_OF_RANGE = 1
+DOUBT_SECONDS = 2.0
+"""Seconds for which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of
+new topics one after the other."""
+
+
+class Fetcher:
+    """Fetches a set of partitions until told another.
+
+    A partition whose records have come is fetched again when they are `done`; what has come and is not done stays below
+    `max_bytes`, give or take a batch for each broker. `partition_bytes` are asked for near by, more over a distance.
+    What time heals is tried again while other partitions go on; `errors` says what it is. For use in one event loop.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        committed_only: bool,
+        max_wait_ms: int = 500,
+        max_bytes: int = 32 * 1024 * 1024,
+        partition_bytes: int = 512 * 1024,  # twice as much costs a fifth more: memory is fresh then
+    ) -> None:
+        self._link = link
+        self._limits = Limits(committed_only, max_wait_ms, max_bytes, partition_bytes)
+        self._partitions: dict[TopicPartition, PartitionState] = {}
+        self._replicas = Replicas(link.rack, link.metadata_seconds, time.monotonic)
+        self._nodes: dict[int, FetchNode] = {}
+        self._homeless: dict[TopicPartition, float] = {}  # whose leader has to be looked for, and when
+        self._lost, self._news = asyncio.Event(), asyncio.Event()
+        self._arrived: list[FetchedPart] = []
+        self._held, self._max_bytes = 0, max_bytes
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._fatal: BaseException | None = None
+        self.names: dict[str, str] = {}
+        self.errors: dict[TopicPartition, KafkaFailure] = {}  # of partitions that are tried again
+
+    async def start(self) -> None:
+        self._run(self._look_for_leaders())
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def set(self, partitions: Mapping[TopicPartition, FetchFrom]) -> None:
+        """Fetches these from now on, each from where it says; what has come before and was not handed out never is."""
+        for place in list(self._partitions):
+            self._leave(place)
+        self._partitions = {
+            place: PartitionState(*start, checked=start) for place, start in partitions.items()
+        }
+        ids = {start.topic_id: place.topic for place, start in partitions.items()}
+        self.names = {} if "" in ids else ids
+        self._homeless = dict.fromkeys(partitions, 0.0)
+        self._arrived, self._held = [], 0
+        self._replicas.forget()
+        self.errors.clear()
+        self._lost.set()
+
+    def bound(self, max_bytes: int) -> None:
+        """Another `max_bytes` from now on."""
+        full, self._max_bytes = self.room <= 0, max_bytes
+        self._wake(full)
+
+    async def next(self, seconds: float) -> list[FetchedPart]:
+        """What has come, at once if anything has, else within `seconds`; parts without records tell of log ends that
+        have moved. Raises KafkaFailure for what time does not heal."""
+        if not self._arrived and self._fatal is None:
+            self._news.clear()
+            await happens(self._news, seconds)
+        if self._fatal is not None:
+            raise self._fatal
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def done(self, place: TopicPartition, next_offset: int, leader_epoch: int) -> None:
+        """What came last is not needed any more: go on at `next_offset`. `leader_epoch`: of the last batch before it,
+        -1 for unknown. Does nothing for a partition that has nothing in hand."""
+        partition = self._partitions.get(place)
+        if partition is None or not partition.in_hand:
+            return
+        full = self.room <= 0
+        self._held -= partition.in_hand
+        partition.in_hand, partition.offset = 0, next_offset
+        if leader_epoch >= 0:
+            partition.last_epoch = leader_epoch
+        if partition.node is not None:
+            partition.node.want(place, partition.topic_id, next_offset, partition.last_epoch)
+        self._wake(full)
+
+    def _wake(self, full: bool) -> None:
+        """Has all nodes go on if it was `full`, and is no longer."""
+        if full and self.room > 0:
+            for node in self._nodes.values():
+                node.wake()
+
+    async def check(self) -> dict[TopicPartition, FetchTrouble]:
+        """Whether what was fetched by name is of the topics and logs that are there now; nothing is asked where fetches
+        go by id. Raises KafkaFailure when that can't be known now."""
+        asked = {place: each for place, each in self._partitions.items() if each.by_name}
+        if not asked:
+            return {}
+        before = {place: each.checked for place, each in asked.items() if each.checked}
+        now = {place: each.position for place, each in asked.items()}
+        troubles = await trouble_by_name(self._link, before, now)
+        if not troubles:
+            for place, each in asked.items():
+                each.checked = now[place]
+        return troubles
+
+    # -- what nodes tell (fetch_node.Owner) ------------------------------------------------------------------------
+
+    @property
+    def room(self) -> int:
+        return (self._max_bytes - self._held) // max(1, len(self._nodes))
+
+    def rack(self, node: int) -> str:
+        return self._replicas.rack(node)
+
+    async def take(self, place: TopicPartition, got: Fetched) -> None:
+        partition = self._partitions[place]
+        if self._replicas.follows(place) and (got.error or got.diverged is not None):
+            self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition} from a replica"))
+        elif got.preferred >= 0:
+            self._leave(place)
+            self._replicas.follow(place, got.preferred)
+            self._settle(place, got.preferred)
+            self._lost.set()
+        elif got.diverged is not None:
+            epoch, end_offset = got.diverged
+            self._park(place, FetchTrouble(TroubleKind.DIVERGED, epoch=epoch, end_offset=end_offset))
+        elif got.error == TOPIC_DENIED:
+            self._park(place, FetchTrouble(TroubleKind.NOT_AUTHORIZED))
+        elif got.error == _OUT_OF_RANGE:
+            await self._out_of_range(place, partition)
+        elif got.error:
+            self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition}"))
+        else:
+            partition.healed()
+            self.errors.pop(place, None)
+            if got.records and partition.node is not None:
+                partition.node.hand_out(place)
+                partition.by_name, partition.in_hand = partition.node.by_name, len(got.records)
+                self._held += partition.in_hand
+            self._tell(FetchedPart.of(place, partition.offset, got))
+
+    def node_failed(self, node: FetchNode, error: KafkaFailure) -> None:
+        self._failed(list(node.places), error)
+
+    # -- leaders, and what to do without one -----------------------------------------------------------------------
+
+    async def _look_for_leaders(self) -> None:
+        while True:
+            for place in self._replicas.over():
+                self._leave(place)
+                self._homeless.setdefault(place, 0.0)
+            now = time.monotonic()
+            due = [place for place, at in self._homeless.items() if at <= now]
+            self._lost.clear()
+            if due:
+                await self._find(due)
+            else:
+                soon = (now + 3600, self._replicas.next_end, *self._homeless.values())
+                await happens(self._lost, min(soon) - now)
+
+    async def _find(self, places: Sequence[TopicPartition]) -> None:
+        wanted = {place: self._partitions[place] for place in places}
+        try:
+            positions = {place: each.position for place, each in wanted.items()}
+            troubles = await topics_trouble(self._link, positions)
+        except KafkaFailure as error:
+            self._failed(self._still(wanted), error)
+            return
+        for place in self._still(wanted):
+            partition, trouble = wanted[place], troubles.get(place)
+            nodes, leaderless = self._link.by_leader([place])
+            if trouble is not None:
+                self._doubt(place, partition, trouble)
+            elif leaderless:
+                self._later([place], leaderless[place])
+            else:
+                (number,) = nodes
+                del self._homeless[place]
+                self._replicas.to_leader(place, number)
+                self._settle(place, number)
+
+    def _settle(self, place: TopicPartition, number: int) -> None:
+        """To be fetched from that node from now on."""
+        partition = self._partitions[place]
+        partition.node = self._node(number)
+        if not partition.in_hand:
+            partition.node.want(place, partition.topic_id, partition.offset, partition.last_epoch)
+
+    def _failed(self, places: Iterable[TopicPartition], error: KafkaFailure) -> None:
+        if error.retriable:
+            self._later(places, error)
+        else:
+            self._fatal = error
+            self._news.set()
+
+    def _still(self, wanted: Mapping[TopicPartition, PartitionState]) -> list[TopicPartition]:
+        """Those that nobody has set anew meanwhile."""
+        return [place for place, each in wanted.items() if self._partitions.get(place) is each]
+
+    def _node(self, number: int) -> FetchNode:
+        node = self._nodes.get(number)
+        if node is None:
+            node = self._nodes[number] = FetchNode(self._link, number, self._limits, self)
+            self._run(node.run())
+        return node
+
+    async def _out_of_range(self, place: TopicPartition, partition: PartitionState) -> None:
+        try:
+            trouble = await out_of_range(self._link, place, partition.offset)
+        except KafkaFailure as error:
+            self._failed(self._still({place: partition}), error)
+            return
+        for each in self._still({place: partition}):
+            if trouble is not None:
+                self._park(each, trouble)
+            else:
+                self._later([each], of_code(_OUT_OF_RANGE, f"fetch {place.topic}-{place.partition}"))
+
+    def _doubt(self, place: TopicPartition, partition: PartitionState, trouble: FetchTrouble) -> None:
+        now = time.monotonic()
+        partition.doubted = partition.doubted or now
+        if trouble.kind is TroubleKind.UNKNOWN_TOPIC_ID and now - partition.doubted < DOUBT_SECONDS:
+            self._later([place], of_code(100, f"fetch {place.topic}-{place.partition}"))
+        else:
+            self._park(place, trouble)
+
+    def _later(self, places: Iterable[TopicPartition], why: KafkaFailure | None) -> None:
+        for place in places:
+            self._leave(place)
+            self._replicas.fail(place)
+            self._homeless[place] = time.monotonic() + self._partitions[place].backoff.next()
+            if why is not None:
+                self.errors[place] = why
+        self._lost.set()
+
+    def _park(self, place: TopicPartition, trouble: FetchTrouble) -> None:
+        """Until the partition is set again."""
+        self._leave(place)
+        self._replicas.fail(place)
+        self.errors.pop(place, None)
+        self._homeless.pop(place, None)
+        self._tell(FetchedPart(place, b"", self._partitions[place].offset, trouble=trouble))
+
+    def _leave(self, place: TopicPartition) -> None:
+        partition = self._partitions[place]
+        if partition.node is not None:
+            partition.node.drop(place)
+            partition.node = None
+
+    def _tell(self, part: FetchedPart) -> None:
+        self._arrived.append(part)
+        self._news.set()
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Tasks run until they are cancelled: what ends one is a defect, and `next` raises it."""
+        if not task.cancelled():
+            self._fatal = task.exception()
+            self._news.set()

@@ -1,0 +1,180 @@
+"""An internal topic, read from its beginning and followed, as stock's KafkaBasedLog does, but it notices restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.errors import failure, of_code
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.log_requests import Fetched, FetchPart
+from bridge.kafka.record.decoding import stretch
+from bridge.model.values import TailPart, TopicPartition
+
+T = TypeVar("T")
+_BYTES = 1024 * 1024
+"""Asked for at a time. The broker sends a larger batch whole, when it is the first."""
+_TRIES = 3
+"""Fetches within one read: a topic may be made anew between the question for its id and the fetch."""
+_OUT_OF_RANGE, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 1, 3, 100
+_NO_ANSWER = log_requests.ListedOffset(-1, -1, -1)
+_IDS_FROM = 13
+"""Fetch version that names topics by id."""
+
+
+class TopicTail:
+    """Partition 0 of a topic. One reader at a time.
+
+    Isolation is read_uncommitted, as that of stock's consumer: records of open and aborted transactions come too,
+    control records never. With `committed_only` they don't, and what an open transaction holds back is not waited for.
+
+    Restarted, so that whoever reads on knows what one who begins now would learn:
+    - the topic was deleted and made again: another topic id (brokers before Fetch v13: asked after each fetch; before
+      Metadata v10 there are none, and only the positions below tell);
+    - the log ends before our position, or took another way below it (last leader epoch, from Fetch v12 on): cut back
+      by an unclean election or a lost disk, and perhaps filled again;
+    - the log starts beyond our position, so records are gone that were never read; or exactly there, so all that was
+      read is gone: DeleteRecords, or retention of a topic that is not only compacted.
+    No restart: a log start below our position, because what is gone was read and the newest is still there. Nor
+    compaction, which makes holes and leaves the log start alone. Nothing but another topic id is called restarted
+    before anything was read: what was written to the old topic unseen is gone too.
+
+    A failure loses nothing: the next read looks for the leader again and goes on at the same offset. Only a topic that
+    is missing makes it begin anew. A batch whose checksum is right and that can't be decoded nevertheless is stepped
+    over and counted; one with a wrong checksum is a failure.
+
+    With `from_end` it begins where the log ends at the first read; a restart is read from its beginning all the same.
+    `wait_ms`: how long a read at the end waits for more, on the connection for requests that may wait.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        topic: str,
+        *,
+        from_end: bool = False,
+        committed_only: bool = False,
+        wait_ms: int = 0,
+    ) -> None:
+        self.topic = topic
+        self._committed_only = committed_only
+        self._asking = log_requests.Asking(max_wait_ms=wait_ms)
+        self._link = link
+        self._place = TopicPartition(topic, 0)
+        self._topic_id = ""
+        self._leader: int | None = None
+        self._began = self._next = -1
+        self._last_epoch = -1
+        self._restarted = False
+        self._begin_at = log_requests.LATEST if from_end else log_requests.EARLIEST
+
+    @property
+    def position(self) -> int:
+        """The next offset to read; -1 before the first read, and when the log has to be read anew."""
+        return self._next
+
+    async def begin(self) -> None:
+        """Finds where to read from, as the first read does otherwise."""
+        await self._or_anew(self._begin())
+
+    async def read(self) -> TailPart:
+        return await self._or_anew(self._read())
+
+    async def _or_anew(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except KafkaFailure as error:
+            self._leader = None
+            if error.fault is KafkaFault.UNKNOWN_TOPIC:
+                self._begin_anew()
+            raise
+
+    async def _begin(self) -> int:
+        """Answers the leader."""
+        leader = await self._find_leader() if self._leader is None else self._leader
+        if self._next < 0:
+            self._began = self._next = await self._beginning(leader)
+            self._begin_at = log_requests.EARLIEST
+        return leader
+
+    async def _read(self) -> TailPart:
+        for _ in range(_TRIES):
+            got = await self._fetch(await self._begin())
+            if self._next < 0:
+                continue
+            if got.error in (_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID):
+                self._leader = None
+            elif got.error == _OUT_OF_RANGE or got.diverged or got.log_start >= self._next > self._began:
+                self._begin_anew()
+            else:
+                return self._take(got)
+        raise failure(
+            KafkaFault.LEADER_MOVED,
+            f"read {self.topic}",
+            "The leader does not know (any more) what it has said",
+        )
+
+    def _begin_anew(self) -> None:
+        self._restarted = self._restarted or self._next > self._began
+        self._began = self._next = self._last_epoch = -1
+
+    async def _find_leader(self) -> int:
+        """Raises UNKNOWN_TOPIC when there is no such topic."""
+        meta = (await self._link.metadata([self.topic]))[self.topic]
+        failed = of_code(meta.error, f"read {self.topic}", f"READ on topic {self.topic}")
+        if failed is not None:
+            raise failed
+        if meta.topic_id != self._topic_id:
+            self._restarted = self._restarted or bool(self._topic_id)
+            self._begin_anew()
+        self._topic_id = meta.topic_id
+        nodes, leaderless = self._link.by_leader([self._place])
+        if leaderless:
+            raise leaderless[self._place]
+        (self._leader,) = nodes
+        return self._leader
+
+    async def _beginning(self, leader: int) -> int:
+        doing = f"find where to begin in {self.topic}"
+        call = log_requests.list_offsets({self._place: self._begin_at}, committed_only=self._committed_only)
+        listed = log_requests.read_listed_offsets(await self._link.send(leader, call, doing))
+        error, start, _ = listed.get(self._place, _NO_ANSWER)
+        failed = of_code(error, doing, f"READ on topic {self.topic}")
+        if failed is not None:
+            raise failed
+        return start
+
+    async def _fetch(self, leader: int) -> Fetched:
+        doing = f"read {self.topic} at {self._next}"
+        part = FetchPart(self._topic_id, self._next, _BYTES, self._last_epoch)
+        call = log_requests.fetch(
+            {self._place: part}, committed_only=self._committed_only, asking=self._asking
+        )
+        answer = await self._link.send(leader, call, doing, apart=self._asking.max_wait_ms > 0)
+        got = log_requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(
+            self._place
+        )
+        if got is None:
+            raise failure(KafkaFault.OTHER, doing, "No answer")
+        if call.API_VERSION < _IDS_FROM:
+            await self._find_leader()
+        return got
+
+    def _take(self, got: Fetched) -> TailPart:
+        doing = f"read {self.topic} at {self._next}"
+        failed = of_code(got.error, doing, f"READ on topic {self.topic}")
+        if failed is not None:
+            raise failed
+        found = stretch(got.records, self._next, got.aborted, self._link.most_decompressed)
+        if found is None:
+            raise failure(KafkaFault.OTHER, doing, "The checksum of a batch is wrong")
+        if got.records and found.end == self._next:
+            raise failure(KafkaFault.OTHER, doing, "The broker sent an incomplete batch")
+        self._next = found.end
+        if found.leader_epoch >= 0:
+            self._last_epoch = found.leader_epoch
+        restarted, self._restarted = self._restarted, False
+        log_end = got.last_stable if self._committed_only else got.high_watermark
+        return TailPart(found.records, restarted, found.end >= log_end, found.unreadable)

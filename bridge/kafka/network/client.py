@@ -1,0 +1,256 @@
+"""One cluster's connections for look-ups: the library's client, bootstrapped when first used, errors translated."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from aiokafka.client import ConnectionGroup
+from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.settings import RawSettings
+from bridge.kafka.errors import failure, of_code, of_exception
+from bridge.kafka.expiring_cache import Aging
+from bridge.kafka.network.connection import BulkConnection, connection_to
+from bridge.kafka.network.library_client import AIOKafkaClient
+from bridge.kafka.network.round_trip import UNKNOWN, quickest
+from bridge.kafka.protocol import group_requests, log_requests
+from bridge.kafka.protocol.log_requests import TopicMeta
+from bridge.kafka.protocol.wire import Call, Reader
+from bridge.model.values import TopicPartition
+
+T = TypeVar("T")
+_COORDINATORS_A_CALL = 500
+_METADATA_MS = 300_000
+_NOT_SAID = TopicMeta(-1, "", {})
+"""Of a topic that the answer leaves out: an unknown error."""
+_REMEMBERED = 3600.0
+"""Seconds for which leaders and coordinators are kept that nobody asks for: a slice, which is told the leaders once,
+may be idle for as long as its lease (supervisor.LEASE)."""
+
+
+class Link:
+    """Sends calls to nodes; knows leaders and coordinators. For use in one event loop."""
+
+    def __init__(self, settings: RawSettings) -> None:
+        self._settings = settings
+        self._client: AIOKafkaClient | None = None
+        self._bulk: dict[int, BulkConnection] = {}
+        self._opening_bulk: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._opening = asyncio.Lock()
+        self._coordinators: Aging[str, int] = Aging(_REMEMBERED)
+        self._topics: Aging[str, TopicMeta] = Aging(_REMEMBERED)
+        self.round_trip = UNKNOWN
+        """Seconds that the quickest answer to a small request took."""
+
+    @property
+    def rack(self) -> str:
+        """Where we are, by client.rack; "" for unknown."""
+        return self._settings.rack
+
+    @property
+    def most_decompressed(self) -> int:
+        """Bytes that a batch may have when it is decompressed."""
+        return self._settings.most_decompressed
+
+    @property
+    def metadata_seconds(self) -> float:
+        """For how long what brokers say of themselves holds, by metadata.max.age.ms."""
+        return (self._settings.numbers.get("metadata_max_age_ms") or _METADATA_MS) / 1000
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        bulk, self._bulk = list(self._bulk.values()), {}
+        for each in bulk:
+            await each.close()
+        if client is not None:
+            await client.close()
+
+    async def send(self, node: int | None, call: Call, doing: str, *, apart: bool = False) -> Reader:
+        """The answer of a node (of the first that does when None). Raises KafkaFailure.
+
+        A broker answers a connection's requests one after the other; `apart` takes the second one to the node, for
+        requests that may wait, or that must not wait behind others.
+        """
+        try:
+            client = await self._open()
+            if node is None:
+                return await self._send_any(client, call)
+            return await self._send_to(client, node, call, apart=apart)
+        except Exception as error:
+            raise of_exception(error, doing) from error
+
+    async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
+        """What `read` makes of a node's answer, over a connection of its own for what is large: the answer's bytes are
+        gone when `read` returns. Raises KafkaFailure."""
+        try:
+            connection = await self._bulk_to(await self._open(), node)
+            return await connection.send(call, read)
+        except Exception as error:
+            raise of_exception(error, doing) from error
+
+    async def connect_bulk(self, node: int, doing: str) -> None:
+        """Opens the connection for what is large, if it is not open. Raises KafkaFailure."""
+        try:
+            await self._bulk_to(await self._open(), node)
+        except Exception as error:
+            raise of_exception(error, doing) from error
+
+    async def _bulk_to(self, client: AIOKafkaClient, node: int) -> BulkConnection:
+        async with self._opening_bulk[node]:
+            found = self._bulk.get(node)
+            if found is not None and found.usable:
+                return found
+            if found is not None:
+                found.close()
+            broker = client.cluster.broker_metadata(node)
+            try:
+                if broker is None:
+                    raise NodeNotReadyError(f"Broker {node} is not known")
+                opened = await BulkConnection.open(broker.host, broker.port, self._settings.arguments())
+            except Exception:
+                client.force_metadata_update()  # it may have another address now
+                raise
+            self._bulk[node] = opened
+            return opened
+
+    async def _send_any(self, client: AIOKafkaClient, call: Call) -> Reader:
+        nodes = [broker.nodeId for broker in client.cluster.brokers()]
+        random.shuffle(nodes)
+        for node in nodes[:-1]:
+            try:
+                return await self._send_to(client, node, call)
+            except (KafkaError, OSError):
+                continue
+        return await self._send_to(client, nodes[-1], call)
+
+    async def _send_to(self, client: AIOKafkaClient, node: int, call: Call, *, apart: bool = False) -> Reader:
+        group = ConnectionGroup.COORDINATION if apart else ConnectionGroup.DEFAULT
+        try:
+            await client.ready(node, group=group)  # connecting takes round trips of its own
+            began = time.monotonic()
+            answer = await client.send(node, call, group=group)
+        except NodeNotReadyError:
+            # The client says only that it could not connect; wrong credentials are permanent, the rest is not.
+            broker = client.cluster.broker_metadata(node)
+            if broker is not None:
+                await self._probe(broker.host, broker.port)
+            raise
+        self.round_trip = quickest(self.round_trip, time.monotonic() - began)
+        assert isinstance(answer, Reader)
+        return answer
+
+    async def _open(self) -> AIOKafkaClient:
+        async with self._opening:
+            if self._client is None:
+                client = AIOKafkaClient(**self._settings.arguments())
+                # Without a topic the client's own refresh asks for all topics of the cluster every five minutes.
+                client._topics.add("__consumer_offsets")
+                try:
+                    await client.bootstrap()
+                except KafkaConnectionError:
+                    for host, port, _ in client.hosts:
+                        await self._probe(host, port)
+                    raise
+                if not client.cluster.brokers():
+                    # A broker that is about to join its cluster names none. This client would not ask again for five
+                    # minutes, and until then there would be no node, and no group on any.
+                    await client.close()
+                    raise KafkaConnectionError("The cluster named no brokers")
+                self._client = client
+            return self._client
+
+    async def _probe(self, host: str, port: int) -> None:
+        """Why a connection failed, as its own exception; none when it succeeds now."""
+        connection = connection_to(host, port, self._settings.arguments())
+        await connection.connect()
+        connection.close()
+
+    async def nodes(self) -> list[int]:
+        """All brokers of the cluster."""
+        try:
+            client = await self._open()
+        except Exception as error:
+            raise of_exception(error, "connect") from error
+        return sorted(broker.nodeId for broker in client.cluster.brokers())
+
+    async def metadata(self, topics: Sequence[str]) -> dict[str, TopicMeta]:
+        """Ids, partitions and leaders of topics, asked now; also remembered for `leader` and `topic_id`."""
+        if not topics:
+            return {}
+        doing = f"describe topics {', '.join(sorted(topics)[:5])}{' …' if len(topics) > 5 else ''}"
+        call = log_requests.metadata(topics)
+        found = log_requests.read_metadata(await self.send(None, call, doing), call.API_VERSION)
+        found = {name: found.get(name, _NOT_SAID) for name in topics}
+        for name, meta in found.items():
+            failed = of_code(meta.error, doing)
+            if failed is None:
+                self._topics.put(name, meta)
+            elif failed.fault is KafkaFault.UNKNOWN_TOPIC:
+                self._topics.drop(name)
+        return found
+
+    async def topic_names(self) -> list[str]:
+        """All topics that we may see."""
+        call = log_requests.metadata(None)
+        return list(log_requests.read_metadata(await self.send(None, call, "list topics"), call.API_VERSION))
+
+    async def controller(self, doing: str) -> int:
+        """The node to ask for new topics: the controller, or under KRaft a broker that passes the request on."""
+        node = log_requests.read_controller(await self.send(None, log_requests.metadata(()), doing))
+        if node < 0:
+            raise failure(KafkaFault.LEADER_MOVED, doing, "Controller not available")
+        return node
+
+    def topic_id(self, topic: str) -> str:
+        known = self._topics.get(topic)
+        return "" if known is None else known.topic_id
+
+    @property
+    def remembered(self) -> int:
+        """Topics and groups that it knows the brokers of."""
+        return len(self._topics) + len(self._coordinators)
+
+    def by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
+        """Partitions by the node that leads them, as last described; the others with why not."""
+        nodes: dict[int, list[TopicPartition]] = {}
+        failed: dict[TopicPartition, KafkaFailure] = {}
+        for partition in partitions:
+            topic = self._topics.get(partition.topic)
+            meta = None if topic is None else topic.partitions.get(partition.partition)
+            if meta is None or meta.leader < 0:
+                fault = KafkaFault.UNKNOWN_TOPIC if meta is None else KafkaFault.LEADER_MOVED
+                said = "Unknown partition" if meta is None else "Leader not available"
+                failed[partition] = failure(fault, f"read {partition.topic}-{partition.partition}", said)
+            else:
+                nodes.setdefault(meta.leader, []).append(partition)
+        return nodes, failed
+
+    async def coordinators(self, groups: Sequence[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
+        """Groups by the node that keeps them, and the error codes of the rest."""
+        unknown = [group for group in groups if self._coordinators.get(group) is None]
+        errors: dict[str, int] = {}
+        for at in range(0, len(unknown), _COORDINATORS_A_CALL):
+            part = unknown[at : at + _COORDINATORS_A_CALL]
+            answer = await self.send(None, group_requests.find_coordinators(part), "find group coordinators")
+            for group, (error, node) in group_requests.read_coordinators(answer).items():
+                if error:
+                    errors[group] = error
+                else:
+                    self._coordinators.put(group, node)
+        nodes: dict[int, list[str]] = {}
+        for group in groups:
+            if (node_of := self._coordinators.get(group)) is not None:
+                nodes.setdefault(node_of, []).append(group)
+        return nodes, errors
+
+    def forget_coordinators(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            self._coordinators.drop(group)

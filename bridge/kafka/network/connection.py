@@ -1,0 +1,201 @@
+"""A connection for what is large: batches that come and batches that go.
+
+The library opens it and authenticates; then its transport serves this protocol instead of the library's own, which
+copies each byte five times on its way in or out, together with asyncio's streams. Here an answer is read where it was
+received, and what is sent goes to the socket from where it lies (docs/decisions/0015).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import struct
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import CorrelationIdError, KafkaConnectionError
+
+from bridge.kafka.network.library_client import new_connection
+from bridge.kafka.protocol.wire import Call, Piece, Reader, unfit
+
+T = TypeVar("T")
+_API_VERSIONS = 18
+_INT32 = struct.Struct(">i")
+_FIRST_BUFFER, _GROWTH = 64 * 1024, 4
+_AT_ONCE = 256 * 1024
+"""Bytes given to the transport at a time: what the socket does not take of them is copied once more."""
+_NUMBERS = 1 << 31
+_WITHIN_MS, _IDLE_MS = 40_000, 540_000
+"""The library's own defaults of request.timeout.ms and connections.max.idle.ms."""
+_PARAMETERS = frozenset(inspect.signature(AIOKafkaConnection).parameters)
+
+
+def connection_to(host: str, port: int, settings: Mapping[str, Any]) -> AIOKafkaConnection:
+    """The library's connection, to be connected; `settings`: arguments of the library's client."""
+    known = {name: value for name, value in settings.items() if name in _PARAMETERS}
+    return new_connection(host, port, **known)
+
+
+@dataclass(eq=False, slots=True)
+class _Asked:
+    number: int
+    call: Call
+    read: Callable[[Reader], Any]
+    answer: asyncio.Future[Any]
+
+
+class BulkConnection(asyncio.BufferedProtocol):
+    """Requests to one broker, which answers them in their order. For use in one event loop."""
+
+    def __init__(
+        self, library: AIOKafkaConnection, transport: asyncio.Transport, settings: Mapping[str, Any]
+    ) -> None:
+        self._library, self._transport, self._before = library, transport, transport.get_protocol()
+        self._client_id: str = settings.get("client_id") or ""
+        self._within: float = settings.get("request_timeout_ms", _WITHIN_MS) / 1000
+        idle_ms: int | None = settings.get("connections_max_idle_ms", _IDLE_MS)
+        self._idle_within = float("inf") if idle_ms is None else idle_ms / 1000
+        self._versions: Mapping[int, tuple[int, int]] = {_API_VERSIONS: (0, 0)}
+        self._number = 0
+        self._asked: deque[_Asked] = deque()
+        self._outgoing: deque[Piece] = deque()
+        self._paused = False
+        self._buffer = memoryview(bytearray(_FIRST_BUFFER))
+        """As large as the largest answer; none that is not read yet is ever overwritten."""
+        self._filled = 0
+        self._used = time.monotonic()
+        self._lost: BaseException | None = None
+
+    @classmethod
+    async def open(cls, host: str, port: int, settings: Mapping[str, Any]) -> Self:
+        """`settings`: arguments of the library's client. Raises what the library raises."""
+        library = connection_to(host, port, settings)
+        _, writer = await library.connect()
+        connection = cls(library, writer.transport, settings)
+        writer.transport.set_protocol(connection)
+        # Not 0: asyncio's TLS transport takes that for full when it is empty, and never says that there is room again.
+        writer.transport.set_write_buffer_limits(high=1, low=0)
+        try:
+            ask = Call(_API_VERSIONS, range(1), 3, lambda *_: None)
+            connection._versions = await connection.send(ask, _read_versions)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def usable(self) -> bool:
+        """Not when it is lost, nor when the broker may be about to close it because it was idle."""
+        idle = not self._asked and time.monotonic() - self._used > self._idle_within
+        return self._lost is None and not idle
+
+    async def send(self, call: Call, read: Callable[[Reader], T]) -> T:
+        """What `read` makes of the answer; its bytes are overwritten as soon as `read` returns. What `call` has by
+        reference must not change until then. Raises KafkaFailure for a version that the broker does not speak,
+        KafkaError, TimeoutError and what `read` raises."""
+        if self._lost is not None:
+            raise KafkaConnectionError(str(self._lost))
+        call.prepare(self._versions)
+        self._number = (self._number + 1) % _NUMBERS
+        self._outgoing += call.framed(self._number, self._client_id)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._asked.append(_Asked(self._number, call, read, answer))
+        self._flush()
+        try:
+            async with asyncio.timeout(self._within):
+                return await answer
+        except TimeoutError:
+            self.close()
+            raise
+
+    def close(self) -> Awaitable[None]:
+        """At once: what is under way is dropped, and whoever waits for it is told. To be awaited where it matters that
+        the socket is closed."""
+        self._end(KafkaConnectionError("The connection was closed"))
+        closed: Awaitable[None] = self._library.close()
+        return closed
+
+    def _end(self, why: BaseException) -> None:
+        self._lost = self._lost or why
+        self._outgoing.clear()
+        asked, self._asked = self._asked, deque()
+        for each in asked:
+            if not each.answer.done():
+                each.answer.set_exception(KafkaConnectionError(str(why)))
+        self._transport.abort()
+
+    # -- what the transport tells ----------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        at, needed = 0, _INT32.size
+        while self._filled - at >= needed:
+            size: int = _INT32.unpack_from(self._buffer, at)[0]
+            if wrong := unfit(size):
+                self._filled = 0
+                self._end(KafkaConnectionError(wrong))
+                return
+            needed = _INT32.size + size
+            if self._filled - at < needed:
+                break
+            self._answered(self._buffer[at + _INT32.size : at + needed])
+            at, needed = at + needed, _INT32.size
+        self._go_on_from(at, needed)
+
+    def _go_on_from(self, at: int, needed: int) -> None:
+        """With what lies behind `at` in front, and with more room when an answer of `needed` bytes has filled all of
+        it: how long one will be is believed as it comes."""
+        size = len(self._buffer)
+        full = self._filled - at == size
+        if not at and not full:
+            return
+        rest = bytes(self._buffer[at : self._filled])
+        if full:
+            self._buffer = memoryview(bytearray(max(2 * size, min(needed, _GROWTH * size))))
+        self._filled = len(rest)
+        self._buffer[: self._filled] = rest
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc or KafkaConnectionError("The broker closed the connection"))
+        self._before.connection_lost(exc)
+
+    def _answered(self, frame: memoryview) -> None:
+        if not self._asked or _INT32.unpack_from(frame)[0] != self._asked[0].number:
+            self._end(CorrelationIdError("An answer is not to what was asked"))
+            return
+        asked = self._asked.popleft()
+        self._used = time.monotonic()
+        if asked.answer.done():
+            return  # nobody waits for it any more
+        try:
+            asked.answer.set_result(asked.read(asked.call.answer(frame)))
+        except Exception as error:
+            asked.answer.set_exception(error)
+
+    def _flush(self) -> None:
+        while self._outgoing and not self._paused and not self._transport.is_closing():
+            piece = self._outgoing.popleft()
+            if len(piece) > _AT_ONCE:
+                whole = memoryview(piece)
+                piece = whole[:_AT_ONCE]
+                self._outgoing.appendleft(whole[_AT_ONCE:])
+            self._transport.write(piece)
+
+
+def _read_versions(answer: Reader) -> dict[int, tuple[int, int]]:
+    answer.skip(2)
+    return {answer.int16(): (answer.int16(), answer.int16()) for _ in answer.array()}

@@ -1,0 +1,1 @@
+"""Producing: senders of raw batches, transactions, writers of state topics."""

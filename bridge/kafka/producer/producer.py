@@ -1,0 +1,258 @@
+"""Producers: batches and records in transactions, and offset syncs without."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from bridge.backoff import Backoff
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.settings import RawSettings, producer_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.network.in_flight import Window
+from bridge.kafka.network.round_trip import quickest
+from bridge.kafka.producer.sender import BatchSender
+from bridge.kafka.producer.state_writer import KeyValue, record_batches
+from bridge.kafka.producer.transaction_coordinator import (
+    TRANSACTION_TIMEOUT_MS,
+    Coordinator,
+    fence,
+    transaction_timeout_ms,
+)
+from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.wire import Writable
+from bridge.model.values import TopicPartition
+
+__all__ = ["SyncProducer", "TransactionalProducer", "fence", "producer_settings"]
+
+_START_SECONDS = 30.0
+"""A cluster without transactions has to make the topic of transactions first."""
+_FLUSHED_AFTER = 0.8
+"""Part of a transaction's time by which all of it has to be answered; the rest is for its end to reach the broker."""
+_CLOSE_SECONDS = 2.0
+_PAUSES = (0.1, 5.0)
+"""Seconds: the first pause after a failure and the longest."""
+
+
+class TransactionalProducer:
+    """Transactions of one transactional id, one after the other.
+
+    Any error ends the transaction: its batch's future and `commit` raise it, the futures of the others ABORTED, and
+    only `abort` (then `begin`) or `close` may follow. FENCED is the end: somebody else has the id, or the transaction
+    took longer than `timeout_ms`, which a broker answers alike.
+
+    After a `commit` that raised, only what was to be committed can tell whether it was: read it after `abort`.
+
+    `timeout_ms` is the transaction.timeout.ms of a cluster near by; `timeout` says what it is over this distance. What
+    was sent has to be answered well before, so that it is we who end a transaction that takes too long, with TIMEOUT:
+    the broker's answer would be FENCED. Every wait ends by then (that of `start` after 30 s), and no task outlives
+    `close`. `window`: how much may be in flight, as far as former producers have learnt it.
+    """
+
+    def __init__(
+        self,
+        settings: RawSettings,
+        transactional_id: str,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        window: Window | None = None,
+    ) -> None:
+        self._link = Link(settings)
+        self._near_ms = self._timeout_ms = timeout_ms
+        self._coordinator = Coordinator(self._link, transactional_id)
+        self._identity = Identity()
+        self._sender = BatchSender(self._link, transactional_id, timeout_ms / 1000, self._enter, window)
+        self._open = False
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is: begun, and neither committed nor aborted."""
+        return self._open
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Of batches taken and not answered yet."""
+        return self._sender.bytes_in_flight
+
+    @property
+    def window(self) -> int:
+        """Bytes that may be in flight."""
+        return self._sender.window.size
+
+    @property
+    def throttled(self) -> float:
+        """For how many seconds brokers ask to send nothing."""
+        return max(0.0, self._sender.throttled_until - time.monotonic())
+
+    @property
+    def round_trip(self) -> float:
+        """Seconds to the cluster and back, at the quickest; 0 before `start`."""
+        return self._sender.round_trip
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after which the broker aborts a transaction."""
+        return self._timeout_ms / 1000
+
+    def log_start(self, place: TopicPartition) -> int:
+        """Where a partition's log begins, as far as its answers have told."""
+        return max(0, self._sender.log_starts.get(place, 0))
+
+    async def start(
+        self, places: Sequence[TopicPartition] = (), always: TopicPartition | None = None
+    ) -> None:
+        """Fences older holders of the id and aborts what they have open. Connects to the leaders of `places` meanwhile,
+        which takes as long over a distance. `always`: a partition that every transaction writes to, at its end."""
+        self._sender.always = always
+        connecting = asyncio.get_running_loop().create_task(self._connect(places))
+        try:
+            await self._take_over(_START_SECONDS)
+            self._sender.expect(await connecting)
+        finally:
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)
+
+    async def begin(self) -> None:
+        assert not self._open, "a transaction is open"
+        self._open = True
+        self._sender.deadline = time.monotonic() + self._sender.within
+
+    def send(self, place: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
+        """Sends one batch of `count` offsets (Chunk.data), in order within a partition; answers its base offset.
+        Whoever sends keeps `bytes_in_flight` in the `window`; the future need not be awaited, `commit` raises too."""
+        assert self._open, "no transaction is open"
+        return self._sender.send(place, data, count)
+
+    async def send_records(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """Records of partition 0, with the time of now; `commit` waits for them."""
+        for data, count in record_batches(records):
+            self.send(TopicPartition(topic, 0), data, count)
+
+    async def write(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """A transaction of these records and nothing else. Raises KafkaFailure; then none of them counts, unless it was
+        the commit that got no answer."""
+        await self.begin()
+        try:
+            await self.send_records(topic, records)
+            await self.commit()
+        except KafkaFailure:
+            await self.abort()
+            raise
+
+    async def commit(self) -> None:
+        """Waits for what was sent; then it is committed, all of it."""
+        assert self._open, "no transaction is open"
+        await self._sender.flush()
+        if self._sender.entered:
+            try:
+                await self._coordinator.end(self._identity, self._sender.within, commit=True)
+            except KafkaFailure as error:
+                self._sender.fail(error)
+                raise
+        self._sender.reenter()
+        self._open = False
+
+    async def abort(self) -> None:
+        """Nothing of the transaction counts when this returns. May be called again when it raises, but for FENCED."""
+        failed = self._sender.failed
+        if failed is not None and failed.fault is KafkaFault.FENCED:
+            raise failed
+        await self._sender.close()
+        await self._coordinator.end(self._identity, self._sender.within, commit=False)
+        await self._take_over(self._sender.within)
+        self._open = False
+
+    async def close(self) -> None:
+        """An open transaction stays open until the id is taken over or its time is up."""
+        await self._sender.close()
+        await self._link.close()
+
+    async def _take_over(self, within: float) -> None:
+        def timeout_ms() -> int:
+            round_trip, patience = self._link.round_trip, self._sender.window.patience
+            self._timeout_ms = transaction_timeout_ms(self._near_ms, round_trip, patience)
+            return self._timeout_ms
+
+        self._identity = await self._coordinator.init(timeout_ms, self._identity, within)
+        self._sender.within = _FLUSHED_AFTER * self.timeout
+        self._sender.round_trip = quickest(self._sender.round_trip, self._link.round_trip)
+        self._sender.restart(self._identity)
+
+    async def _connect(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """To the leaders of these partitions, which it answers. None when it fails: it is tried again with the first
+        batch, which tells why."""
+        try:
+            await self._link.metadata(sorted({place.topic for place in places}))
+            return await self._connected(places)
+        except KafkaFailure:
+            return {}
+
+    async def _connected(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        nodes, _ = self._link.by_leader(places)
+        for node in nodes:
+            await self._link.connect_bulk(node, "write")
+        return nodes
+
+    async def _enter(self, places: Sequence[TopicPartition]) -> None:
+        # Connections first: while they are opened there is no transaction, and what batches take is the link's alone.
+        await self._connected(places)
+        await self._coordinator.add(self._identity, places, self._sender.within)
+
+
+class SyncProducer:
+    """Records of partition 0, outside of transactions, at least once: each stands for its key, so twice is harmless.
+
+    No producer id is asked for, so that writing needs no right but that of the topic.
+    """
+
+    def __init__(self, settings: RawSettings, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
+        self._link = Link(settings)
+        self._sender = BatchSender(self._link, None, timeout_ms / 1000)
+        self._writing = asyncio.Lock()
+        self._pending: list[tuple[str, KeyValue]] = []
+        self._sending: asyncio.Task[None] | None = None
+        self.failed: KafkaFailure | None = None
+        """Why the last try to write what was sent failed; None after one that did not."""
+
+    def send(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """Without waiting, tried until it succeeds; while it does not, only the newest of a key is kept."""
+        self._pending += ((topic, record) for record in records)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def write(self, topic: str, records: Sequence[KeyValue]) -> None:
+        """Written when this returns. Raises KafkaFailure; then some may be."""
+        async with self._writing:
+            if self._sender.failed is not None:
+                await self._sender.close()
+                self._sender.restart(Identity())
+            for data, count in record_batches(records):
+                self._sender.send(TopicPartition(topic, 0), data, count)
+            await self._sender.flush()
+
+    async def close(self) -> None:
+        """What was sent and is not written within a moment is dropped."""
+        if self._sending is not None:
+            await asyncio.wait([self._sending], timeout=_CLOSE_SECONDS)
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+        await self._sender.close()
+        await self._link.close()
+
+    async def _send(self) -> None:
+        backoff = Backoff(*_PAUSES)
+        while self._pending:
+            taken, self._pending = self._pending, []
+            topics: dict[str, list[KeyValue]] = {}
+            for topic, record in taken:
+                topics.setdefault(topic, []).append(record)
+            try:
+                for topic, records in topics.items():
+                    await self.write(topic, records)
+                self.failed = None
+                backoff.reset()
+            except KafkaFailure as error:
+                self.failed = error
+                newest = {(topic, record[0]): (topic, record) for topic, record in (*taken, *self._pending)}
+                self._pending = list(newest.values())
+                await asyncio.sleep(backoff.next())

@@ -1,0 +1,297 @@
+"""Ready-made batches to the leaders of their partitions, pipelined; what one error costs is the caller's transaction.
+
+Not by the library's producer: that one sends one request at a time to a node and one batch at a time of a partition (a
+round trip each), tries for ever what does not heal, wraps sequences to negative numbers, and leaves tasks behind when
+it is closed in trouble.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.errors import failure
+from bridge.kafka.network.client import Link
+from bridge.kafka.network.in_flight import Window
+from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
+from bridge.kafka.protocol import produce_requests
+from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_responses import NOT_ANSWERED, read_produced, refusal
+from bridge.kafka.protocol.wire import Writable
+from bridge.kafka.record.batch import stamp
+from bridge.model.values import TopicPartition
+
+_IN_FLIGHT = 5
+"""Requests at a time to a node: as many of a producer's batches as a broker remembers for each partition."""
+REQUEST_BYTES, _MOST_REQUEST_BYTES = 1024 * 1024, 8 * 1024 * 1024
+"""Of batches in one request, near by and over a distance; a batch larger than that goes alone. What the socket does not
+take at once is copied once more. Far below socket.request.max.bytes (100 MiB), beyond which a broker closes the
+connection."""
+_SEQUENCES = 1 << 31
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    place: TopicPartition
+    data: Writable
+    answered: asyncio.Future[int]
+    handed_over: float
+    under_way: int  # bytes in flight then, its own included
+
+
+class BatchSender:
+    """Sends batches in order within a partition. No batch is tried twice: after the first error nothing is sent any
+    more until `restart`, so that what follows an error never gets in front of it.
+
+    `enter` is awaited once for partitions that are new since the last `restart` or `reenter` (to add them to the
+    transaction). `window` learns from answers how much may be in flight; whoever sends keeps to it. In one event loop.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        transactional_id: str | None,
+        within: float,
+        enter: Callable[[Sequence[TopicPartition]], Awaitable[None]] | None = None,
+        window: Window | None = None,
+    ) -> None:
+        self._link = link
+        self._transactional_id = transactional_id
+        self.within, self.deadline = within, math.inf
+        """Seconds that a request may take, and when it has to be answered in any case, in monotonic time."""
+        self._enter = enter
+        self.always: TopicPartition | None = None
+        """Entered together with the first partition of others, because it will be sent to as well."""
+        self.window = window or Window()
+        self._identity = Identity()
+        self.sequences: dict[TopicPartition, int] = {}
+        """Of the next record of a partition; from 2^31 - 1 on to 0, as brokers count."""
+        self.log_starts: dict[TopicPartition, int] = {}
+        """Where the partition's log began with its last answer."""
+        self._leaders: dict[TopicPartition, int] = {}
+        self._entered: set[TopicPartition] = set()
+        self._entering: set[TopicPartition] = set()
+        self._new: list[TopicPartition] = []
+        self._queues: dict[TopicPartition, deque[_Batch]] = {}
+        self._ready: dict[int, dict[TopicPartition, None]] = {}
+        self._in_flight: dict[int, int] = {}
+        self._unanswered: set[_Batch] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waking: asyncio.Handle | None = None
+        self._changed = asyncio.Event()
+        self.bytes_in_flight = 0
+        self.failed: KafkaFailure | None = None
+        self.round_trip = UNKNOWN
+        """Seconds that the quickest answer took."""
+        self.throttled_until = 0.0
+        """In monotonic time: brokers ask to send nothing until then."""
+
+    @property
+    def entered(self) -> bool:
+        """Whether anything was sent, or tried, since the last `restart` or `reenter`."""
+        return bool(self._entered or self._entering)
+
+    def send(self, place: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
+        """Takes the batch over, `data` included; the future tells its base offset. It never has to be awaited."""
+        answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.bytes_in_flight += len(data)
+        batch = _Batch(place, data, answered, time.monotonic(), self.bytes_in_flight)
+        self._unanswered.add(batch)
+        if self.failed is not None:
+            self._answer(batch, _aborted(self.failed))
+            return answered
+        sequence = self.sequences.get(place, 0) if self._identity.epoch >= 0 else -1
+        stamp(data, *self._identity, sequence, self._transactional_id is not None)
+        self.sequences[place] = (sequence + count) % _SEQUENCES
+        queue = self._queues.setdefault(place, deque())
+        queue.append(batch)
+        if place in self._entered:
+            self._ready.setdefault(self._leaders[place], {})[place] = None
+        else:
+            for each in (place, self.always):
+                if each is not None and each not in self._entering and each not in self._entered:
+                    self._entering.add(each)
+                    self._new.append(each)
+        self._wake()
+        return answered
+
+    async def flush(self) -> None:
+        """Until all is answered. Raises what failed."""
+        try:
+            async with asyncio.timeout(self._left()):
+                while self._unanswered and self.failed is None:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            self.fail(self._no_answer("write"))
+        if self.failed is not None:
+            raise self.failed
+
+    def expect(self, leaders: Mapping[int, Collection[TopicPartition]]) -> None:
+        """Partitions by the node that leads them: they need not be looked for."""
+        self._leaders.update((place, node) for node, led in leaders.items() for place in led)
+
+    def reenter(self) -> None:
+        """The next batch of a partition needs `enter` again."""
+        self._entered.clear()
+
+    def restart(self, identity: Identity) -> None:
+        """After `close`: goes on as another producer, from sequence 0."""
+        self._identity, self.failed = identity, None
+        for kept in (self.sequences, self.log_starts, self._leaders, self._entered):
+            kept.clear()
+
+    async def close(self) -> None:
+        """Ends all tasks. What is not answered never will be."""
+        closed = failure(KafkaFault.ABORTED, "write", "The producer was closed")
+        self.fail(closed)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for batch in list(self._unanswered):
+            self._answer(batch, _aborted(closed))
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
+        self._in_flight.clear()
+
+    def _wake(self) -> None:
+        if self._waking is None and self.failed is None:
+            self._waking = asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._waking = None
+        if self._new:
+            new, self._new = self._new, []
+            self._start(self._prepare, new)
+        for node, places in self._ready.items():
+            while places and self._in_flight.get(node, 0) < _IN_FLIGHT:
+                self._in_flight[node] = self._in_flight.get(node, 0) + 1
+                self._start(self._request, node, self._take(places))
+
+    def _start(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
+        task = asyncio.get_running_loop().create_task(self._bounded(work, *given))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _bounded(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
+        try:
+            async with asyncio.timeout(self._left()):
+                await work(*given)
+        except TimeoutError:
+            self.fail(self._no_answer("write"))
+        except KafkaFailure as error:
+            self.fail(error)
+        self._wake()
+
+    async def _prepare(self, places: Sequence[TopicPartition]) -> None:
+        unknown = [place for place in places if place not in self._leaders]
+        if unknown:
+            await self._link.metadata(sorted({place.topic for place in unknown}))
+            nodes, leaderless = self._link.by_leader(unknown)
+            for each in leaderless.values():
+                raise each
+            self.expect(nodes)
+        if self._enter is not None:
+            await self._enter(places)
+        self._entering.difference_update(places)
+        self._entered.update(places)
+        for place in places:
+            if queue := self._queues.get(place):
+                self._ready.setdefault(self._leaders[place], {})[place] = None
+                for batch in queue:
+                    batch.handed_over = time.monotonic()  # what went before says nothing of the link
+
+    def _take(self, places: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
+        """One batch for each partition, as many as fit; partitions that have more come last the next time."""
+        taken: dict[TopicPartition, _Batch] = {}
+        size, most = 0, stretched(REQUEST_BYTES, self.round_trip, _MOST_REQUEST_BYTES)
+        for place in list(places):
+            queue = self._queues[place]
+            size += len(queue[0].data)
+            if taken and size > most:
+                break
+            taken[place] = queue.popleft()
+            del places[place]
+            if queue:
+                places[place] = None
+        return taken
+
+    async def _request(self, node: int, batches: dict[TopicPartition, _Batch]) -> None:
+        doing = f"write to {', '.join(f'{topic}-{number}' for topic, number in list(batches)[:5])}"
+        data = {place: batch.data for place, batch in batches.items()}
+        call = produce_requests.produce(self._transactional_id, data, int(self.within * 1000))
+        error, began = self._no_answer(doing), time.monotonic()
+        try:
+            produced, throttle = await self._link.send_bulk(node, call, read_produced, doing)
+            self._learn(began, throttle, batches.values())
+            for place, batch in batches.items():
+                got = produced.get(place, NOT_ANSWERED)
+                failed = refusal(got, place)
+                if failed is not None:
+                    self.fail(failed)
+                self.log_starts[place] = got.log_start
+                self._answer(batch, failed or got.offset)
+        except KafkaFailure as raised:
+            error = raised
+            self.fail(error)
+        finally:
+            self._in_flight[node] -= 1
+            for batch in batches.values():
+                if batch in self._unanswered:
+                    self._answer(batch, error)
+
+    def _learn(self, began: float, throttle: float, batches: Collection[_Batch]) -> None:
+        """What the answer to a request says of the link. `throttle`: seconds that the broker asks to wait."""
+        now = time.monotonic()
+        self.round_trip = quickest(self.round_trip, now - began)
+        self.throttled_until = max(self.throttled_until, now + throttle)
+        last, size = max(batches, key=lambda each: each.handed_over), sum(len(each.data) for each in batches)
+        self.window.answered(size, last.under_way, now - last.handed_over, self.round_trip, throttle)
+
+    def _left(self) -> float:
+        return min(self.within, self.deadline - time.monotonic())
+
+    def _no_answer(self, doing: str) -> KafkaFailure:
+        return failure(KafkaFault.TIMEOUT, doing, f"No answer within {self.within:g} s")
+
+    def _answer(self, batch: _Batch, answer: int | KafkaFailure) -> None:
+        self._unanswered.remove(batch)
+        self.bytes_in_flight -= len(batch.data)
+        self._changed.set()
+        if batch.answered.done():
+            return
+        if isinstance(answer, int):
+            batch.answered.set_result(answer)
+        else:
+            batch.answered.set_exception(answer)
+            batch.answered.exception()  # as if awaited, so that nobody has to: cheaper than a callback of each batch
+
+    def fail(self, error: KafkaFailure) -> None:
+        """Ends the sending of whatever waits; what is under way is still answered."""
+        if self.failed is None:
+            self.failed = error
+            if error.fault is KafkaFault.TIMEOUT:
+                self.window.timed_out()
+        waiting = [batch for queue in self._queues.values() for batch in queue]
+        for kept in (self._queues, self._ready):
+            kept.clear()
+        self._new.clear()
+        self._entering.clear()
+        for batch in waiting:
+            self._answer(batch, _aborted(self.failed))
+        self._changed.set()
+
+
+def _aborted(cause: KafkaFailure) -> KafkaFailure:
+    """`__cause__` is what decides how to go on: where no batch was at fault (a partition could not be added to the
+    transaction, say, because somebody else has the id), nothing else tells."""
+    aborted = KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
+    aborted.__cause__ = cause
+    return aborted

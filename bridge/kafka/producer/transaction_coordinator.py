@@ -1,0 +1,156 @@
+"""One transactional id at the broker that keeps it: producer ids handed out, partitions added, transactions ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+from bridge.backoff import Backoff
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.settings import RawSettings
+from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_code
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import produce_requests
+from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.wire import Call, Reader
+from bridge.model.values import TopicPartition
+
+T = TypeVar("T")
+
+TRANSACTION_TIMEOUT_MS = 15_000
+"""transaction.timeout.ms near by."""
+_MOVED = 16
+_INVALID_TXN_STATE = 48
+_CONCURRENT_TRANSACTIONS = 51
+"""The id's last transaction is still being ended; a matter of milliseconds."""
+_MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED}
+_SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
+"""Seconds: the first pause before a try and the longest."""
+_ROUND_TRIPS = 16
+"""For which a transaction gets more time: it takes some four beside those in which records are sent."""
+_MOST_TIMEOUT_MS = 240_000
+"""Well below the transaction.max.timeout.ms of brokers, 15 minutes by default."""
+
+
+def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> int:
+    """transaction.timeout.ms for a cluster that is `round_trip` seconds away. An open transaction whose producer has
+    died hides what follows it from read_committed readers for so long: no longer than needed, then."""
+    stretched = patience * (near_ms + _ROUND_TRIPS * 1000 * round_trip)
+    return max(near_ms, min(_MOST_TIMEOUT_MS, int(stretched)))
+
+
+class Coordinator:
+    """Asks until there is an answer or the time is up: each of these requests may be sent twice."""
+
+    def __init__(self, link: Link, transactional_id: str) -> None:
+        self._link = link
+        self._id = transactional_id
+        self._node: int | None = None
+
+    async def init(self, timeout_ms: Callable[[], int], identity: Identity, within: float) -> Identity:
+        """A producer id and epoch. Aborts the id's open transaction, and fences its older holders: all of them, or
+        with the `identity` that we had only if nobody has taken over meanwhile (else FENCED). `timeout_ms` is asked
+        once the coordinator is found, when the link knows how far away the cluster is."""
+
+        def call() -> Call:
+            return produce_requests.init_producer_id(self._id, timeout_ms(), identity)
+
+        doing = f"take over transactional id {self._id}"
+        return await self._ask(call, produce_requests.read_producer_id, doing, within)
+
+    async def add(self, identity: Identity, places: Collection[TopicPartition], within: float) -> None:
+        """Makes partitions part of the transaction, which begins with the first."""
+
+        def read(answer: Reader) -> tuple[int, None]:
+            errors = produce_requests.read_added_partitions(answer)
+            denied = [place.topic for place, code in errors.items() if code == TOPIC_DENIED]
+            if denied:
+                raise not_allowed_to_write(denied, doing)
+            # 55, operation not attempted, only says that another partition failed.
+            codes = sorted(set(errors.values()) - {0, 55})
+            return codes[0] if codes else 0, None
+
+        def call() -> Call:
+            return produce_requests.add_partitions(self._id, identity, places)
+
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places)[:5])
+        more = " …" if len(places) > 5 else ""
+        doing = f"add {names}{more} to the transaction of {self._id}"
+        await self._ask(call, read, doing, within)
+
+    async def end(self, identity: Identity, within: float, *, commit: bool) -> None:
+        """Ends the transaction. To abort is right also when none was begun, and when one is being committed, which
+        `init` then waits for. Java's client ends a transaction, too, before it asks for a new epoch (KIP-360)."""
+
+        def read(answer: Reader) -> tuple[int, None]:
+            code = produce_requests.read_ended_transaction(answer)
+            return 0 if code == _INVALID_TXN_STATE and not commit else code, None
+
+        def call() -> Call:
+            return produce_requests.end_transaction(self._id, identity, commit=commit)
+
+        await self._ask(
+            call, read, f"{'commit' if commit else 'abort'} the transaction of {self._id}", within
+        )
+
+    async def _ask(
+        self, call: Callable[[], Call], read: Callable[[Reader], tuple[int, T]], doing: str, within: float
+    ) -> T:
+        unfinished, elsewhere = Backoff(*_SHORT), Backoff(*_LONG)
+        last = failure(KafkaFault.TIMEOUT, doing, f"No answer within {within:g} s")
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    try:
+                        answer = await self._link.send(await self._find(), call(), doing)
+                    except KafkaFailure as error:
+                        if error.fault not in _MAY_HEAL:
+                            raise
+                        code, last = _MOVED, error
+                    else:
+                        code, found = read(answer)
+                        failed = of_code(code, doing)
+                        if failed is None:
+                            return found
+                        if code != _CONCURRENT_TRANSACTIONS and failed.fault not in _MAY_HEAL:
+                            raise failed
+                        last = failed
+                    if code == _CONCURRENT_TRANSACTIONS:
+                        await asyncio.sleep(unfinished.next())
+                    else:
+                        self._node = None
+                        await asyncio.sleep(elsewhere.next())
+        except TimeoutError:
+            raise last from None
+
+    async def _find(self) -> int:
+        if self._node is None:
+            doing = f"find the coordinator of transactional id {self._id}"
+            answer = await self._link.send(
+                None, produce_requests.find_transaction_coordinator(self._id), doing
+            )
+            code, node = produce_requests.read_transaction_coordinator(answer)
+            failed = of_code(code, doing)
+            if failed is not None:
+                raise failed
+            self._node = node
+        return self._node
+
+
+async def fence(settings: RawSettings, transactional_ids: Sequence[str], within: float = 30.0) -> None:
+    """Nobody who holds one of the ids now can commit any more; what they have open is aborted when this returns."""
+    link = Link(settings)
+    try:
+        taken = await asyncio.gather(
+            *(
+                Coordinator(link, each).init(lambda: TRANSACTION_TIMEOUT_MS, Identity(), within)
+                for each in transactional_ids
+            ),
+            return_exceptions=True,
+        )
+    finally:
+        await link.close()
+    for each in taken:
+        if isinstance(each, BaseException):
+            raise each

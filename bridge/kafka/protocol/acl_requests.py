@@ -1,0 +1,97 @@
+"""Requests about the ACLs of topics, encoding only: DescribeAcls, CreateAcls, DeleteAcls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.model.topics import Operation, PatternType, Permission, TopicAcl
+
+_TOPIC = 2
+"""Type of a resource that has rules."""
+_ANY = 1
+
+
+def describe_topic_acls() -> Call:
+    """DescribeAcls v1: all rules about topics, whatever their pattern."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.int8(_TOPIC)
+        writer.string(None)
+        writer.int8(_ANY)
+        writer.string(None)
+        writer.string(None)
+        writer.int8(_ANY)
+        writer.int8(_ANY)
+
+    return Call(29, range(1, 2), 2, write)
+
+
+def read_described_acls(answer: Reader) -> tuple[int, str, set[TopicAcl]]:
+    """Error code, the broker's words and the rules; those of a kind that we don't know are left out."""
+    answer.skip(4)
+    code, said = answer.int16(), answer.string()
+    return code, said, set(_acls(answer))
+
+
+def _acls(answer: Reader) -> Iterator[TopicAcl]:
+    for _ in answer.array():
+        answer.skip(1)
+        name, pattern = answer.string(), answer.int8()
+        for _ in answer.array():
+            principal, host = answer.string(), answer.string()
+            operation, permission = answer.int8(), answer.int8()
+            known = pattern in _PATTERNS and operation in _OPERATIONS and permission in _PERMISSIONS
+            if known:
+                kinds = PatternType(pattern), Operation(operation), Permission(permission)
+                yield TopicAcl(name, kinds[0], principal, host, *kinds[1:])
+
+
+_PATTERNS, _OPERATIONS, _PERMISSIONS = set(PatternType), set(Operation), set(Permission)
+
+
+def create_acls(acls: Sequence[TopicAcl]) -> Call:
+    """CreateAcls v1."""
+    return Call(30, range(1, 2), 2, lambda writer, _: _write(writer, acls))
+
+
+def delete_acls(acls: Sequence[TopicAcl]) -> Call:
+    """DeleteAcls v1: exactly these rules, each a filter of its own."""
+    return Call(31, range(1, 2), 2, lambda writer, _: _write(writer, acls))
+
+
+def _write(writer: Writer, acls: Sequence[TopicAcl]) -> None:
+    writer.array(len(acls))
+    for acl in acls:
+        writer.int8(_TOPIC)
+        writer.string(acl.name)
+        writer.int8(acl.pattern)
+        writer.string(acl.principal)
+        writer.string(acl.host)
+        writer.int8(acl.operation)
+        writer.int8(acl.permission)
+
+
+def read_created_acls(answer: Reader) -> list[tuple[int, str]]:
+    """Error code and the broker's words, in the order that was asked for."""
+    answer.skip(4)
+    return [(answer.int16(), answer.string()) for _ in answer.array()]
+
+
+def read_deleted_acls(answer: Reader) -> list[tuple[int, str]]:
+    """Error code and the broker's words, in the order that was asked for."""
+    answer.skip(4)
+    found = []
+    for _ in answer.array():
+        code, said = answer.int16(), answer.string()
+        for _ in answer.array():  # rules that matched
+            matched, words = answer.int16(), answer.string()
+            code, said = (code, said) if code else (matched, words)
+            answer.skip(1)
+            answer.string()
+            answer.skip(1)
+            answer.string()
+            answer.string()
+            answer.skip(2)
+        found.append((code, said))
+    return found

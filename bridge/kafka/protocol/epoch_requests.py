@@ -1,0 +1,48 @@
+"""OffsetForLeaderEpoch, encoding only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.model.values import TopicPartition
+
+
+class EpochEnd(NamedTuple):
+    """The greatest epoch of the log that is not above the one asked for, and where it ends; -1 for none."""
+
+    error: int
+    epoch: int
+    end_offset: int
+
+
+def epoch_ends(epochs: Mapping[TopicPartition, int]) -> Call:
+    """OffsetForLeaderEpoch v3, which 2.3 to 4.x brokers speak."""
+    topics: dict[str, list[tuple[int, int]]] = {}
+    for (topic, partition), epoch in epochs.items():
+        topics.setdefault(topic, []).append((partition, epoch))
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.int32(-1)
+        writer.array(len(topics))
+        for topic, partitions in topics.items():
+            writer.string(topic)
+            writer.array(len(partitions))
+            for partition, epoch in partitions:
+                writer.int32(partition)
+                writer.int32(-1)
+                writer.int32(epoch)
+
+    return Call(23, range(3, 4), 4, write)
+
+
+def read_epoch_ends(answer: Reader) -> dict[TopicPartition, EpochEnd]:
+    answer.skip(4)
+    ends = {}
+    for _ in answer.array():
+        topic = answer.string()
+        for _ in answer.array():
+            error, partition = answer.int16(), answer.int32()
+            ends[TopicPartition(topic, partition)] = EpochEnd(error, answer.int32(), answer.int64())
+    return ends

@@ -1,0 +1,172 @@
+"""Requests about groups, encoding only: ListGroups, FindCoordinator, OffsetFetch, OffsetCommit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
+
+
+def list_groups() -> Call:
+    """ListGroups v4 to v5: the groups that one broker keeps, with state (v4) and type (v5, KIP-848)."""
+
+    def write(writer: Writer, version: int) -> None:
+        writer.array(0)
+        if version >= 5:
+            writer.array(0)
+        writer.tags()
+
+    return Call(16, range(4, 6), 3, write)
+
+
+def read_groups(answer: Reader, version: int) -> tuple[int, list[GroupListing]]:
+    """The error code, and the groups; before v5 all are of type `classic`."""
+    answer.skip(4)
+    error = answer.int16()
+    listed = []
+    for _ in answer.array():
+        group, protocol_type, state = answer.string(), answer.string(), answer.string()
+        kind = answer.string() if version >= 5 else "classic"
+        answer.tags()
+        listed.append(GroupListing(group, group_state(state), kind.lower(), protocol_type))
+    return error, listed
+
+
+def group_state(name: str) -> GroupState:
+    """`PreparingRebalance` as on the wire, to PREPARING_REBALANCE; UNKNOWN for a state of the future."""
+    upper = "".join(f"_{char}" if char.isupper() and at else char for at, char in enumerate(name)).upper()
+    return GroupState(upper) if upper in GroupState.__members__ else GroupState.UNKNOWN
+
+
+def describe_groups(groups: Sequence[str]) -> Call:
+    """DescribeGroups v5: the state of groups now. One that does not exist, or is of a newer type, is `Dead`."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.array(len(groups))
+        for group in groups:
+            writer.string(group)
+        writer.int8(0)
+        writer.tags()
+
+    return Call(15, range(5, 6), 5, write)
+
+
+def read_described_groups(answer: Reader) -> dict[str, tuple[int, GroupState]]:
+    """Group → (error, state)."""
+    answer.skip(4)
+    found = {}
+    for _ in answer.array():
+        error, group, state = answer.int16(), answer.string(), answer.string()
+        answer.string()
+        answer.string()
+        for _ in answer.array():  # members
+            for _ in range(4):
+                answer.string()
+            answer.blob()
+            answer.blob()
+            answer.tags()
+        answer.skip(4)
+        answer.tags()
+        found[group] = (error, group_state(state))
+    return found
+
+
+def find_coordinators(groups: Sequence[str]) -> Call:
+    """FindCoordinator v4: the brokers that keep these groups, many in one request (KIP-699)."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.int8(0)
+        writer.array(len(groups))
+        for group in groups:
+            writer.string(group)
+        writer.tags()
+
+    return Call(10, range(4, 5), 3, write)
+
+
+def read_coordinators(answer: Reader) -> dict[str, tuple[int, int]]:
+    """Group → (error, node)."""
+    answer.skip(4)
+    found = {}
+    for _ in answer.array():
+        group, node = answer.string(), answer.int32()
+        answer.string()
+        answer.skip(4)
+        found[group] = (answer.int16(), node)
+        answer.string()
+        answer.tags()
+    return found
+
+
+def fetch_offsets(groups: Sequence[str]) -> Call:
+    """OffsetFetch v8: every committed offset of many groups in one request (KIP-709)."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.array(len(groups))
+        for group in groups:
+            writer.string(group)
+            writer.array(None)
+            writer.tags()
+        writer.int8(0)
+        writer.tags()
+
+    return Call(9, range(8, 9), 6, write)
+
+
+def read_fetched_offsets(answer: Reader) -> dict[str, tuple[int, dict[TopicPartition, Committed]]]:
+    """Group → (error, offsets). Partitions with an error of their own, or without an offset (-1), are left out."""
+    answer.skip(4)
+    found = {}
+    for _ in answer.array():
+        group = answer.string()
+        offsets = {}
+        for _ in answer.array():
+            topic = answer.string()
+            for _ in answer.array():
+                partition, offset, epoch = answer.int32(), answer.int64(), answer.int32()
+                text, error = answer.string(), answer.int16()
+                answer.tags()
+                if error == 0 and offset >= 0:
+                    offsets[TopicPartition(topic, partition)] = Committed(offset, text, epoch)
+            answer.tags()
+        found[group] = (answer.int16(), offsets)
+        answer.tags()
+    return found
+
+
+def commit_offsets(group: str, offsets: Mapping[TopicPartition, Committed]) -> Call:
+    """OffsetCommit v6 to v7 as an admin: no generation, no member; the broker refuses it for a group with members."""
+    topics: dict[str, list[tuple[int, Committed]]] = {}
+    for (topic, partition), committed in offsets.items():
+        topics.setdefault(topic, []).append((partition, committed))
+
+    def write(writer: Writer, version: int) -> None:
+        writer.string(group)
+        writer.int32(-1)
+        writer.string("")
+        if version >= 7:
+            writer.string(None)
+        writer.array(len(topics))
+        for topic, partitions in topics.items():
+            writer.string(topic)
+            writer.array(len(partitions))
+            for partition, committed in partitions:
+                writer.int32(partition)
+                writer.int64(committed.offset)
+                writer.int32(committed.leader_epoch)
+                writer.string(committed.metadata)
+
+    return Call(8, range(6, 8), 8, write)
+
+
+def read_committed_offsets(answer: Reader) -> dict[TopicPartition, int]:
+    """The error code of each partition."""
+    answer.skip(4)
+    codes = {}
+    for _ in answer.array():
+        topic = answer.string()
+        for _ in answer.array():
+            partition = TopicPartition(topic, answer.int32())
+            codes[partition] = answer.int16()
+    return codes

@@ -1,0 +1,258 @@
+"""Requests about topics, encoding only: Metadata, ListOffsets, Fetch."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bridge.kafka.protocol.wire import Call, Piece, Reader, Writer
+from bridge.model.values import TopicPartition
+
+LATEST, EARLIEST = -1, -2
+_DIVERGING_EPOCH = 0
+"""Number of the tagged field of a fetched partition."""
+_EPOCH_END = struct.Struct(">iq")
+
+
+class PartitionMeta(NamedTuple):
+    error: int
+    leader: int
+    leader_epoch: int
+
+
+class TopicMeta(NamedTuple):
+    error: int
+    topic_id: str
+    partitions: Mapping[int, PartitionMeta]
+
+
+def metadata(topics: Sequence[str] | None) -> Call:
+    """Metadata v9 to v12: topic ids from v10 on ("" before), leaders with their epochs. Creates no topic. None asks
+    for all topics."""
+
+    def write(writer: Writer, version: int) -> None:
+        writer.array(None if topics is None else len(topics))
+        for topic in topics or ():
+            if version >= 10:
+                writer.uuid("00000000-0000-0000-0000-000000000000")
+            writer.string(topic)
+            writer.tags()
+        writer.int8(0)
+        if version <= 10:
+            writer.int8(0)
+        writer.int8(0)
+        writer.tags()
+
+    return Call(3, range(9, 13), 9, write)
+
+
+def read_controller(answer: Reader) -> int:
+    """The node that Metadata names as the controller (under KRaft any node that passes requests on), -1 for none."""
+    answer.skip(4)
+    for _ in answer.array():  # brokers
+        answer.skip(4)
+        answer.string()
+        answer.skip(4)
+        answer.string()
+        answer.tags()
+    answer.string()
+    return answer.int32()
+
+
+def read_metadata(answer: Reader, version: int) -> dict[str, TopicMeta]:
+    read_controller(answer)
+    topics: dict[str, TopicMeta] = {}
+    for _ in answer.array():
+        error, name = answer.int16(), answer.string()
+        topic_id = answer.uuid() if version >= 10 else ""
+        answer.skip(1)
+        partitions = {}
+        for _ in answer.array():
+            partition_error, index = answer.int16(), answer.int32()
+            partitions[index] = PartitionMeta(partition_error, answer.int32(), answer.int32())
+            for _ in range(3):
+                answer.skip(4 * len(answer.array()))
+            answer.tags()
+        answer.skip(4)
+        answer.tags()
+        topics[name] = TopicMeta(error, topic_id, partitions)
+    return topics
+
+
+class ListedOffset(NamedTuple):
+    error: int
+    offset: int
+    leader_epoch: int
+
+
+def list_offsets(wanted: Mapping[TopicPartition, int], *, committed_only: bool) -> Call:
+    """ListOffsets v4 to v5: the offset of a timestamp (or LATEST, EARLIEST), one for each partition."""
+    topics: dict[str, list[tuple[int, int]]] = {}
+    for (topic, partition), timestamp in wanted.items():
+        topics.setdefault(topic, []).append((partition, timestamp))
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.int32(-1)
+        writer.int8(1 if committed_only else 0)
+        writer.array(len(topics))
+        for topic, partitions in topics.items():
+            writer.string(topic)
+            writer.array(len(partitions))
+            for partition, timestamp in partitions:
+                writer.int32(partition)
+                writer.int32(-1)
+                writer.int64(timestamp)
+
+    return Call(2, range(4, 6), 6, write)
+
+
+def read_listed_offsets(answer: Reader) -> dict[TopicPartition, ListedOffset]:
+    answer.skip(4)
+    listed = {}
+    for _ in answer.array():
+        topic = answer.string()
+        for _ in answer.array():
+            partition, error = answer.int32(), answer.int16()
+            answer.skip(8)
+            listed[TopicPartition(topic, partition)] = ListedOffset(error, answer.int64(), answer.int32())
+    return listed
+
+
+class FetchPart(NamedTuple):
+    """Where to fetch a partition from. `topic_id` is used from Fetch v13 on: a topic that was deleted and made again
+    under the same name then answers UNKNOWN_TOPIC_ID instead of other records. `last_epoch`: leader epoch of the last
+    batch before `offset`, -1 for unknown; from v12 on a log that went another way answers `diverged`."""
+
+    topic_id: str
+    offset: int
+    max_bytes: int
+    last_epoch: int = -1
+
+
+class Fetched(NamedTuple):
+    error: int
+    high_watermark: int
+    last_stable: int
+    log_start: int
+    aborted: Sequence[tuple[int, int]]
+    """(producer id, first offset) of aborted transactions in what was fetched; read committed only."""
+    records: Piece
+    diverged: tuple[int, int] | None = None
+    """Epoch and end offset up to which the log agrees with what was fetched before; None while it does."""
+    preferred: int = -1
+    """The replica that the leader names for our rack, with no records then; -1 for none."""
+
+
+class Asking(NamedTuple):
+    """How a fetch is asked for: what one without a session is by default. Sizes in bytes.
+
+    `session`, `epoch`: of an incremental session (KIP-227); (0, -1) is none, (0, 0) asks for a new one. `forgotten`:
+    topic id and partition of what leaves the session. `rack`: ours, "" for none, so that no leader names a replica.
+    """
+
+    max_wait_ms: int = 0
+    max_bytes: int = 64 * 1024 * 1024
+    session: int = 0
+    epoch: int = -1
+    forgotten: Sequence[tuple[str, TopicPartition]] = ()
+    rack: str = ""
+
+
+_ONCE = Asking()
+
+
+def fetch(
+    parts: Mapping[TopicPartition, FetchPart],
+    *,
+    committed_only: bool,
+    by_id: bool | None = None,
+    asking: Asking = _ONCE,
+) -> Call:
+    """Fetch v11 to v13; v11 only unless every topic's id is known, which `by_id` says where `parts` do not tell."""
+    topics: dict[str, list[tuple[int, FetchPart]]] = {}
+    for (topic, partition), part in parts.items():
+        topics.setdefault(topic, []).append((partition, part))
+    forgotten: dict[tuple[str, str], list[int]] = {}
+    for topic_id, (topic, partition) in asking.forgotten:
+        forgotten.setdefault((topic_id, topic), []).append(partition)
+    if by_id is None:
+        by_id = all(part.topic_id for part in parts.values())
+
+    def topic_key(writer: Writer, version: int, topic_id: str, topic: str) -> None:
+        if version >= 13:
+            writer.uuid(topic_id)
+        else:
+            writer.string(topic)
+
+    def write(writer: Writer, version: int) -> None:
+        writer.int32(-1)
+        writer.int32(asking.max_wait_ms)
+        writer.int32(1)
+        writer.int32(asking.max_bytes)
+        writer.int8(1 if committed_only else 0)
+        writer.int32(asking.session)
+        writer.int32(asking.epoch)
+        writer.array(len(topics))
+        for topic, partitions in topics.items():
+            topic_key(writer, version, partitions[0][1].topic_id, topic)
+            writer.array(len(partitions))
+            for partition, part in partitions:
+                writer.int32(partition)
+                writer.int32(-1)
+                writer.int64(part.offset)
+                if version >= 12:
+                    writer.int32(part.last_epoch)
+                writer.int64(-1)
+                writer.int32(part.max_bytes)
+                writer.tags()
+            writer.tags()
+        writer.array(len(forgotten))
+        for (topic_id, topic), numbers in forgotten.items():
+            topic_key(writer, version, topic_id, topic)
+            writer.array(len(numbers))
+            for number in numbers:
+                writer.int32(number)
+            writer.tags()
+        writer.string(asking.rack)
+        writer.tags()
+
+    return Call(1, range(11, 14) if by_id else range(11, 12), 12, write)
+
+
+class FetchAnswer(NamedTuple):
+    """`error` and `session` are the whole answer's."""
+
+    error: int
+    session: int
+    parts: dict[TopicPartition, Fetched]
+
+
+def read_fetch_answer(answer: Reader, version: int, names: Mapping[str, str]) -> FetchAnswer:
+    """`names` maps topic ids to names, for v13."""
+    answer.skip(4)
+    failed, session = answer.int16(), answer.int32()
+    fetched = {}
+    for _ in answer.array():
+        topic = names.get(answer.uuid(), "") if version >= 13 else answer.string()
+        for _ in answer.array():
+            partition, error = answer.int32(), answer.int16()
+            high, stable, start = answer.int64(), answer.int64(), answer.int64()
+            aborted = []
+            for _ in answer.array():
+                aborted.append((answer.int64(), answer.int64()))
+                answer.tags()
+            preferred = answer.int32()
+            records = answer.buffer()
+            tagged = answer.tagged()
+            end = tagged.get(_DIVERGING_EPOCH)
+            diverged = None if end is None or len(end) < _EPOCH_END.size else _EPOCH_END.unpack_from(end)
+            fetched[TopicPartition(topic, partition)] = Fetched(
+                error, high, stable, start, aborted, records, diverged, preferred
+            )
+        answer.tags()
+    return FetchAnswer(failed, session, fetched)
+
+
+def read_fetched(answer: Reader, version: int, names: Mapping[str, str]) -> dict[TopicPartition, Fetched]:
+    return read_fetch_answer(answer, version, names).parts

@@ -1,0 +1,137 @@
+"""Requests of a producer, encoding only: FindCoordinator, InitProducerId, AddPartitionsToTxn, Produce, EndTxn.
+
+Transactions as brokers have them from 2.5 on: InitProducerId takes the id and epoch that we had (KIP-360), so that
+going on after an error never fences a newer holder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from bridge.kafka.protocol.wire import Call, Piece, Reader, Writer
+from bridge.model.values import TopicPartition
+
+
+class Identity(NamedTuple):
+    """What a broker knows a producer by; (-1, -1) before it was asked."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+def find_transaction_coordinator(transactional_id: str) -> Call:
+    """FindCoordinator v1 to v2."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.string(transactional_id)
+        writer.int8(1)
+
+    return Call(10, range(1, 3), 3, write)
+
+
+def read_transaction_coordinator(answer: Reader) -> tuple[int, int]:
+    """Error and node."""
+    answer.skip(4)
+    error = answer.int16()
+    answer.string()
+    return error, answer.int32()
+
+
+def init_producer_id(transactional_id: str | None, timeout_ms: int, identity: Identity) -> Call:
+    """InitProducerId v3 to v4: aborts what the id has open and raises its epoch. With our `identity` only if nobody
+    else did that since; without, whoever holds the id."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.string(transactional_id)
+        writer.int32(timeout_ms)
+        writer.int64(identity.producer_id)
+        writer.int16(identity.epoch)
+        writer.tags()
+
+    return Call(22, range(3, 5), 2, write)
+
+
+def read_producer_id(answer: Reader) -> tuple[int, Identity]:
+    answer.skip(4)
+    return answer.int16(), Identity(answer.int64(), answer.int16())
+
+
+def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in places:
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def add_partitions(transactional_id: str, identity: Identity, places: Iterable[TopicPartition]) -> Call:
+    """AddPartitionsToTxn v2 to v3."""
+    topics = _by_topic(places)
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.string(transactional_id)
+        writer.int64(identity.producer_id)
+        writer.int16(identity.epoch)
+        writer.array(len(topics))
+        for topic, partitions in topics.items():
+            writer.string(topic)
+            writer.array(len(partitions))
+            for partition in partitions:
+                writer.int32(partition)
+            writer.tags()
+        writer.tags()
+
+    return Call(24, range(2, 4), 3, write)
+
+
+def read_added_partitions(answer: Reader) -> dict[TopicPartition, int]:
+    """Error codes."""
+    answer.skip(4)
+    errors = {}
+    for _ in answer.array():
+        topic = answer.string()
+        for _ in answer.array():
+            partition = answer.int32()
+            errors[TopicPartition(topic, partition)] = answer.int16()
+            answer.tags()
+        answer.tags()
+    return errors
+
+
+def end_transaction(transactional_id: str, identity: Identity, *, commit: bool) -> Call:
+    """EndTxn v2 to v3."""
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.string(transactional_id)
+        writer.int64(identity.producer_id)
+        writer.int16(identity.epoch)
+        writer.int8(1 if commit else 0)
+        writer.tags()
+
+    return Call(26, range(2, 4), 3, write)
+
+
+def read_ended_transaction(answer: Reader) -> int:
+    """The error code."""
+    answer.skip(4)
+    return answer.int16()
+
+
+def produce(transactional_id: str | None, batches: Mapping[TopicPartition, Piece], timeout_ms: int) -> Call:
+    """Produce v8 (the first that says which record was refused, KIP-467), to all in-sync replicas; one batch for each
+    partition, which is all that a broker takes."""
+    topics = _by_topic(batches)
+
+    def write(writer: Writer, _version: int) -> None:
+        writer.string(transactional_id)
+        writer.int16(-1)
+        writer.int32(timeout_ms)
+        writer.array(len(topics))
+        for topic, partitions in topics.items():
+            writer.string(topic)
+            writer.array(len(partitions))
+            for partition in partitions:
+                writer.int32(partition)
+                writer.blob(batches[TopicPartition(topic, partition)])
+
+    return Call(0, range(8, 9), 9, write)

@@ -1,0 +1,205 @@
+"""Kafka's request and response encoding, as far as look-ups need it: plain and flexible (KIP-482) versions.
+
+Written by hand because the library's protocol layer ends at Fetch v11 and Metadata v5 (no topic ids), and decodes a
+field at a time: an OffsetFetch answer of 100,000 partitions would take seconds. Connections, versions, TLS and SASL
+stay the library's: a `Call` is what its connection wants of a request.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable, Mapping
+from io import BytesIO
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.protocol.reading import Piece, Reader, Writable
+
+__all__ = ["MOST_ANSWER", "Call", "Piece", "Reader", "Writable", "Writer", "unfit"]
+
+_LARGE = 64 * 1024
+"""Bytes from which on a blob is sent from where it lies; a shorter one is copied, which costs less than a send."""
+_CORRELATION_ID = 4
+"""Bytes that every answer begins with."""
+MOST_ANSWER = 256 * 1024 * 1024
+"""Bytes of an answer: more than any that is asked for with room for a batch of what a broker takes by default (100 MiB,
+socket.request.max.bytes)."""
+_INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+
+
+def unfit(size: int) -> str:
+    """Why an answer can't have this length, which a broker has sent in front of it; "" when it can."""
+    if size < _CORRELATION_ID:
+        return f"The broker sent an answer of {size} bytes, which none has; the connection was closed"
+    if size > MOST_ANSWER:
+        limit = f"more than {MOST_ANSWER} are not read"
+        return f"The broker sent an answer of {size} bytes; {limit}, and the connection was closed"
+    return ""
+
+
+class Writer:
+    """Appends fields; `flexible` picks compact lengths and tagged fields."""
+
+    def __init__(self, *, flexible: bool) -> None:
+        self.flexible = flexible
+        self._before: list[Piece] = []
+        self._parts = bytearray()
+
+    def int8(self, value: int) -> None:
+        self._parts += value.to_bytes(1, "big", signed=True)
+
+    def int16(self, value: int) -> None:
+        self._parts += _INT16.pack(value)
+
+    def int32(self, value: int) -> None:
+        self._parts += _INT32.pack(value)
+
+    def int64(self, value: int) -> None:
+        self._parts += _INT64.pack(value)
+
+    def varint(self, value: int) -> None:
+        while value > 0x7F:
+            self._parts.append(value & 0x7F | 0x80)
+            value >>= 7
+        self._parts.append(value)
+
+    def string(self, value: str | None) -> None:
+        data = None if value is None else value.encode()
+        if self.flexible:
+            self.varint(0 if data is None else len(data) + 1)
+        else:
+            self.int16(-1 if data is None else len(data))
+        self._parts += data or b""
+
+    def blob(self, value: Piece) -> None:
+        """What is large is not copied."""
+        if self.flexible:
+            self.varint(len(value) + 1)
+        else:
+            self.int32(len(value))
+        if len(value) < _LARGE:
+            self._parts += value
+        else:
+            self._before += (self._parts, value)
+            self._parts = bytearray()
+
+    def uuid(self, value: str) -> None:
+        self._parts += uuid.UUID(value).bytes
+
+    def array(self, length: int | None) -> None:
+        if self.flexible:
+            self.varint(0 if length is None else length + 1)
+        else:
+            self.int32(-1 if length is None else length)
+
+    def tags(self) -> None:
+        if self.flexible:
+            self.varint(0)
+
+    def pieces(self) -> list[Piece]:
+        """To be sent one behind the other."""
+        return [*self._before, self._parts]
+
+    def encode(self) -> bytearray:
+        return bytearray().join(self.pieces()) if self._before else self._parts
+
+
+class _Encoded:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def encode(self) -> bytes:
+        return self._data
+
+
+class _Header:
+    def __init__(self, correlation_id: int) -> None:
+        self.correlation_id = correlation_id
+
+
+class Call:
+    """One request, in the version that its connection agrees on. `write` gets the version; the answer is a Reader.
+
+    Raises KafkaFailure(unsupported) when the broker speaks none of `versions`.
+    """
+
+    def __init__(
+        self,
+        api_key: int,
+        versions: range,
+        flexible_from: int,
+        write: Callable[[Writer, int], None],
+    ) -> None:
+        self.API_KEY, self._versions, self._flexible_from, self._write = (
+            api_key,
+            versions,
+            flexible_from,
+            write,
+        )
+        self.API_VERSION = -1
+
+    @property
+    def RESPONSE_TYPE(self) -> Call:
+        """What the connection decodes the answer by: one object is request and decoder. No attribute, because a call
+        that refers to itself keeps all that it sent until garbage is collected."""
+        return self
+
+    @property
+    def flexible(self) -> bool:
+        return self._flexible_from <= self.API_VERSION
+
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Call:
+        lowest, highest = versions.get(self.API_KEY, (0, -1))
+        version = min(highest, self._versions[-1])
+        if version < max(lowest, self._versions[0]):
+            raise KafkaFailure(
+                KafkaFault.UNSUPPORTED,
+                f"the broker speaks versions {lowest} to {highest} of API {self.API_KEY}; "
+                f"{self._versions[0]} to {self._versions[-1]} would do",
+                retriable=False,
+            )
+        self.API_VERSION = version
+        return self
+
+    def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
+        name = client_id.encode()
+        head = struct.pack(
+            f">hhih{len(name)}s", self.API_KEY, self.API_VERSION, correlation_id, len(name), name
+        )
+        return _Encoded(head + b"\0" if self.flexible else head)
+
+    def encode(self) -> bytearray:
+        return self._written().encode()
+
+    def _written(self) -> Writer:
+        writer = Writer(flexible=self.flexible)
+        self._write(writer, self.API_VERSION)
+        return writer
+
+    def framed(self, correlation_id: int, client_id: str) -> list[Piece]:
+        """The whole request with its length in front, to be sent one piece behind the other."""
+        head = self.build_request_header(correlation_id, client_id).encode()
+        first, *rest = self._written().pieces()
+        size = len(head) + len(first) + sum(map(len, rest))
+        return [b"".join((_INT32.pack(size), head, first)), *rest]
+
+    def answer(self, frame: Piece) -> Reader:
+        """For a whole answer without its length."""
+        reader = Reader(frame, flexible=self.flexible)
+        reader.skip(4)  # the correlation id
+        reader.tags()
+        return reader
+
+    def parse_response_header(self, buffer: BytesIO) -> _Header:
+        header = _Header(_INT32.unpack(buffer.read(4))[0])
+        if self.flexible:
+            buffer.read(1)  # tagged fields: no broker sends any in a header
+        return header
+
+    def decode(self, buffer: BytesIO) -> Reader:
+        reader = Reader(buffer.getvalue(), flexible=self.flexible)  # unlike read, not a copy
+        reader.skip(buffer.tell())
+        return reader
+
+    def __str__(self) -> str:
+        return f"API {self.API_KEY} v{self.API_VERSION}"

@@ -1,0 +1,199 @@
+"""Record batches as fetched, into the data records of a Window (no control records, none of aborted transactions) or
+of a log that is read through (no control records).
+
+What is decompressed at a time has a limit. The library reads the records of what is decompressed already: its own way
+has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from bridge.kafka.protocol.wire import Piece
+from bridge.kafka.record.batch import (
+    CODEC,
+    HEADER_SIZE,
+    CorruptBatch,
+    DataFilter,
+    RawBatch,
+    parse,
+)
+from bridge.kafka.record.decompression import decoded
+from bridge.kafka.record.legacy import messages
+from bridge.model.batch_limits import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
+from bridge.model.lookups import Window
+from bridge.model.values import LogRecord, RecordView
+
+_PART = 4
+"""Of the bytes that a batch may have, for one whose records are read one by one: as objects they take some eight times
+as much memory."""
+_LEAST_RECORD = 7
+"""Its bytes without key, value and headers."""
+_UNCOUNTED, _MOST_HEADERS = 8 * 1024 * 1024, 500_000
+"""Bytes of records up to which their headers need not be counted, and how many a larger batch may have: one takes two
+bytes, and a hundred as objects."""
+_FLAGS_AT = 22
+_MORE, _BEHIND = 0x80, bytes(16)
+"""The bit of a byte that says that a number goes on, and what the library may look at where it does behind the end."""
+
+
+def window(
+    data: Piece, offset: int, log_end: int, aborted: Sequence[tuple[int, int]], most: int = MOST_BYTES
+) -> Window | None:
+    """The window that `opened` opens."""
+    return opened(data, offset, log_end, aborted, most)[0]
+
+
+def opened(
+    data: Piece, offset: int, log_end: int, aborted: Sequence[tuple[int, int]], most: int = MOST_BYTES
+) -> tuple[Window | None, int]:
+    """The window that a fetch at `offset` has opened, and how many bytes its records take. It ends before a batch that
+    nobody can decode, unless that is the first: then what is wrong is raised.
+
+    `log_end` is what could be read (high watermark or last stable offset). `aborted` is the broker's list of (producer
+    id, first offset). None when `data` has bytes but no complete batch: ask for more. `most`: bytes that a batch may
+    have; a window has a part of it.
+    """
+    records: list[RecordView] = []
+    without_data: list[tuple[int, int]] = []
+    start, end, epoch = offset, offset, -1
+    room = most = most // _PART
+    data_filter = DataFilter(aborted)
+    for number, batch in enumerate(parse(data)):
+        inner: Sequence[RecordView] = ()
+        if holds_data := data_filter.is_data(batch):
+            try:
+                inner, size = _records(batch, most, room)
+            except Exception:  # each codec has exceptions of its own
+                if not number:
+                    raise
+                break
+            room -= size
+        if not number and batch.base_offset < start:
+            start = batch.base_offset
+        epoch = batch.leader_epoch if not number or batch.leader_epoch == epoch else -1
+        end = batch.last_offset + 1
+        if not holds_data:
+            without_data.append((batch.base_offset, end))
+        elif batch.magic < 2 and inner:
+            start = min(start, inner[0].offset)
+        records += inner
+    if end == offset:
+        # Nothing at or after the offset: what could be read ends here (or is a compacted tail).
+        return (None if data else Window(offset, max(offset, log_end), (), epoch)), 0
+    return Window(start, end, records, epoch, without_data), most - room
+
+
+class Stretch(NamedTuple):
+    """What a log holds from an offset on, as far as it was fetched. `end`: the offset to go on at."""
+
+    records: list[LogRecord]
+    end: int
+    leader_epoch: int
+    """Of the last batch; -1 when there is none, or from a log older than 0.11."""
+    unreadable: int
+    """Batches that arrived as they were written, and that nobody can decode."""
+
+
+def stretch(
+    data: Piece, offset: int, aborted: Sequence[tuple[int, int]] = (), most: int = MOST_BYTES
+) -> Stretch | None:
+    """All data records at or after `offset` but those of `aborted` (producer id, first offset) transactions, which a
+    broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written, and may
+    be better when fetched again. `most`: bytes that a batch may have; where several have more together the stretch ends
+    between them."""
+    records: list[LogRecord] = []
+    end, epoch, unreadable = offset, -1, 0
+    room = most = most // _PART
+    data_filter = DataFilter(aborted)
+    try:
+        batches = [(batch, data_filter.is_data(batch)) for batch in parse(data, checked=True)]
+    except CorruptBatch:
+        return None
+    for number, (batch, holds_data) in enumerate(batches):
+        try:
+            inner, size = _records(batch, most, room) if holds_data else ((), 0)
+        except Exception as error:  # each codec has exceptions of its own
+            if number and room < most and isinstance(error, Overlarge):
+                break  # it may have room in a stretch of its own
+            inner, size = (), 0
+            unreadable += 1
+        room -= size
+        end, epoch = max(end, batch.last_offset + 1), batch.leader_epoch
+        records += [
+            LogRecord(each.offset, each.timestamp, each.key, each.value)
+            for each in inner
+            if each.offset >= offset
+        ]
+    return Stretch(records, end, epoch, unreadable)
+
+
+def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView], int]:
+    """With how many bytes they take, at most `most`, and `room` where they are compressed. Raises Overlarge, and
+    whatever the codec raises."""
+    if batch.magic < 2:
+        return messages(batch.data, min(most, room)), len(batch.data)
+    if batch.count > most // BYTES_A_RECORD:
+        raise Overlarge(most)
+    if not batch.attributes & CODEC:
+        return _sound(batch, _read(batch.data, batch.count, most)), 0
+    head, packed = batch.data[:HEADER_SIZE], batch.data[HEADER_SIZE:]
+    content = decoded(batch.attributes & CODEC, packed, min(room, limit(len(packed), most)))
+    flags = bytes((head[_FLAGS_AT] & ~CODEC,))
+    whole = b"".join((head[:_FLAGS_AT], flags, head[_FLAGS_AT + 1 :], content))
+    return _sound(batch, _read(whole, batch.count, most)), len(content)
+
+
+def _sound(batch: RawBatch, found: Sequence[RecordView]) -> Sequence[RecordView]:
+    if found and (found[0].offset < batch.base_offset or found[-1].offset > batch.last_offset):
+        raise ValueError("its records have other offsets than it says")
+    return found
+
+
+def _read(batch: bytes | memoryview, count: int, most: int) -> Sequence[RecordView]:
+    """Of a batch that is not compressed."""
+    if count > (len(batch) - HEADER_SIZE) // _LEAST_RECORD:
+        raise ValueError("it has more records than bytes for them")
+    if len(batch) > _UNCOUNTED and _has_more_headers(memoryview(batch)[HEADER_SIZE:], count):
+        raise Overlarge(most)
+    if batch[-1] < _MORE:
+        return list(DefaultRecordBatch(bytes(batch)))
+    # The library looks behind the end of a batch that ends in the middle of a number, or seems to.
+    padded = memoryview(b"".join((batch, _BEHIND)))
+    return list(DefaultRecordBatch(padded[: len(batch)]))
+
+
+def _has_more_headers(data: memoryview, records: int) -> bool:
+    """Whether there are more headers than a batch may have. Raises ValueError for what is no record."""
+    at = headers = 0
+    for _ in range(records):
+        length, begin = _varint(data, at)
+        _, rest = _varint(data, begin + 1)
+        _, rest = _varint(data, rest)
+        for _ in range(2):
+            size, rest = _varint(data, rest)
+            rest += max(0, size)
+        count, rest = _varint(data, rest)
+        headers, at = headers + count, begin + length
+        if count < 0 or length < 0 or rest > at:
+            raise ValueError("a record does not end where it says")
+        if headers > _MOST_HEADERS:
+            return True
+    return False
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """A zigzag varint, and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            break
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1), at
+    raise ValueError("a record does not end where it says")

@@ -1,0 +1,149 @@
+"""Decompression of the records in a batch, within limits: a few KB may hold more than a machine has memory for.
+
+Where the libraries have a call for all of it at once, that takes half the time of a stream for a batch of a record or a
+few, which come by the thousand. It is used where what it allocates is known to be within the limit.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+
+import cramjam
+import lz4.frame  # type: ignore[import-untyped]
+import zstandard
+
+from bridge.model.batch_limits import Overlarge
+
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Codecs as in compression.type, by number."""
+LZ4 = 3
+"""Its number."""
+_FIRST = 64 * 1024
+"""Bytes of the first piece of a stream, at least."""
+_MEMBERS = 100
+"""Of a gzip stream, at most; producers write one. For each, what is behind it is copied."""
+_BLOCKS, _BYTES_A_BLOCK = 100, 64
+"""Of a snappy stream: how many blocks it may have at most, and one more for so many bytes. Producers fill them."""
+_XERIAL = struct.Struct(">16si")
+"""What a snappy stream of blocks begins with, and the size of the first one."""
+_XERIAL_HEAD = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+_INT32, _UINT64 = struct.Struct(">i"), struct.Struct("<Q")
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_SIZE, _LZ4_SIZE_AT, _LZ4_LEAST, _LZ4_RATIO = 0x08, 6, 15, 255
+"""Of a frame: the flag and the place of its content's size, bytes of a header with one, and how many times as large
+as itself its content can be."""
+_ZSTD_RATIO = 1 << 15
+"""How many times as large as itself a frame's content can be: 128 KiB in a block of 4 bytes."""
+_decompressor = zstandard.ZstdDecompressor()
+
+
+def decoded(codec: int, data: memoryview, room: int) -> bytes | memoryview:
+    """At most `room` bytes. Raises Overlarge for more, ValueError for a codec that nobody knows, and what the library
+    does for what it can't decode."""
+    if codec >= len(_DECODE):
+        raise ValueError(f"nobody knows the codec {codec}")
+    return _DECODE[codec](data, room)
+
+
+def _gzip(data: memoryview, room: int) -> bytes:
+    pieces, found, rest = list[bytes](), 0, data
+    for _ in range(_MEMBERS):
+        member = zlib.decompressobj(31)
+        pieces.append(member.decompress(rest, room + 1 - found))
+        found += len(pieces[-1])
+        if found > room:
+            raise Overlarge(room)
+        if not member.eof:
+            raise ValueError("the stream is cut short")
+        if not (rest := memoryview(member.unused_data.lstrip(b"\0"))):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    raise ValueError(f"it has more than {_MEMBERS} members")
+
+
+def _snappy(data: memoryview, room: int) -> bytes:
+    if len(data) <= _XERIAL.size or _XERIAL.unpack_from(data)[0] != _XERIAL_HEAD:
+        return _snappy_block(data, room)
+    pieces, at = list[bytes](), len(_XERIAL_HEAD)
+    blocks = _BLOCKS + len(data) // _BYTES_A_BLOCK
+    while at < len(data):
+        begin = at + _INT32.size
+        size: int = _INT32.unpack_from(data, at)[0]
+        if not 0 < size <= len(data) - begin:
+            raise ValueError("a block does not end where it says")
+        if len(pieces) == blocks:
+            raise ValueError("it has too many blocks")
+        at = begin + size
+        pieces.append(_snappy_block(data[begin:at], room))
+        room -= len(pieces[-1])
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _snappy_block(data: memoryview, room: int) -> bytes:
+    # As much as it says to hold is allocated.
+    if cramjam.snappy.decompress_raw_len(data) > room:
+        raise Overlarge(room)
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+def _lz4(data: memoryview, room: int) -> bytes:
+    told = 0
+    if len(data) >= _LZ4_LEAST and data[:4] == _LZ4_MAGIC and data[4] & _LZ4_SIZE:
+        told = _UINT64.unpack_from(data, _LZ4_SIZE_AT)[0]
+    if told > room:
+        raise Overlarge(room)
+    if _LZ4_RATIO * len(data) <= room:
+        found: bytes = lz4.frame.decompress(data)
+        return found
+    frame, rest = lz4.frame.LZ4FrameDecompressor(), data
+
+    def read(size: int) -> bytes:
+        nonlocal rest
+        if frame.eof:
+            return b""
+        piece: bytes = frame.decompress(rest, size)
+        rest = data[:0]
+        return piece
+
+    found = _stream(read, len(data), room)
+    if not frame.eof:
+        raise ValueError("the frame is cut short")
+    return found
+
+
+def _zstd(data: memoryview, room: int) -> bytes:
+    told = zstandard.frame_content_size(data)
+    if told > room:
+        raise Overlarge(room)
+    if _ZSTD_RATIO * len(data) <= room:
+        return _decompressor.decompressobj(read_across_frames=True).decompress(data)
+    if told > 0:
+        try:
+            return _decompressor.decompress(data, allow_extra_data=False)
+        except zstandard.ZstdError:
+            pass  # several frames, or wrong
+    # Frames of Java producers do not say how large their content is.
+    return _stream(_decompressor.stream_reader(data, read_across_frames=True).read, len(data), room)
+
+
+def _stream(read: Callable[[int], bytes], size: int, room: int) -> bytes:
+    """All that is read of `size` compressed bytes."""
+    pieces, found, step = list[bytes](), 0, max(_FIRST, 8 * size)
+    while found <= room:
+        piece = read(min(step, room + 1 - found))
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        found += len(piece)
+        step = max(step, found)
+    raise Overlarge(room)
+
+
+_DECODE: tuple[Callable[[memoryview, int], bytes | memoryview], ...] = (
+    lambda data, _: data,
+    _gzip,
+    _snappy,
+    _lz4,
+    _zstd,
+)

@@ -1,0 +1,148 @@
+"""Loops over batches and records, compiled: what is done for each record is what batches of a few of them cost.
+
+Nothing is read or written outside the given arrays, whatever bytes they hold. Sizes and positions are in bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bridge.kafka.record.batch import HEADER_SIZE
+from bridge.kafka.record.jit import IN, Bytes, Numbers, compiled, part
+
+AT, END, CRC, COUNT, BASE, TIME, LAST = range(7)
+"""Columns of heads, a row for each batch: where its records begin and end, its checksum, how many records, offset and
+timestamp of the first, offset of the last."""
+COLUMNS = 7
+LEAST = 7
+"""Bytes of a record without key, value and headers."""
+_POSITIVE, _WITHOUT_7 = (1 << 63) - 1, (1 << 57) - 1
+"""Bits of a number that was shifted right by 1 and by 7, which would repeat its sign."""
+CUT_SHORT, BYTES_LEFT, OTHER_OFFSETS = -1, -2, -3
+"""What `cut` answers for a record that does not end where it says, for bytes behind the last one, and for records that
+do not follow each other from the batch's first offset to its last."""
+
+
+@part
+def _number(data: Bytes, at: int, size: int) -> int:
+    """As a header has them, of `size` bytes with the first one's sign."""
+    value = int(np.int8(data[at]))
+    for step in range(1, size):
+        value = value << 8 | int(data[at + step])
+    return value
+
+
+@part
+def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """A zigzag varint, and where it ends: -1 for one that is longer than ten bytes, or than what there is."""
+    value = shift = 0
+    while at < end and shift < 70:
+        byte = int(data[at])
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value >> 1 & _POSITIVE ^ -(value & 1), at
+        shift += 7
+    return 0, -1
+
+
+@compiled(f"int64({IN}, int64, int64, int64, boolean, int64[:, ::1])")
+def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: Numbers) -> int:
+    """Batches side by side, whole ones from the beginning on, of these flags and this leader epoch, of `large` bytes
+    each at most. Fills `heads`; answers how many. Checks no checksum. `append`: a batch's timestamp is the greatest,
+    for all its records."""
+    at = row = 0
+    while row < len(heads) and at + HEADER_SIZE <= len(data):
+        size = _number(data, at + 8, 4) + 12
+        if size < HEADER_SIZE or size > large or size > len(data) - at or data[at + 16] != 2:
+            break
+        if _number(data, at + 21, 2) != flags or _number(data, at + 12, 4) != epoch:
+            break
+        count, base = _number(data, at + 57, 4), _number(data, at, 8)
+        last = base + _number(data, at + 23, 4)
+        if count < 1 or last < base or (row and base <= heads[row - 1, LAST]):
+            break
+        heads[row, AT], heads[row, END] = at + HEADER_SIZE, at + size
+        heads[row, CRC] = _number(data, at + 17, 4) & 0xFFFFFFFF
+        heads[row, COUNT] = count
+        heads[row, BASE], heads[row, TIME] = base, _number(data, at + (35 if append else 27), 8)
+        heads[row, LAST] = last
+        at, row = at + size, row + 1
+    return row
+
+
+@compiled(f"int64({IN}, int64[:, ::1], boolean, int64[:, ::1])")
+def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
+    """The records of uncompressed batches, as the rows of `records` (see records.Records), which is as long as there
+    are records. Answers the number of batches, or what is wrong: CUT_SHORT, BYTES_LEFT or OTHER_OFFSETS."""
+    row = 0
+    for number in range(len(heads)):
+        at, end = heads[number, AT], heads[number, END]
+        before, last = -1, heads[number, LAST] - heads[number, BASE]
+        for _ in range(heads[number, COUNT]):
+            length, at = varint(data, at, end)
+            stop = at + length
+            if at < 0 or length < 1 or length > end - at or row >= records.shape[1]:
+                return CUT_SHORT
+            delta, at = varint(data, at + 1, stop)  # behind the record's attributes, which are unused
+            if at < 0:
+                return CUT_SHORT
+            offset, at = varint(data, at, stop)
+            if at < 0:
+                return CUT_SHORT
+            if offset <= before or offset > last:
+                return OTHER_OFFSETS
+            before = offset
+            records[0, row] = heads[number, BASE] + offset
+            records[1, row] = heads[number, TIME] + (0 if append else delta)
+            records[2, row], records[3, row] = at, stop
+            at, row = stop, row + 1
+        if at != end:
+            return BYTES_LEFT
+    return len(heads)
+
+
+@part
+def width(value: int) -> int:
+    """Of a zigzag varint."""
+    rest, size = value << 1 ^ value >> 63, 1
+    while rest & ~0x7F:
+        rest, size = rest >> 7 & _WITHOUT_7, size + 1
+    return size
+
+
+@part
+def put_varint(out: Bytes, at: int, value: int) -> int:
+    rest = value << 1 ^ value >> 63
+    while rest & ~0x7F:
+        out[at] = rest & 0x7F | 0x80
+        rest, at = rest >> 7 & _WITHOUT_7, at + 1
+    out[at] = rest
+    return at + 1
+
+
+@compiled("int64(int64[:, :])")
+def put_size(records: Numbers) -> int:
+    """Bytes of what `put` writes."""
+    size = 0
+    for row in range(records.shape[1]):
+        own = 1 + width(records[1, row] - records[1, 0]) + width(row) + records[3, row] - records[2, row]
+        size += width(own) + own
+    return size
+
+
+@compiled(f"int64({IN}, int64[:, :], uint8[::1], int64)")
+def put(data: Bytes, records: Numbers, out: Bytes, at: int) -> int:
+    """Writes records as those of one batch, whose first timestamp is the first one's; `out` has room for them. Answers
+    where they end."""
+    for row in range(records.shape[1]):
+        begin, end, delta = records[2, row], records[3, row], records[1, row] - records[1, 0]
+        at = put_varint(out, at, 1 + width(delta) + width(row) + end - begin)
+        out[at] = 0
+        at = put_varint(out, at + 1, delta)
+        at = put_varint(out, at, row)
+        piece, room = data[begin:end], out[at : at + end - begin]
+        for place in range(len(piece)):  # as one slice into the other, it would be byte by byte
+            room[place] = piece[place]
+        at += end - begin
+    return at

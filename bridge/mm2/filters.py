@@ -1,0 +1,158 @@
+"""Which topics, groups and topic configs are mirrored: lists of names and Java regexes to include and to exclude, as in
+stock.
+
+The elements of a list are joined with `|` and must match the whole name; an empty list matches nothing, and
+so does a filter of topics or groups that was never configured. Excludes win (mm2.md 1.6).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from bridge.mm2.java_regex import PatternProblem, compile_java
+from bridge.mm2.replication_policy import ReplicationPolicy, is_cycle
+
+TOPICS, TOPICS_EXCLUDE = "topics", "topics.exclude"
+TOPICS_DEFAULT = ".*"
+TOPICS_EXCLUDE_DEFAULT = r"mm2.*\.internal,.*\.replica,__.*"
+GROUPS, GROUPS_EXCLUDE = "groups", "groups.exclude"
+GROUPS_DEFAULT = ".*"
+GROUPS_EXCLUDE_DEFAULT = "console-consumer-.*,connect-.*,__.*"
+CONFIG_PROPERTIES_EXCLUDE, USE_DEFAULTS_FROM = "config.properties.exclude", "use.defaults.from"
+CONFIG_PROPERTIES_EXCLUDE_DEFAULT = ",".join(
+    (
+        *("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
+        *("message.timestamp.difference.max.ms", "log.message.timestamp.before.max.ms"),
+        *("log.message.timestamp.after.max.ms", "message.timestamp.type", "unclean.leader.election.enable"),
+        "min.insync.replicas",
+    )
+)
+"""4.3.1's; the two with `log.` are names of broker configs, so that the topic's own are mirrored (B23)."""
+USE_DEFAULTS_FROM_DEFAULT = "target"
+
+JAVA_WHITESPACE = "".join(map(chr, range(33)))
+"""What Java's `String.trim()` takes away: everything up to the blank."""
+
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+
+
+class TopicFilter(Protocol):
+    def should_replicate_topic(self, topic: str) -> bool: ...
+
+
+class GroupFilter(Protocol):
+    def should_replicate_group(self, group: str) -> bool: ...
+
+
+class ConfigPropertyFilter(Protocol):
+    def should_replicate_config_property(self, name: str) -> bool: ...
+
+    def should_replicate_source_default(self, name: str) -> bool:
+        """Whether the remote topic gets the value that the source has by default, instead of the target's default."""
+
+
+class PatternList:
+    """A list of names and regexes; raises PatternProblem when the joined regex does not compile. `key` is the setting
+    that errors name."""
+
+    def __init__(self, patterns: Sequence[str] = (), key: str = "") -> None:
+        self.patterns = tuple(patterns)
+        self._regex = compile_java("|".join(self.patterns), key) if self.patterns else None
+
+    def matches(self, name: str) -> bool:
+        """Raises PatternTooSlow."""
+        return self._regex is not None and self._regex.fullmatch(name)
+
+
+class DefaultTopicFilter:
+    """`topics` and not `topics.exclude`."""
+
+    def __init__(self) -> None:
+        self._include = self._exclude = PatternList()
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        self._include = _patterns(props, TOPICS, TOPICS_DEFAULT)
+        self._exclude = _patterns(props, TOPICS_EXCLUDE, TOPICS_EXCLUDE_DEFAULT)
+
+    def should_replicate_topic(self, topic: str) -> bool:
+        return self._include.matches(topic) and not self._exclude.matches(topic)
+
+
+class DefaultGroupFilter:
+    """`groups` and not `groups.exclude`."""
+
+    def __init__(self) -> None:
+        self._include = self._exclude = PatternList()
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        self._include = _patterns(props, GROUPS, GROUPS_DEFAULT)
+        self._exclude = _patterns(props, GROUPS_EXCLUDE, GROUPS_EXCLUDE_DEFAULT)
+
+    def should_replicate_group(self, group: str) -> bool:
+        return self._include.matches(group) and not self._exclude.matches(group)
+
+
+class DefaultConfigPropertyFilter:
+    """Not `config.properties.exclude`; its default holds before `configure` too. Of `use.defaults.from` only the text
+    `source` means anything: whatever else is the target."""
+
+    def __init__(self) -> None:
+        self.configure({})
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        self._exclude = _patterns(props, CONFIG_PROPERTIES_EXCLUDE, CONFIG_PROPERTIES_EXCLUDE_DEFAULT)
+        defaults_from = props.get(USE_DEFAULTS_FROM) or USE_DEFAULTS_FROM_DEFAULT
+        self._source_defaults = defaults_from.strip(JAVA_WHITESPACE) == "source"
+
+    def should_replicate_config_property(self, name: str) -> bool:
+        return not self._exclude.matches(name)
+
+    def should_replicate_source_default(self, name: str) -> bool:
+        return self._source_defaults
+
+
+def should_replicate_topic(
+    topic: str,
+    target_alias: str,
+    topic_filter: TopicFilter,
+    policy: ReplicationPolicy,
+    *,
+    heartbeats_replication: bool = True,
+) -> bool:
+    """Whether a topic of the source is copied (mm2.md 3.6). Internal topics and what came from the target never are;
+    with `heartbeats.replication.enabled` heartbeats topics are, whatever the filter says."""
+    wanted = topic_filter.should_replicate_topic(topic) or (
+        heartbeats_replication and policy.is_heartbeats_topic(topic)
+    )
+    return wanted and not policy.is_internal_topic(topic) and not is_cycle(policy, topic, target_alias)
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """A value of type LIST as Kafka reads it."""
+    trimmed = text.strip(JAVA_WHITESPACE)
+    return tuple(_COMMA.split(trimmed)) if trimmed else ()
+
+
+def pattern_list_problem(patterns: Sequence[str]) -> str | None:
+    """What is wrong with a list of patterns, as a sentence without its end; None when it compiles."""
+    for pattern in patterns:
+        try:
+            PatternList((pattern,))
+        except PatternProblem as problem:
+            alone = str(problem)
+            break
+    else:
+        alone = None
+    try:
+        PatternList(patterns)
+    except PatternProblem as problem:
+        # A regex with a comma in it is torn apart by the list, and whole again when joined.
+        return alone or str(problem)
+    return None
+
+
+def _patterns(props: Mapping[str, str | None], key: str, default: str) -> PatternList:
+    value = props.get(key)
+    return PatternList(split_list(default if value is None else value), key)

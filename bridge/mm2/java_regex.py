@@ -1,0 +1,212 @@
+"""Java's regular expressions in Python's: the same matches, or a PatternProblem that names the construct.
+
+Flags of a Java pattern hold from where they stand to the end of their group, across `|`; Python wants scoped
+ones, so `a(?i)b|c` becomes `a(?i:b)|(?i:c)`. Everything is ASCII unless asked for, as in Java.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bridge.mm2.java_charclass import LINE_BREAKS, CharClassReader, Scanner
+from bridge.patterns import JavaPattern, PatternProblem, PatternTooSlow
+
+__all__ = ["JavaPattern", "PatternProblem", "PatternTooSlow", "compile_java", "exactly"]
+
+_REPETITION = re.compile(r"\{\d+(,\d*)?\}")
+_FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
+_NAMED = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
+_BACKREFERENCE = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
+_PLAIN_GROUPS = ("?:", "?=", "?!", "?>", "?<=", "?<!")
+_NOT_INSIDE_CRLF = r"(?!(?<=\r)\n)"
+_FINAL_BREAK = rf"(?={_NOT_INSIDE_CRLF}(?:\r\n|[{LINE_BREAKS}])?\Z)"
+_LINE_START = rf"(?:\A|(?<=[{LINE_BREAKS}]){_NOT_INSIDE_CRLF}(?!\Z))"
+_LINE_END = rf"(?:{_NOT_INSIDE_CRLF}(?=[{LINE_BREAKS}])|\Z)"
+_LINE_BREAK = rf"(?>\r\n|[\x0b\x0c{LINE_BREAKS}])"
+
+
+def compile_java(pattern: str, key: str = "") -> JavaPattern:
+    """Matches as Java's `Pattern.compile(pattern)` does, within a limit; raises PatternProblem. `key` names the setting
+    in errors of a pattern that takes too long."""
+    translator = Translator(pattern)
+    return JavaPattern(pattern, translator.run(), quick=translator.quick, key=key)
+
+
+def exactly(text: str) -> JavaPattern:
+    """Matches the text and nothing else."""
+    return JavaPattern(text, re.escape(text), quick=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A group that is open: the scoped flags inside it, to be closed and opened again at each `|`."""
+
+    dot_all: bool = False
+    unix_lines: bool = False
+    multiline: bool = False
+    scopes: tuple[str, ...] = ()
+
+
+class Translator:
+    def __init__(self, pattern: str) -> None:
+        self.scanner = Scanner(pattern)
+        self.classes = CharClassReader(self.scanner)
+        self.out: list[str] = []
+        self.levels = [_Level()]
+        self.groups = 0
+        self.repeats = self.most_repeats = 0
+        self.nested = False
+
+    @property
+    def quick(self) -> bool:
+        """Whether it takes no more than about a million steps for a text of a thousand characters: no alternative has
+        more than two repetitions or choices, and none repeats a group or refers back."""
+        return not self.nested and max(self.repeats, self.most_repeats) <= 2
+
+    def run(self) -> str:
+        scanner = self.scanner
+        while not scanner.done:
+            char = scanner.next()
+            if char == "\\":
+                self._escape()
+            elif char == "[":
+                self.out.append(self.classes.read())
+            elif char == "(":
+                self._open()
+            elif char == ")":
+                self._close()
+            elif char == "|":
+                scopes = self.levels[-1].scopes
+                if len(self.levels) == 1:
+                    self.most_repeats, self.repeats = max(self.most_repeats, self.repeats), 0
+                else:
+                    self.repeats += 1
+                self.out.append(")" * len(scopes) + "|" + "".join(scopes))
+            elif char == ".":
+                self.out.append(self._dot())
+            elif char == "{":
+                self._repetition()
+            elif char in "^$":
+                self.out.append(self._line_anchor(char))
+            elif char in "*+?":
+                self._repeats(char)
+            else:
+                self.out.append(re.escape(char))
+        if len(self.levels) > 1:
+            raise scanner.problem("a group is not closed")
+        self.out.append(")" * len(self.levels[0].scopes))
+        return "".join(self.out)
+
+    def _dot(self) -> str:
+        level = self.levels[-1]
+        if level.dot_all:
+            return "(?s:.)"
+        return r"[^\n]" if level.unix_lines else f"[^{LINE_BREAKS}]"
+
+    def _line_anchor(self, char: str) -> str:
+        level = self.levels[-1]
+        if not level.multiline:
+            return r"\A" if char == "^" else r"(?=\n?\Z)" if level.unix_lines else _FINAL_BREAK
+        if level.unix_lines:
+            return r"(?:\A|(?<=\n)(?!\Z))" if char == "^" else r"(?=\n|\Z)"
+        return _LINE_START if char == "^" else _LINE_END
+
+    def _repetition(self) -> None:
+        found = _REPETITION.match(self.scanner.text, self.scanner.at - 1)
+        if found is None:
+            raise self.scanner.problem("illegal repetition: { wants a number")
+        self._repeats(found.group())
+        self.scanner.at = found.end()
+
+    def _repeats(self, how: str) -> None:
+        self.nested |= bool(self.out) and self.out[-1].endswith(")") and not self.out[-1].endswith("\\)")
+        self.repeats += 1
+        self.out.append(how)
+
+    def _open(self) -> None:
+        scanner, level = self.scanner, self.levels[-1]
+        if not scanner.startswith("?"):
+            self.groups += 1
+            self._push("(", level)
+            return
+        for plain in _PLAIN_GROUPS:
+            if scanner.startswith(plain):
+                scanner.at += len(plain)
+                self._push("(" + plain, level)
+                return
+        if named := _NAMED.match(scanner.text, scanner.at):
+            self.groups += 1
+            scanner.at = named.end()
+            self._push(f"(?P<{named.group(1)}>", level)
+            return
+        flags = _FLAGS.match(scanner.text, scanner.at)
+        if flags is None:
+            raise scanner.problem(f"unknown group construct ({scanner.rest(4)}")
+        scanner.at = flags.end()
+        self._flags(flags.group(1), flags.group(2) or "", scoped=flags.group(3) == ":")
+
+    def _push(self, opening: str, level: _Level) -> None:
+        self.out.append(opening)
+        self.levels.append(replace(level, scopes=()))
+
+    def _flags(self, on: str, off: str, *, scoped: bool) -> None:
+        level = self.levels[-1]
+        unknown = set(on + off) - set("imsd")
+        if unknown:
+            raise self.scanner.problem(f"the flag (?{min(unknown)}) is not supported")
+        names = {"s": "dot_all", "d": "unix_lines", "m": "multiline"}
+        changed: dict[str, Any] = {name: flag not in off for flag, name in names.items() if flag in on + off}
+        level = replace(level, **changed)
+        ignore_case = "-i" if "i" in off else "i" if "i" in on else ""
+        opening = f"(?{ignore_case}:"
+        self.out.append(opening)
+        if scoped:
+            self.levels.append(replace(level, scopes=()))
+        else:
+            self.levels[-1] = replace(level, scopes=(*level.scopes, opening))
+
+    def _close(self) -> None:
+        if len(self.levels) == 1:
+            raise self.scanner.problem("unmatched closing )")
+        self.out.append(")" * (len(self.levels.pop().scopes) + 1))
+
+    def _escape(self) -> None:
+        scanner = self.scanner
+        char = scanner.peek()
+        if char == "Q":
+            scanner.at += 1
+            self.out.append(re.escape(scanner.quoted()))
+        elif char in "123456789":
+            self._backreference()
+        elif char == "k":
+            named = _BACKREFERENCE.match(scanner.text, scanner.at - 1)
+            if named is None:
+                raise scanner.problem(r"\k wants <name>")
+            scanner.at = named.end()
+            self.nested = True
+            self.out.append(f"(?P={named.group(1)})")
+        elif char in _ANCHORS:
+            scanner.at += 1
+            if char == "b" and scanner.startswith("{"):
+                raise scanner.problem(r"\b{...} is not supported")
+            self.out.append(_ANCHORS[char])
+        else:
+            atom = self.classes.escape()
+            self.out.append(atom.alone)
+
+    def _backreference(self) -> None:
+        scanner = self.scanner
+        self.nested = True
+        number = int(scanner.next())
+        while not scanner.done and scanner.peek() in "0123456789":
+            longer = number * 10 + int(scanner.peek())
+            if longer > self.groups:
+                break
+            number = longer
+            scanner.at += 1
+        self.out.append(rf"(?:\{number})")
+
+
+_ANCHORS = {"A": r"\A", "z": r"\Z", "Z": _FINAL_BREAK, "b": r"\b", "B": r"\B", "R": _LINE_BREAK}

@@ -1,0 +1,178 @@
+"""Stock MirrorMaker's store of offset syncs, to the slot (`OffsetSyncStore` of Kafka 4.3.1), and translation by it.
+
+64 slots for each source partition, newest sync first; a sync stands in a run of slots. For slots i < j that hold
+different upstream offsets:
+
+- **A**: slot 0 holds the latest sync received.
+- **B**: `up(i) <= up(j) + 2^j - 2^i`: not too far apart.
+- **C**: `up(i) >= up(j) + 2^max(i - 2, 0)`: not too close.
+- **D**: slot 63 holds the earliest sync that may be used.
+
+So the distance between kept syncs grows exponentially with their age, and the answer for an offset that lies `x` below
+the newest sync is low by about `x` at worst. Between two syncs the answer is the older one's place plus one: what lies
+between may have been copied or not, with or without markers in between, so any other step could skip a record. For one
+state answers rise with the offset; for one offset they may fall as syncs come.
+
+The sync after an offset is an upper bound of its place, as long as nothing was copied twice and the target's log was
+not cut back; `bounds` gives both. To interpolate between them would skip by every marker and duplicate (mm2.md 5.4).
+
+`mended` mends what stock does when the target's log was cut back or made anew: a sync whose downstream offset is not
+above the latest one's tells so, and every kept sync at or above it points into what is gone. Those are dropped first:
+the newest sync left takes over their slots, which are lower than its own, and B and C ask less of it in a lower slot.
+With none left the new sync takes all 64. An answer is then never past the latest sync's place plus one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridge.mm2.records import OffsetSync
+from bridge.model.values import TopicPartition
+
+SLOTS = 64
+
+_LAST = SLOTS - 1
+_FARTHEST = [2**slot - 2 ** (slot - 1) if slot else 0 for slot in range(SLOTS)]
+"""B between neighbours: the most by which a slot's sync may lie below that of the slot before."""
+_NEAREST = [2 ** max(slot - 2, 0) for slot in range(SLOTS)]
+"""C: the least by which any other sync behind a slot lies below that of the slot."""
+_LONGEST = 2**63
+
+_Pair = tuple[int, int]
+"""Upstream and downstream offset. Two slots hold the same sync when they hold the same object: an equal pair that came
+again is another one, as in stock."""
+
+
+class SyncBounds(NamedTuple):
+    """The kept syncs on both sides of an offset: `lower.upstream_offset <= offset < upper.upstream_offset`; a sync of
+    that very offset is both. None where there is none on that side."""
+
+    lower: OffsetSync | None
+    upper: OffsetSync | None
+
+
+class OffsetSyncStore:
+    """The syncs of one offset-syncs topic. Offsets are 0 to 2^63 - 1. One thread at a time.
+
+    `must_read_to_end`: of what is read before `finish_start` only the last sync of each partition counts. Stock asks
+    for it where it could not read its checkpoints: an older sync may have been used for higher answers before.
+    """
+
+    def __init__(self, must_read_to_end: bool, mended: bool = False) -> None:
+        self._only_last = must_read_to_end
+        self._mended = mended
+        self._started = False
+        self._slots: dict[TopicPartition, list[_Pair]] = {}
+
+    def apply(self, sync: OffsetSync) -> None:
+        """Takes in the next record of the topic."""
+        topic_partition, upstream, downstream = sync
+        pair = (upstream, downstream)
+        slots = self._slots.get(topic_partition)
+        if slots is None or self._only_last or upstream < slots[0][0]:
+            # The first one, or the source's log was cut back: then nothing older holds.
+            self._slots[topic_partition] = [pair] * SLOTS
+            return
+        if self._mended and downstream <= slots[0][1] and pair != slots[0]:
+            _drop_from(slots, downstream, pair)
+        _insert(slots, pair)
+
+    def finish_start(self) -> None:
+        """The topic has been read to the end it had at start; translation begins."""
+        self._started = True
+        self._only_last = False
+
+    def translate(self, topic_partition: TopicPartition, offset: int) -> int | None:
+        """The downstream offset for a group that committed `offset`.
+
+        None before `finish_start` and for a partition without syncs; -1 where the oldest usable sync is past the
+        offset. At the end of what a long can hold the step wraps around, as in stock.
+        """
+        slots = self._slots.get(topic_partition) if self._started else None
+        if slots is None:
+            return None
+        for upstream, downstream in slots:
+            if upstream <= offset:
+                if upstream == offset:
+                    return downstream
+                return downstream + 1 if downstream + 1 < _LONGEST else -_LONGEST
+        return -1
+
+    def bounds(self, topic_partition: TopicPartition, offset: int) -> SyncBounds | None:
+        """The syncs around an offset; None where `translate` answers None. `lower` is the one that it uses."""
+        slots = self._slots.get(topic_partition) if self._started else None
+        if slots is None:
+            return None
+        upper = None
+        for pair in slots:
+            if pair[0] <= offset:
+                lower = OffsetSync(topic_partition, *pair)
+                if pair[0] == offset:
+                    return SyncBounds(lower, lower)
+                return SyncBounds(lower, upper and OffsetSync(topic_partition, *upper))
+            upper = pair
+        return SyncBounds(None, upper and OffsetSync(topic_partition, *upper))
+
+    def sync_for(self, topic_partition: TopicPartition, slot: int) -> OffsetSync | None:
+        """The sync in a slot (0 to 63); None for a partition without syncs."""
+        slots = self._slots.get(topic_partition)
+        return OffsetSync(topic_partition, *slots[slot]) if slots else None
+
+    def kept(self, topic_partition: TopicPartition) -> list[tuple[int, OffsetSync]]:
+        """The distinct syncs, newest first, each with the first slot that holds it."""
+        slots = self._slots.get(topic_partition, [])
+        return [
+            (slot, OffsetSync(topic_partition, *pair))
+            for slot, pair in enumerate(slots)
+            if slot == 0 or pair is not slots[slot - 1]
+        ]
+
+
+def _drop_from(slots: list[_Pair], downstream: int, new: _Pair) -> None:
+    """Drops every sync at or above `downstream`. Downstream offsets fall along the slots, as this was done before."""
+    dropped = sum(pair[1] >= downstream for pair in slots)
+    slots[:dropped] = [slots[dropped] if dropped < SLOTS else new] * dropped
+
+
+def _insert(slots: list[_Pair], new: _Pair) -> None:
+    """Makes `new` the latest sync and repairs B and C behind it, for as far as B is broken (`updateSyncArray`).
+
+    A slot where B is broken takes the newest old sync that satisfies B and C there, else what the slot before took.
+    Old syncs move to higher slots only; one that is too close to the slot before is of no further use, one that does
+    not fit yet may fit later.
+    """
+    gap = new[0] - slots[0][0]
+    # Up to here B is broken and no old sync is recent enough to mend it: 2^(slot - 1) < gap. `new` fills these slots.
+    first = min((gap - 1).bit_length() + 1, SLOTS) if gap > 0 else 1
+    if first == SLOTS or new[0] - slots[first][0] <= _FARTHEST[first]:
+        slots[:first] = [new] * first
+        return
+    old = slots.copy()
+    slots[:first] = [new] * first
+    replacement, candidate = new, first - 1
+    while old[candidate] is not old[0]:
+        candidate -= 1
+    for slot in range(first, SLOTS):
+        upstream = slots[slot - 1][0]
+        if upstream - old[slot][0] <= _FARTHEST[slot]:
+            return
+        while candidate < slot:
+            value = old[candidate]
+            below = upstream - value[0]
+            apart = below >= _NEAREST[slot - 1]
+            if apart:
+                if below > _FARTHEST[slot] or (slot < _LAST and value[0] - old[slot + 1][0] < _NEAREST[slot]):
+                    break
+                replacement = value
+            candidate = _end_of_run(old, candidate + 1)
+            if apart:
+                break
+        slots[slot] = replacement
+
+
+def _end_of_run(slots: list[_Pair], slot: int) -> int:
+    """The last slot that holds the same sync."""
+    pair = slots[slot]
+    while slot < _LAST and slots[slot + 1] is pair:
+        slot += 1
+    return slot

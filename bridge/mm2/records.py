@@ -1,0 +1,175 @@
+"""The records of MirrorMaker's internal topics, to the byte (Kafka 4.3.1).
+
+    record       key                                        value
+    OffsetSync   topic STRING, partition INT32              upstreamOffset INT64, offset INT64
+    Checkpoint   group STRING, topic STRING, partition      version INT16 = 0, upstreamOffset INT64, offset INT64,
+                 INT32                                      metadata STRING
+    Heartbeat    source STRING, target STRING               version INT16 = 0, timestamp INT64 (ms)
+
+As stock does, a reader passes over what stands after the last field and takes any version for 0. `decode` takes any
+number, for `str()` of a record is what stock's formatters print; `checked` is for whoever acts on it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple, TypeVar
+
+from bridge.model.state_records.fields import (
+    LAST_OFFSET,
+    read_numbers,
+    read_string,
+    write_numbers,
+    write_string,
+)
+from bridge.model.state_records.fields import SchemaError as SchemaError
+from bridge.model.values import TopicPartition
+
+VERSION = 0
+
+_INT32 = Struct(">i")
+_SYNC_VALUE = Struct(">qq")
+_CHECKPOINT_VALUE = Struct(">hqq")
+_HEARTBEAT_VALUE = Struct(">hq")
+_KEYS_KEPT = 8192
+
+
+class OffsetSync(NamedTuple):
+    """The record at `upstream_offset` of a source partition was written to `downstream_offset` of its remote one."""
+
+    topic_partition: TopicPartition
+    upstream_offset: int
+    downstream_offset: int
+
+    def key(self) -> bytes:
+        topic, partition = self.topic_partition
+        return write_string(topic, "topic") + write_numbers(_INT32, "partition", partition)
+
+    def value(self) -> bytes:
+        offsets = self.upstream_offset, self.downstream_offset
+        return write_numbers(_SYNC_VALUE, "upstreamOffset and offset", *offsets)
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> OffsetSync:
+        """Raises SchemaError."""
+        upstream, downstream = read_numbers(_SYNC_VALUE, value, 0, "upstreamOffset and offset of the value")
+        return cls(_topic_partition(key), upstream, downstream)
+
+    @classmethod
+    def checked(cls, key: bytes | None, value: bytes | None) -> OffsetSync:
+        """Raises SchemaError; also for numbers that no log has."""
+        return _in_range(cls.decode(key, value))
+
+    def __str__(self) -> str:
+        topic, partition = self.topic_partition
+        return (
+            f"OffsetSync{{topicPartition={topic}-{partition}, upstreamOffset={self.upstream_offset}, "
+            f"downstreamOffset={self.downstream_offset}}}"
+        )
+
+
+class Checkpoint(NamedTuple):
+    """A group that had read up to `upstream_offset` resumes on the target at `downstream_offset`. `topic_partition` is
+    the remote one."""
+
+    group: str
+    topic_partition: TopicPartition
+    upstream_offset: int
+    downstream_offset: int
+    metadata: str
+
+    def key(self) -> bytes:
+        topic, partition = self.topic_partition
+        return (
+            write_string(self.group, "group")
+            + write_string(topic, "topic")
+            + write_numbers(_INT32, "partition", partition)
+        )
+
+    def value(self) -> bytes:
+        offsets = self.upstream_offset, self.downstream_offset
+        numbers = write_numbers(_CHECKPOINT_VALUE, "upstreamOffset and offset", VERSION, *offsets)
+        return numbers + write_string(self.metadata, "metadata")
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> Checkpoint:
+        """Raises SchemaError."""
+        _, upstream, downstream = read_numbers(
+            _CHECKPOINT_VALUE, value, 0, "version, upstreamOffset and offset of the value"
+        )
+        metadata, _ = read_string(value, _CHECKPOINT_VALUE.size, "metadata of the value")
+        group, at = read_string(key, 0, "group of the key")
+        topic, at = read_string(key, at, "topic of the key")
+        (partition,) = read_numbers(_INT32, key, at, "partition of the key")
+        return cls(group, TopicPartition(topic, partition), upstream, downstream, metadata)
+
+    @classmethod
+    def checked(cls, key: bytes | None, value: bytes | None) -> Checkpoint:
+        """Raises SchemaError; also for numbers that no log has."""
+        return _in_range(cls.decode(key, value))
+
+    def __str__(self) -> str:
+        topic, partition = self.topic_partition
+        return (
+            f"Checkpoint{{consumerGroupId={self.group}, topicPartition={topic}-{partition}, "
+            f"upstreamOffset={self.upstream_offset}, downstreamOffset={self.downstream_offset}, "
+            f"metadata={self.metadata}}}"
+        )
+
+
+class Heartbeat(NamedTuple):
+    """The flow from `source_alias` to `target_alias` was alive at `timestamp` (ms)."""
+
+    source_alias: str
+    target_alias: str
+    timestamp: int
+
+    def key(self) -> bytes:
+        return write_string(self.source_alias, "sourceClusterAlias") + write_string(
+            self.target_alias, "targetClusterAlias"
+        )
+
+    def value(self) -> bytes:
+        return write_numbers(_HEARTBEAT_VALUE, "timestamp", VERSION, self.timestamp)
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> Heartbeat:
+        """Raises SchemaError."""
+        _, timestamp = read_numbers(_HEARTBEAT_VALUE, value, 0, "version and timestamp of the value")
+        source, at = read_string(key, 0, "sourceClusterAlias of the key")
+        target, _ = read_string(key, at, "targetClusterAlias of the key")
+        return cls(source, target, timestamp)
+
+    def __str__(self) -> str:
+        return (
+            f"Heartbeat{{sourceClusterAlias={self.source_alias}, targetClusterAlias={self.target_alias}, "
+            f"timestamp={self.timestamp}}}"
+        )
+
+
+Positioned = TypeVar("Positioned", OffsetSync, Checkpoint)
+
+
+def _in_range(record: Positioned) -> Positioned:
+    topic, partition = record.topic_partition
+    if not topic:
+        raise SchemaError("topic of the key is empty")
+    for what, number in (
+        ("partition of the key", partition),
+        ("upstreamOffset of the value", record.upstream_offset),
+        ("offset of the value", record.downstream_offset),
+    ):
+        if number < 0:
+            raise SchemaError(f"{what} is {number}, and can't be below 0")
+        if number > LAST_OFFSET:
+            raise SchemaError(f"{what} is {number}, and no log has that offset")
+    return record
+
+
+@lru_cache(_KEYS_KEPT)
+def _topic_partition(key: bytes | None) -> TopicPartition:
+    """Kept: a topic of a million offset syncs has a thousand keys, and the values then share one object for each."""
+    topic, at = read_string(key, 0, "topic of the key")
+    (partition,) = read_numbers(_INT32, key, at, "partition of the key")
+    return TopicPartition(topic, partition)

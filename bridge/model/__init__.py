@@ -1,0 +1,1 @@
+"""Values that every room shares: offsets, verdicts, progress of a copy, topics, assignment. Pure."""

@@ -1,0 +1,30 @@
+"""What a connector is told whose copies belong to another one (see bridge.pipeline.claims)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from bridge.model.copying import TAKE_OVER_FROM
+
+Pair = tuple[str, str]
+"""A source topic and its target topic."""
+_NAMED = 3
+"""Topics that an error names; of more it says how many."""
+
+
+def refusals(taken: Mapping[Pair, str], connector: str) -> list[str]:
+    """One sentence for each owner: what belongs to it, and what to do. `taken`: by pair, who owns it."""
+    return [
+        _refusal([pair for pair in sorted(taken) if taken[pair] == owner], owner, connector)
+        for owner in sorted(set(taken.values()))
+    ]
+
+
+def _refusal(pairs: Collection[Pair], owner: str, connector: str) -> str:
+    named = ", ".join(f"{source} to {target}" for source, target in list(pairs)[:_NAMED])
+    more = f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
+    return (
+        f"connector {owner} copies {named}{more} already, and {connector} would write each record a second time. "
+        f"Exclude what it copies with topics.exclude, or go on under the name {owner}, or stop {owner} and hand its "
+        f"copies back (mirror-bridge hand-back {owner}), or set {TAKE_OVER_FROM}={owner}, which shuts {owner} out"
+    )

@@ -1,0 +1,198 @@
+"""What the source connector and the pipeline that copies for it tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from bridge.model.values import CopyId, TopicPartition
+
+TAKE_OVER_FROM = "bridge.take.over.from"
+"""The key that names connectors whose copies this one goes on with."""
+
+
+class Transform(NamedTuple):
+    """A function that records go through: its name in the configuration, the function as `module.function`, what it is
+    called with beside the records, and other target topics that it may send them to."""
+
+    name: str
+    function: str
+    parameters: Mapping[str, str]
+    to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A partition to be copied; its remote partition, of the same number, exists.
+
+    `start`: the offset to begin at when the partition has no run yet, taken over from a stock mirror; None for where
+    `consumer.auto.offset.reset` says. Topic ids are the brokers' UUIDs as text, "" where brokers have none.
+    `transforms`: those of the pipeline that its records go through, by their numbers. `also`: other target topics that
+    they may send records to, with their ids; they have a partition of that number too. `copied_before`: its connector
+    has copied its topic already, so that a partition without a run has lost it, or is a new one.
+    """
+
+    source: TopicPartition
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str
+    start: int | None = None
+    transforms: tuple[int, ...] = ()
+    also: tuple[tuple[str, str], ...] = ()
+    copied_before: bool = False
+
+    @property
+    def id(self) -> CopyId:
+        return CopyId(self.source, self.target_topic)
+
+    @property
+    def remote(self) -> TopicPartition:
+        return self.id.remote
+
+    @property
+    def copies(self) -> tuple[Copied, ...]:
+        """This one, and then one for each other target topic."""
+        others = (
+            replace(self, target_topic=topic, target_topic_id=topic_id, start=None, also=())
+            for topic, topic_id in self.also
+        )
+        return self, *others
+
+
+class GapKind(StrEnum):
+    """Why records of the source can't be, or may not have been, copied (R7)."""
+
+    TRUNCATED = "truncated"
+    """The source's log begins above where copying had come to: retention or DeleteRecords was faster."""
+    CUT_BACK = "cut_back"
+    """The source's log ends below where copying had come to, or took another way: an unclean election."""
+    SOURCE_RECREATED = "source_recreated"
+    """The source topic was deleted and made again under its name."""
+    TARGET_RECREATED = "target_recreated"
+    """The remote topic was deleted, made again, or cut back: copies are gone."""
+    SKIPPED = "skipped"
+    """An operator had copying go on behind them (`mirror-bridge reset`, or Connect's source offsets)."""
+    TARGET_NOT_EMPTY = "target_not_empty"
+    """No run is known of the copy, and the remote partition holds something: the runs topic was deleted or has lost
+    what it held, another tool has copied, or others write to the remote topic."""
+    RUN_CONTRADICTED = "run_contradicted"
+    """A run tells of more than the logs hold, and no record bears it out: it was passed over."""
+    RECORD_REFUSED = "record_refused"
+    """The target's broker refuses a record, whatever is tried, or nobody can decode it; source.record.policy says to go
+    on."""
+    TRANSFORM_FAILED = "transform_failed"
+    """A transform fails with a record, and source.record.policy says to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One entry of the gap ledger: offsets [`upstream_from`, `upstream_to`) of the source; -1 for not known. Times in
+    ms since the epoch. `topic_id`: of the topic that the offsets belong to."""
+
+    source: TopicPartition
+    kind: GapKind
+    topic_id: str
+    upstream_from: int
+    upstream_to: int
+    seen_at_ms: int
+    detail: str = ""
+    target_topic: str = ""
+    """Of the copy that lacks them; "" in entries of version 0, which do not tell."""
+    connector: str = ""
+    """Who entered it into the ledger; "" before, and in entries of version 0."""
+
+    @property
+    def said(self) -> str:
+        """In a sentence."""
+        place = f"{self.source.topic}-{self.source.partition}"
+        since = "start" if self.upstream_from < 0 else self.upstream_from
+        until = "end" if self.upstream_to < 0 else self.upstream_to
+        detail = f": {self.detail}" if self.detail else ""
+        return f"gap in {place} ({self.kind}): upstream offsets [{since}, {until}){detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of one partition, from committed runs. `source_end` is where the copyable log ended when last asked, -1 before.
+    Counters since the pipeline was started; ages and latencies in ms, -1 before the first record."""
+
+    source: TopicPartition
+    position: int
+    source_end: int = -1
+    records: int = 0
+    bytes: int = 0
+    record_age_ms: int = -1
+    replication_latency_ms: int = -1
+
+    @property
+    def lag(self) -> int:
+        """Offsets that are still to be copied, -1 when not known."""
+        return max(0, self.source_end - self.position) if self.source_end >= 0 else -1
+
+
+class PipelineState(StrEnum):
+    STARTING = "starting"
+    COPYING = "copying"
+    RETRYING = "retrying"
+    """The last attempt broke; the next one comes after a pause."""
+    CAUGHT_UP = "caught_up"
+    """Only with `until_caught_up`: all is copied, and the pipeline has ended."""
+    STOPPED = "stopped"
+    FAILED = "failed"
+    """A permanent error; nothing is tried any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """`errors` are those that time may heal; `failure` is the permanent one. `gaps` are the newest entries of the gap
+    ledger, `gap_counts` counts all of them by kind."""
+
+    state: PipelineState = PipelineState.STARTING
+    layout: int = 0
+    progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
+    gaps: Sequence[Gap] = ()
+    errors: Sequence[str] = ()
+    failure: str | None = None
+    restarts: int = 0
+    gap_counts: Mapping[str, int] = field(default_factory=dict)
+    unreadable: Mapping[str, int] = field(default_factory=dict)
+    """Records that were left out, by state topic."""
+    failure_code: str = ""
+    """The name of `failure`, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """How one connector's records are copied; equal specs are the same pipeline.
+
+    `props` is the connector's whole configuration: clients and `spark.*` are read from it. Times in seconds, sizes in
+    bytes. `syncs_topic` is "" where no offset syncs are written. `transform_timeout` and `transform_memory`: what one
+    call of a transform may take. `compression`: the codec that batches are to have on the target, "" for their own;
+    `compression_level`: None for the codec's default.
+    """
+
+    name: str
+    props: Mapping[str, str] = field(repr=False)
+    source_alias: str
+    runs_topic: str
+    layout_topic: str
+    gaps_topic: str
+    syncs_topic: str
+    syncs_on_target: bool
+    offset_lag_max: int
+    from_latest: bool
+    committed_only: bool
+    fail_on_gap: bool
+    fail_on_refused_record: bool
+    transaction_interval: float
+    batch_size: int
+    compression: str = ""
+    compression_level: int | None = None
+    until_caught_up: bool = False
+    take_over_from: Sequence[str] = ()
+    """Names of connectors that are shut out where they copy what this one wants to copy."""
+    transforms: tuple[Transform, ...] = ()
+    transform_timeout: float = 5.0
+    transform_memory: int = 256 * 1024 * 1024

@@ -1,0 +1,79 @@
+"""The furthest offsets that the mirror has had for a group on the target: a value of the readiness topic. Pure.
+
+An offset there that is not above tells nothing of the group's consumers: the mirror may have committed it. The flow
+back leaves such a group where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from bridge.model.state_records.fields import LAST_OFFSET
+from bridge.model.state_records.json_records import LAST_MS, MOST_PARTITION, number, numbers, objects, text
+from bridge.model.state_records.state_value import Value
+from bridge.model.values import TopicPartition
+
+_OFFSETS = 0, LAST_OFFSET + 1
+_ROW = (0, MOST_PARTITION), _OFFSETS, _OFFSETS, _OFFSETS
+
+
+class Furthest(NamedTuple):
+    """The last translation of a committed offset, and the furthest so far."""
+
+    upstream: int
+    downstream: int
+    furthest: int
+
+    @staticmethod
+    def after(last: Furthest | None, upstream: int, downstream: int) -> Furthest:
+        """After a translation of `upstream` to `downstream`."""
+        # A lower one for an offset that is not lower: the topic there was cut back or made anew.
+        cut_back = last is not None and downstream < last.downstream and upstream >= last.upstream
+        furthest = downstream if last is None or cut_back else max(downstream, last.furthest)
+        return Furthest(upstream, downstream, furthest)
+
+
+@dataclass(frozen=True, slots=True)
+class FurthestRecord(Value):
+    """Of a group, by target topic and partition; written before the offsets are committed."""
+
+    kind: ClassVar[str] = "furthest"
+
+    as_of_ms: int
+    rows: Mapping[TopicPartition, Furthest]
+
+    @property
+    def meaning(self) -> int:
+        return hash(frozenset(self.rows.items()))
+
+    def fields(self) -> dict[str, Any]:
+        topics: dict[str, list[list[int]]] = {}
+        for place, row in self.rows.items():
+            topics.setdefault(place.topic, []).append([place.partition, *row])
+        return {
+            "asOfMs": self.as_of_ms,
+            "topics": [{"targetTopic": topic, "partitions": rows} for topic, rows in topics.items()],
+        }
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> FurthestRecord:
+        rows = {
+            TopicPartition(text(each, "targetTopic", 1), row[0]): Furthest(row[1], row[2], row[3])
+            for each in objects(found, "topics")
+            for row in numbers(each, "partitions", _ROW)
+        }
+        return cls(number(found, "asOfMs", 0, LAST_MS), rows)
+
+    @classmethod
+    def trusted(cls, found: Mapping[str, Any]) -> FurthestRecord:
+        """Of fields that were read before."""
+        return cls(
+            found["asOfMs"],
+            {
+                TopicPartition(each["targetTopic"], row[0]): Furthest(*row[1:])
+                for each in found["topics"]
+                for row in each["partitions"]
+            },
+        )

@@ -1,0 +1,175 @@
+"""What is known of a group: its committed offsets on the source, and what each translates to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
+from bridge.model.state_records.json_records import (
+    LAST_MS,
+    MOST_PARTITION,
+    number,
+    number_or_none,
+    objects,
+    simple_values,
+    text,
+    text_or_none,
+    texts,
+)
+from bridge.model.state_records.state_value import MOST_TASKS, Value
+
+_MOST_COUNT = (1 << 63) - 1
+_JUDGEMENTS = ("exact", "bounded", "pending")
+
+Detail = Mapping[str, str | int | None]
+_NONE: Detail = {}
+
+
+class GroupRow(NamedTuple):
+    """A committed offset, the verdict on it, and what the group has committed on the target."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+    target_topic: str
+    target_offset: int | None
+    """None when pending."""
+    verdict: str
+    bound: int | None = None
+    """Records that would be read again; None for not known."""
+    evidence: str | None = None
+    reason: str | None = None
+    standing: int | None = None
+    """The committed offset on the target."""
+    flags: tuple[str, ...] = ()
+    detail: Detail = _NONE
+
+    def fields(self) -> dict[str, Any]:
+        """As JSON; what is empty or not known is left out."""
+        found = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "metadata": self.metadata or None,
+            "targetTopic": self.target_topic,
+            "targetOffset": self.target_offset,
+            "verdict": self.verdict,
+            "bound": self.bound,
+            "evidence": self.evidence,
+            "reason": self.reason,
+            "committed": self.standing,
+            "flags": list(self.flags) or None,
+            "detail": dict(self.detail) or None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> GroupRow:
+        verdict, target_offset = (
+            text(found, "verdict"),
+            number_or_none(found, "targetOffset", 0, LAST_OFFSET + 1),
+        )
+        if verdict not in _JUDGEMENTS:
+            raise SchemaError(f"verdict is {verdict[:60]!a}: one of {', '.join(_JUDGEMENTS)} is needed")
+        if verdict != "pending" and target_offset is None:
+            raise SchemaError(f"targetOffset is missing: verdict {verdict} has one")
+        return cls(
+            topic=text(found, "topic", 1),
+            partition=number(found, "partition", 0, MOST_PARTITION),
+            offset=number(found, "offset", 0, LAST_OFFSET + 1),
+            metadata=text_or_none(found, "metadata") or "",
+            target_topic=text(found, "targetTopic", 1),
+            target_offset=target_offset,
+            verdict=verdict,
+            bound=number_or_none(found, "bound", 0, _MOST_COUNT),
+            evidence=text_or_none(found, "evidence"),
+            reason=text_or_none(found, "reason"),
+            standing=number_or_none(found, "committed", 0, LAST_OFFSET + 1),
+            flags=tuple(texts(found, "flags")),
+            detail=simple_values(found, "detail"),
+        )
+
+    @classmethod
+    def trusted(cls, found: Mapping[str, Any]) -> GroupRow:
+        """Of fields that were read before."""
+        get = found.get
+        return cls(
+            found["topic"],
+            found["partition"],
+            found["offset"],
+            get("metadata") or "",
+            found["targetTopic"],
+            get("targetOffset"),
+            found["verdict"],
+            get("bound"),
+            get("evidence"),
+            get("reason"),
+            get("committed"),
+            tuple(get("flags") or ()),
+            get("detail") or _NONE,
+        )
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """`detail` and `evidence` say why, and not what; `metadata` is committed with the offset."""
+        return self[:8] + self[9:12]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord(Value):
+    """Written when its meaning changes."""
+
+    kind: ClassVar[str] = "group"
+
+    as_of_ms: int
+    """When the round began that has found it so."""
+    task: int
+    task_count: int
+    state: str
+    """On the target."""
+    reason: str | None
+    """Why the group as a whole is not synced."""
+    rows: tuple[GroupRow, ...]
+
+    @property
+    def meaning(self) -> int:
+        return hash(
+            (self.task, self.task_count, self.state, self.reason, *(row.meaning for row in self.rows))
+        )
+
+    def fields(self) -> dict[str, Any]:
+        reason = {} if self.reason is None else {"reason": self.reason}
+        return {
+            "asOfMs": self.as_of_ms,
+            "task": self.task,
+            "taskCount": self.task_count,
+            "state": self.state,
+            **reason,
+            "partitions": [row.fields() for row in self.rows],
+        }
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> GroupRecord:
+        task_count = number(found, "taskCount", 1, MOST_TASKS)
+        return cls(
+            as_of_ms=number(found, "asOfMs", 0, LAST_MS),
+            task=number(found, "task", 0, task_count - 1),
+            task_count=task_count,
+            state=text(found, "state"),
+            reason=text_or_none(found, "reason"),
+            rows=tuple(GroupRow.read(each) for each in objects(found, "partitions")),
+        )
+
+    @classmethod
+    def trusted(cls, found: Mapping[str, Any]) -> GroupRecord:
+        return cls(
+            found["asOfMs"],
+            found["task"],
+            found["taskCount"],
+            found["state"],
+            found.get("reason"),
+            tuple(map(GroupRow.trusted, found["partitions"])),
+        )

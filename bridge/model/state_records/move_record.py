@@ -1,0 +1,146 @@
+"""That a group was failed over, and what is needed to go on from there: a value of the readiness topic. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from bridge.model.state_records.fields import LAST_OFFSET, SchemaError
+from bridge.model.state_records.json_records import (
+    LAST_MS,
+    MOST_PARTITION,
+    flag,
+    number,
+    number_or_none,
+    objects,
+    text,
+    text_or_none,
+)
+from bridge.model.state_records.state_value import Value
+
+MOVED, RETURNED = "moved", "returned"
+_STATES = (MOVED, RETURNED)
+_VERDICTS = ("exact", "bounded")
+_MOST_COUNT = (1 << 63) - 1
+
+
+class MoveRow(NamedTuple):
+    """A committed offset on the source, and the one on the target that a consumer goes on at."""
+
+    topic: str
+    partition: int
+    offset: int
+    target_topic: str
+    target_offset: int
+    verdict: str = "exact"
+    bound: int | None = None
+    missing: int | None = None
+    """At most so many records of the source's partition were not on the target; None for not known."""
+
+    def fields(self) -> dict[str, Any]:
+        found = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "targetTopic": self.target_topic,
+            "targetOffset": self.target_offset,
+            "verdict": self.verdict,
+            "bound": self.bound,
+            "missing": self.missing,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> MoveRow:
+        verdict = text(found, "verdict")
+        if verdict not in _VERDICTS:
+            raise SchemaError(f"verdict is {verdict[:60]!a}: one of {', '.join(_VERDICTS)} is needed")
+        return cls(
+            text(found, "topic", 1),
+            number(found, "partition", 0, MOST_PARTITION),
+            number(found, "offset", 0, LAST_OFFSET + 1),
+            text(found, "targetTopic", 1),
+            number(found, "targetOffset", 0, LAST_OFFSET + 1),
+            verdict,
+            number_or_none(found, "bound", 0, _MOST_COUNT),
+            number_or_none(found, "missing", 0, _MOST_COUNT),
+        )
+
+
+class Standing(NamedTuple):
+    """A committed offset of the group on the target, whatever it is of."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "metadata": self.metadata,
+            "leaderEpoch": self.leader_epoch,
+        }
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> Standing:
+        return cls(
+            text(found, "topic", 1),
+            number(found, "partition", 0, MOST_PARTITION),
+            number(found, "offset", 0, LAST_OFFSET + 1),
+            text_or_none(found, "metadata") or "",
+            number(found, "leaderEpoch", -1, MOST_PARTITION),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRecord(Value):
+    """`moved`: the connector commits the group no more. `returned`: it does again, and the pairs of offsets in `rows`
+    mean the same place: those on the target are as its consumers have left them."""
+
+    kind: ClassVar[str] = "move"
+    state: str
+    at_ms: int
+    as_of_ms: int
+    """When both clusters were queried last for what `rows` say."""
+    source_away: bool
+    """The source did not answer then: `as_of_ms` is older than `at_ms`."""
+    missing_since_ms: int | None
+    rows: tuple[MoveRow, ...]
+    snapshot: tuple[Standing, ...] = ()
+    """What the group had committed on the target when it was moved."""
+
+    @property
+    def meaning(self) -> int:
+        return hash(self)
+
+    def fields(self) -> dict[str, Any]:
+        since = {} if self.missing_since_ms is None else {"missingSinceMs": self.missing_since_ms}
+        return {
+            "state": self.state,
+            "atMs": self.at_ms,
+            "asOfMs": self.as_of_ms,
+            "sourceAway": self.source_away,
+            **since,
+            "partitions": [row.fields() for row in self.rows],
+            "snapshot": [each.fields() for each in self.snapshot],
+        }
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> MoveRecord:
+        state = text(found, "state")
+        if state not in _STATES:
+            raise SchemaError(f"state is {state[:60]!a}: one of {', '.join(_STATES)} is needed")
+        return cls(
+            state=state,
+            at_ms=number(found, "atMs", 0, LAST_MS),
+            as_of_ms=number(found, "asOfMs", 0, LAST_MS),
+            source_away=flag(found, "sourceAway"),
+            missing_since_ms=number_or_none(found, "missingSinceMs", 0, LAST_MS),
+            rows=tuple(MoveRow.read(each) for each in objects(found, "partitions")),
+            snapshot=tuple(Standing.read(each) for each in objects(found, "snapshot")),
+        )

@@ -1,0 +1,146 @@
+"""The records of the readiness topic: what a connector of groups knew last, by group, task and source topic. Pure.
+
+    key (fields in this order)                         value
+    {"connector", "kind": "group", "name": GROUP}      GroupRecord: committed offsets, and what each translates to
+    {"connector", "kind": "task", "name": INDEX}       TaskRecord: when the task's groups were looked at last
+    {"connector", "kind": "missing", "name": TOPIC}    MissingRecord: what of a source topic is not on the target
+    {"connector", "kind": "move", "name": GROUP}       MoveRecord: that the group was failed over
+    {"connector", "kind": "furthest", "name": GROUP}   FurthestRecord: how far the mirror has had it
+
+A new kind is a class like those below, named in VALUES. All connectors of one source alias share the topic. Anybody who
+may write to it may write nonsense into it: nothing but SchemaError comes out of `decode`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
+
+from bridge.model.state_records.fields import SchemaError
+from bridge.model.state_records.furthest import FurthestRecord
+from bridge.model.state_records.group_record import GroupRecord
+from bridge.model.state_records.json_records import (
+    LAST_MS,
+    MOST_PARTITION,
+    number,
+    numbers,
+    read_object,
+    text,
+)
+from bridge.model.state_records.move_record import MoveRecord
+from bridge.model.state_records.state_value import MOST_TASKS, VERSION, Value
+
+_MOST_MS = 1 << 53
+_MOST_COUNT = (1 << 63) - 1
+
+
+class RecordKey(NamedTuple):
+    connector: str
+    kind: str
+    name: str
+
+    def encode(self) -> bytes:
+        return json.dumps(self._asdict(), separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord(Value):
+    """Written after each round of the task that both clusters have answered, behind the records of its groups."""
+
+    kind: ClassVar[str] = "task"
+    as_of_ms: int
+    """When the round began."""
+    task_count: int
+    interval_ms: int
+    """After which the next record is to be expected, if all is well."""
+    writer: str
+    """The instance of the connector that looks after the task."""
+
+    @property
+    def meaning(self) -> int:
+        return hash(self)
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "asOfMs": self.as_of_ms,
+            "taskCount": self.task_count,
+            "intervalMs": self.interval_ms,
+            "writer": self.writer,
+        }
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> TaskRecord:
+        return cls(
+            number(found, "asOfMs", 0, LAST_MS),
+            number(found, "taskCount", 1, MOST_TASKS),
+            number(found, "intervalMs", 1, _MOST_MS),
+            text(found, "writer", 1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRecord(Value):
+    """Of a source topic: by partition, at most so many records are not on the target, none of them appended before a
+    time (ms); -1 for not known."""
+
+    kind: ClassVar[str] = "missing"
+    as_of_ms: int
+    rows: tuple[tuple[int, int, int], ...]
+    """Partition, records, time."""
+
+    @property
+    def meaning(self) -> int:
+        return hash(self.rows)
+
+    def fields(self) -> dict[str, Any]:
+        return {"asOfMs": self.as_of_ms, "partitions": [list(row) for row in self.rows]}
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> MissingRecord:
+        ranges = ((0, MOST_PARTITION), (-1, _MOST_COUNT), (-1, LAST_MS))
+        rows = [(row[0], row[1], row[2]) for row in numbers(found, "partitions", ranges)]
+        return cls(number(found, "asOfMs", 0, LAST_MS), tuple(rows))
+
+
+VALUES: Final[Mapping[str, type[Value]]] = {
+    each.kind: each for each in (GroupRecord, TaskRecord, MissingRecord, MoveRecord, FurthestRecord)
+}
+"""By kind, the classes of values."""
+
+
+def encode(value: Value) -> bytes:
+    return json.dumps({"version": VERSION, **value.fields()}, separators=(",", ":")).encode()
+
+
+def decode(key: bytes | None, value: bytes | None) -> tuple[RecordKey, Value | None]:
+    """A null value takes back what stood under its key. Raises SchemaError."""
+    found = decode_key(key)
+    return found, None if value is None else decode_value(found, value)
+
+
+def decode_key(key: bytes | None) -> RecordKey:
+    """Raises SchemaError."""
+    found = read_object(key, "key")
+    if list(found) != list(RecordKey._fields):
+        fields = ", ".join(RecordKey._fields)
+        raise SchemaError(f"its key has other fields than {fields}, in this order")
+    made = RecordKey(text(found, "connector", 1), text(found, "kind", 1), text(found, "name"))
+    if made.kind not in VALUES:
+        raise SchemaError(f"kind is {made.kind[:60]!a}: {', '.join(VALUES)} are known")
+    if made.kind == TaskRecord.kind and made.name not in _TASKS:
+        raise SchemaError(f"name is {made.name[:60]!a}: the index of a task below {MOST_TASKS} is needed")
+    if made.encode() != key:
+        raise SchemaError("its key is written in another way than ours, so that it would not replace any")
+    return made
+
+
+def decode_value(key: RecordKey, value: bytes) -> Value:
+    """Raises SchemaError."""
+    found = read_object(value, "value")
+    number(found, "version", VERSION, VERSION)
+    return VALUES[key.kind].read(found)
+
+
+_TASKS = frozenset(map(str, range(MOST_TASKS)))

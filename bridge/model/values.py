@@ -1,0 +1,206 @@
+"""The values that translation speaks in: positions, records, verdicts. Words as in docs/design: Kafka's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+class CopyId(NamedTuple):
+    """Names one copy: records of a source partition, written to the partition of the same number of `target_topic`.
+
+    Everything that is remembered about copying is kept by this: one source topic may be copied to several topics.
+    """
+
+    source: TopicPartition
+    target_topic: str
+
+    @property
+    def topics(self) -> tuple[str, str]:
+        """The source topic and the target topic, which is what a connector claims."""
+        return self.source.topic, self.target_topic
+
+    @property
+    def remote(self) -> TopicPartition:
+        """The partition of the target that holds the copies."""
+        return TopicPartition(self.target_topic, self.source.partition)
+
+
+class Side(StrEnum):
+    SOURCE = "source"
+    TARGET = "target"
+
+
+class RecordView(Protocol):
+    """A record as a look-up sees it. Timestamps in ms, -1 for none; headers in order."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> object: ...
+
+
+class Committed(NamedTuple):
+    """A committed group offset: the next record to read. `leader_epoch` is -1 when the commit carried none."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupState(StrEnum):
+    """Group states as the admin API names them, and NOT_FOUND / UNKNOWN, which it does not (KAFKA-19794)."""
+
+    EMPTY = "EMPTY"
+    STABLE = "STABLE"
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
+    ASSIGNING = "ASSIGNING"
+    RECONCILING = "RECONCILING"
+    DEAD = "DEAD"
+    NOT_FOUND = "NOT_FOUND"
+    UNKNOWN = "UNKNOWN"
+
+
+class GroupListing(NamedTuple):
+    group: str
+    state: GroupState
+    type: str
+    """`classic`, `consumer`, `share`, `streams`; brokers before 3.8 say nothing and count as `classic`."""
+    protocol_type: str = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """`topic_id` is the broker's UUID as text ("" from brokers before 3.1)."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    log_append_time: bool = False
+    """The broker overwrites timestamps: copies can't be told by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Log start, end (high watermark, or last stable offset under read_committed) and the current leader epoch."""
+
+    start: int
+    end: int
+    leader_epoch: int = -1
+
+
+class LogRecord(NamedTuple):
+    """A record of an internal topic, as stored. Timestamp in ms."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class TailPart:
+    """What a tail has read. `restarted`: the topic was made anew or cut back under us; what was read before counts no
+    longer, and the records are those from its new beginning. `at_end`: the records reach as far as the log did when
+    the read began. `unreadable`: batches stepped over, because nobody can decode what their producer wrote."""
+
+    records: Sequence[LogRecord]
+    restarted: bool
+    at_end: bool
+    unreadable: int = 0
+
+
+class Evidence(StrEnum):
+    """Why a translated offset is what it is (docs/glossary.md)."""
+
+    RUN = "run"
+    VERIFIED = "verified"
+    SYNC = "sync"
+    SYNC_PLUS_1 = "sync+1"
+    TIMESTAMP = "timestamp"
+
+
+class Judgement(StrEnum):
+    EXACT = "exact"
+    BOUNDED = "bounded"
+    PENDING = "pending"
+
+
+class Reason(StrEnum):
+    """Why a group-partition is not (or not yet) synced. The one enum that API, metrics, logs and pages show."""
+
+    OFFSET_BEYOND_END = "offset_beyond_end"
+    COPY_NOT_FOUND = "copy_not_found"
+    NOT_MIRRORED_YET = "not_mirrored_yet"
+    RECORD_GONE = "record_gone"
+    EVIDENCE_DISAGREES = "evidence_disagrees"
+    NO_OFFSET_SYNCS = "no_offset_syncs"
+    OLDER_THAN_SYNCS = "older_than_syncs"
+    MOVED_BY_MIRROR = "moved_by_mirror"
+    TARGET_AHEAD = "target_ahead"
+    GROUP_ACTIVE_ON_TARGET = "group_active_on_target"
+    GROUP_STATE_UNKNOWN = "group_state_unknown"
+    GROUP_TYPE_UNSUPPORTED = "group_type_unsupported"
+    TARGET_TOPIC_MISSING = "target_topic_missing"
+    TARGET_PARTITION_MISSING = "target_partition_missing"
+    SOURCE_TOPIC_MISSING = "source_topic_missing"
+    SOURCE_UNREACHABLE = "source_unreachable"
+    TARGET_UNREACHABLE = "target_unreachable"
+    SOURCE_NOT_AUTHORIZED = "source_not_authorized"
+    TARGET_NOT_AUTHORIZED = "target_not_authorized"
+    TARGET_TIMESTAMP_TYPE = "target_timestamp_type"
+    TIMESTAMP_UNUSABLE = "timestamp_unusable"
+    COMMIT_FAILED = "commit_failed"
+    DRY_RUN = "dry_run"
+    NOT_LOOKED_AT_YET = "not_looked_at_yet"
+    MOVED = "moved"
+
+
+class Flag(StrEnum):
+    """Remarks on a verdict that still stands."""
+
+    TRUNCATED = "truncated"
+    """The committed offset lies below the source's log start."""
+    AHEAD_OF_MIRROR = "ahead_of_mirror"
+    """The group is past what the target holds; the bound counts what may still arrive."""
+    REWOUND = "rewound"
+    """The target offset was moved back, as sync.group.offsets.rewind allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of one group-partition.
+
+    `offset` is the downstream offset, None when pending. `bound` is the greatest number of records that a reader
+    from `offset` reads although the group had processed them: 0 when exact, None when not known (timestamp evidence).
+    `detail` holds what the answer rests on, for `explain`.
+    """
+
+    judgement: Judgement
+    offset: int | None = None
+    bound: int | None = None
+    evidence: Evidence | None = None
+    reason: Reason | None = None
+    flags: tuple[Flag, ...] = ()
+    leader_epoch: int = -1
+    """Leader epoch of the *target* batch at `offset`, -1 when not known; never the source's: a consumer on
+    the target would wait for an epoch that does not come."""
+    detail: dict[str, str | int | None] = field(default_factory=dict)
+
+    @staticmethod
+    def pending(reason: Reason, **detail: str | int | None) -> Verdict:
+        return Verdict(Judgement.PENDING, reason=reason, detail=detail)

@@ -1,0 +1,223 @@
+"""What the clusters tell the driver while slices copy: progress, gaps, and what slices have to say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from dataclasses import replace
+
+from bridge.errors import AWAY, KafkaFailure, KafkaFault
+from bridge.kafka.consumer.log_bounds import bounds
+from bridge.kafka.consumer.topic_tail import TopicTail
+from bridge.kafka.errors import failure
+from bridge.kafka.network.client import Link
+from bridge.logs.changes import Changes
+from bridge.model.cluster_names import cluster_name
+from bridge.model.copying import Copied, Gap, PipelineSpec, Progress
+from bridge.model.state_records.fields import SchemaError
+from bridge.model.state_records.unreadable import Unreadable
+from bridge.model.values import Bounds, CopyId, LogRecord, Side, TopicPartition
+from bridge.pipeline.denied import Rights
+from bridge.pipeline.gaps import read_ledger
+from bridge.pipeline.layout_records import SliceReport, report_key, unreadable
+from bridge.pipeline.progress_table import ProgressTable
+
+log = logging.getLogger(__name__)
+
+GAPS_SHOWN = 100
+_LOOK = 0.5
+"""Seconds between looks at the state topics."""
+_AWAY = Changes(log, "does not answer", "answers again")
+_ENDS_EVERY = 2.0
+"""Seconds between questions for the source's log ends."""
+
+
+class Watcher:
+    """One driver's view; `run` keeps it fresh."""
+
+    def __init__(self, spec: PipelineSpec, source: Link, target: Link) -> None:
+        self._spec, self._source, self._target = spec, source, target
+        self._runs = TopicTail(target, spec.runs_topic, committed_only=True)
+        self._ledger = TopicTail(target, spec.gaps_topic, committed_only=True)
+        self._reports = TopicTail(target, spec.layout_topic)
+        self._unreadable = Unreadable([spec.runs_topic, spec.gaps_topic, spec.layout_topic])
+        self._looking = asyncio.Lock()
+        self._asked = 0.0
+        self._layout = 0
+        self._wanted: Sequence[Copied] = ()
+        self._ids: Set[CopyId] = frozenset()
+        self._said: dict[int, SliceReport] = {}
+        self._trouble: dict[str, str] = {}
+        self.rights = Rights(spec, source)
+        self._copies = ProgressTable(int(time.time() * 1000))
+        self.progress: dict[TopicPartition, Progress] = {}
+        self.gaps: deque[Gap] = deque(maxlen=GAPS_SHOWN)
+        self.gap_counts: Counter[str] = Counter()
+        """Of the whole ledger, by kind."""
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """Records that were left out, by state topic."""
+        return self._unreadable.counts
+
+    def new_layout(self, layout: int, wanted: Sequence[Copied], others: Set[CopyId]) -> None:
+        """`others`: what else the runs topic tells of."""
+        self._layout, self._wanted, self._said = layout, wanted, {}
+        self._ids = {each.id for each in wanted}
+        self._copies.keep(self._ids | others)
+        self.progress = {each.source: known for each in wanted if (known := self._copies.of(each.id))}
+
+    def weights(self) -> Mapping[TopicPartition, float]:
+        """By partition, what it has cost so far; for the balance of the next layout."""
+        return {place: float(each.bytes) for place, each in self.progress.items()}
+
+    @property
+    def errors(self) -> list[str]:
+        slices = [each.error for _, each in sorted(self._said.items()) if each.error]
+        return list(dict.fromkeys([*slices, *self._trouble.values()]))
+
+    @property
+    def failure(self) -> str:
+        return next((each.failure for each in self._said.values() if each.failure), "")
+
+    @property
+    def moved(self) -> bool:
+        return any(each.moved for each in self._said.values())
+
+    @property
+    def ended(self) -> str:
+        return next((each.ended for each in self._said.values() if each.ended), "")
+
+    async def found_again(self, wanted: Sequence[Copied]) -> list[Copied]:
+        """What is wanted, with the ids that its topics have now; without the topics that are gone: whoever wants them
+        looks for topics itself, and says so when they are back. Raises KafkaFailure."""
+        here = await self._source.metadata(sorted({each.source.topic for each in wanted}))
+        there = await self._target.metadata(
+            sorted({copy.target_topic for each in wanted for copy in each.copies})
+        )
+        return [
+            replace(
+                each,
+                source_topic_id=one.topic_id,
+                target_topic_id=there[each.target_topic].topic_id,
+                also=tuple((topic, there[topic].topic_id) for topic, _ in each.also),
+            )
+            for each in wanted
+            if not (one := here[each.source.topic]).error
+            and each.source.partition in one.partitions
+            and all(
+                not (other := there[copy.target_topic]).error and each.source.partition in other.partitions
+                for copy in each.copies
+            )
+        ]
+
+    async def close(self) -> None:
+        await self.rights.close()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_LOOK)
+
+    async def look(self, *, ends: bool = False) -> None:
+        """Reads what is new. What can't be read is an error for the time being. `ends`: the source's log ends too, how
+        long ago they were asked for or not."""
+        async with self._looking:
+            await self._try("runs", Side.TARGET, self._read_runs())
+            await self._try("gaps", Side.TARGET, self._read_gaps())
+            await self._try("reports", Side.TARGET, self._read_reports())
+            if ends or time.monotonic() - self._asked > _ENDS_EVERY:
+                self._asked = time.monotonic()
+                await self._try("ends", Side.SOURCE, self._ask_ends())
+            await self.rights.look(troubled=bool(self.errors))
+            for line in self._unreadable.take_lines():
+                log.warning("%s", line)
+
+    async def _try(self, what: str, side: Side, doing: Coroutine[None, None, None]) -> None:
+        cluster = cluster_name(side, self._spec.props)
+        try:
+            await doing
+        except KafkaFailure as error:
+            self._trouble[what] = str(error)
+            if error.fault in AWAY:
+                _AWAY.wrong(cluster, str(error), what)
+            return
+        self._trouble.pop(what, None)
+        _AWAY.well(cluster, what)
+
+    async def _read_runs(self) -> None:
+        await self._read(self._runs, self._run)
+
+    def _run(self, record: LogRecord) -> None:
+        copy = self._copies.apply(record)
+        if copy is not None and copy in self._ids and (now := self._copies.of(copy)) is not None:
+            self.progress[copy.source] = now
+
+    async def _read_gaps(self) -> None:
+        await self._read(self._ledger, self._gap, self._no_gaps)
+
+    def _no_gaps(self) -> None:
+        self.gaps.clear()
+        self.gap_counts.clear()
+
+    def _gap(self, record: LogRecord) -> None:
+        gap = read_ledger(record.key, record.value)
+        if gap is not None and gap.connector in ("", self._spec.name):
+            self.gaps.append(gap)
+            self.gap_counts[gap.kind.value] += 1
+
+    async def _read_reports(self) -> None:
+        await self._read(self._reports, self._report)
+
+    def _report(self, record: LogRecord) -> None:
+        if (why := unreadable(record.key, record.value)) is not None:
+            raise SchemaError(why)
+        report = SliceReport.decode(record.value)
+        if report is None or record.key != report_key(self._spec, report.slot):
+            return  # another connector's, which has layouts of its own
+        if report.layout == self._layout:
+            self._said[report.slot] = report
+
+    async def _read(
+        self, tail: TopicTail, take: Callable[[LogRecord], None], restarted: Callable[[], None] = lambda: None
+    ) -> None:
+        """To the end of the log as it is now. `restarted`: all of it comes again."""
+        while True:
+            part = await tail.read()
+            if part.restarted:
+                self._unreadable.restarted(tail.topic)
+                restarted()
+            for record in part.records:
+                try:
+                    take(record)
+                except SchemaError as problem:
+                    self._unreadable.add(tail.topic, record.offset, str(problem))
+            self._unreadable.add_batches(tail.topic, part.unreadable)
+            if part.at_end:
+                return
+
+    async def _ask_ends(self) -> None:
+        places = [each.source for each in self._wanted]
+        if not places:
+            return
+        await self._source.metadata(sorted({place.topic for place in places}))
+        found = await bounds(self._source, places, committed_only=self._spec.committed_only)
+        for copied in self._wanted:
+            each = found[copied.source]
+            if isinstance(each, Bounds) and (now := self._copies.end(copied.id, each.end)) is not None:
+                self.progress[copied.source] = now
+        for each in found.values():
+            if isinstance(each, KafkaFailure):
+                raise each  # a partition that can't be asked can't be copied either, and only this tells
+        for place, now in self.progress.items():
+            if now.position > now.source_end >= 0:
+                # Read before the end was asked for: the log was cut back and its slice is about to see that, or
+                # somebody else has written a run.
+                said = f"offset runs say that {place.topic}-{place.partition} is copied up to {now.position}"
+                raise failure(
+                    KafkaFault.OUT_OF_RANGE, "tell how far it is", f"{said}, and it ends at {now.source_end}"
+                )

@@ -1,0 +1,285 @@
+"""Where each partition of a slice goes on: committed runs held against the two clusters as they are now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.consumer.fetch_result import (
+    FetchedPart,
+    FetchFrom,
+    FetchTrouble,
+    TroubleKind,
+    logs_trouble,
+)
+from bridge.kafka.consumer.header_scan import scan
+from bridge.kafka.consumer.log_bounds import all_bounds
+from bridge.kafka.errors import of_code
+from bridge.kafka.network.client import Link
+from bridge.kafka.record.batch import CorruptBatch
+from bridge.kafka.record.coalescing import DataBatches, Joining
+from bridge.model.copying import Copied, PipelineSpec
+from bridge.model.lookups import Scan, Scanned
+from bridge.model.values import Bounds, CopyId, Side, TopicPartition
+from bridge.pipeline.after_stock import copied_on
+from bridge.pipeline.gaps import Resume, agreement, contradicted, copies_lost, not_empty, resume
+from bridge.pipeline.verifying import Logs, pass_over_untrue
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.runs import OffsetRun
+
+_LARGEST = 1_048_588
+"""max.message.bytes where we may not describe the topic: Kafka's default."""
+_ADMIN_MS = 30_000
+_FIRST_LOOK, _LARGEST_LOOK = 64 * 1024, 8 * 1024 * 1024
+"""Bytes of a log that are looked at for data at a time, where nothing is known of it."""
+_PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.TOPIC_CONFIG}
+"""What no waiting heals."""
+
+
+class Moved(Exception):
+    """Source or remote topics are not those that the layout was made for: it has to be made anew."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        self.partitions = sorted(partitions)
+        super().__init__(", ".join(f"{topic}-{number}" for topic, number in self.partitions))
+
+
+def permanent(failure: KafkaFailure, spec: PipelineSpec) -> bool:
+    """Whether it ends the pipeline. A right may be granted while it waits, unless somebody waits for the end."""
+    unheard = spec.until_caught_up and failure.fault is KafkaFault.NOT_AUTHORIZED
+    return failure.fault in _PERMANENT or unheard
+
+
+class AnotherWay(Exception):
+    """The source's log is not the one that was copied, from `agrees_to` on; None: by its bounds, which are to be asked
+    again."""
+
+    def __init__(self, source: TopicPartition, agrees_to: int | None) -> None:
+        super().__init__(f"the log of {source.topic}-{source.partition} was cut back")
+        self.source, self.agrees_to = source, agrees_to
+
+
+class CopiesGone(Exception):
+    """The target has put a batch at `base`, where copies stood: its log was cut back, or is that of another topic."""
+
+    def __init__(self, copy: CopyId, base: int) -> None:
+        (topic, partition), target = copy
+        super().__init__(
+            f"the copy of {topic}-{partition} in {target} has lost what stood from offset {base} on"
+        )
+        self.copy, self.base = copy, base
+
+
+def meaning(place: TopicPartition, trouble: FetchTrouble, runs: Sequence[OffsetRun]) -> Exception:
+    """What a partition's trouble means for the slice; `runs` are what was copied of it."""
+    match trouble.kind:
+        case TroubleKind.NOT_AUTHORIZED:
+            said = f"Not authorized to read topic {place.topic}: grant READ on it"
+            return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said)
+        case TroubleKind.DIVERGED:
+            return AnotherWay(place, agreement(runs, trouble.epoch, trouble.end_offset))
+        case TroubleKind.OUT_OF_RANGE:
+            return AnotherWay(place, None)
+        case _:
+            return Moved([place])
+
+
+def batches_of(part: FetchedPart, position: int, join: Joining, *, committed_only: bool) -> DataBatches:
+    """What is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a second
+    fetch may bring better ones."""
+    try:
+        return DataBatches.committed(part.records, position, part.aborted if committed_only else None, join)
+    except CorruptBatch as corrupt:
+        said = f"{part.place.topic}-{part.place.partition}: {corrupt}"
+        raise KafkaFailure(KafkaFault.OTHER, said) from None
+
+
+class PolicySaysFail(Exception):
+    """Something that the configuration says not to go on behind; the text names the place, and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a slice has found out about logs while it copied, and no run tells yet. By source partition, up to where a
+    log that took another way is still what was copied; by copy, where a remote log had come to an end."""
+
+    agreed: dict[TopicPartition, int] = field(default_factory=dict)
+    target_ends: dict[CopyId, int] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        self.agreed.clear()
+        self.target_ends.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """`starts` by source partition; `ends`: where the source's log ended, as far as it may be copied."""
+
+    starts: Mapping[TopicPartition, Resume]
+    ends: Mapping[TopicPartition, int]
+
+
+async def open_partitions(
+    source: Link,
+    target: Link,
+    partitions: Sequence[Copied],
+    runs: Mapping[CopyId, PartitionRuns],
+    seen: Seen,
+    *,
+    from_latest: bool,
+    committed_only: bool,
+) -> Opened:
+    """Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved where a topic has
+    another id than its Copied says."""
+    await _same_topics(
+        source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
+    )
+    copies = [copy for each in partitions for copy in each.copies]
+    await _same_topics(
+        target, {each.target_topic: each.target_topic_id for each in copies}, partitions, "WRITE"
+    )
+    here = await all_bounds(source, [each.source for each in partitions], committed_only=committed_only)
+    # The target's log with what is not committed: our own aborted copies are part of it too.
+    there = await all_bounds(target, list({each.remote: None for each in copies}), committed_only=False)
+    unknown = {
+        copy.remote: there[copy.remote]
+        for each in partitions
+        if runs[each.id].last is None
+        for copy in (each.copies if each.copied_before else [each])
+    }
+    there |= await _without_data(target, unknown)
+    logs = Logs(source, here, committed_only), Logs(target, there, committed_only=True)
+    partitions = await _with_copied_before(*logs, partitions, runs)
+    passed_over = await pass_over_untrue(
+        *logs,
+        partitions,
+        {each.source: runs[each.id] for each in partitions},
+    )
+    agreed = await _agreed(source, partitions, runs) | seen.agreed
+    now_ms = int(time.time() * 1000)
+    starts = {}
+    for each in partitions:
+        place = each.source
+        ends = {copy.id: _ending(there[copy.remote], seen.target_ends.get(copy.id)) for copy in each.copies}
+        start = resume(
+            each,
+            runs[each.id].runs,
+            _ending(here[place], agreed.get(place)),
+            ends[each.id],
+            from_latest=from_latest,
+            now_ms=now_ms,
+        )
+        gaps = list(start.gaps)
+        for copy in each.copies[1:]:
+            if (last := runs[copy.id].last) is not None:
+                gaps += copies_lost(copy, last, ends[copy.id], now_ms)
+            elif each.copied_before and runs[each.id].last is None:
+                gaps += not_empty(
+                    copy, start.offset, ends[copy.id], from_latest and each.start is None, now_ms
+                )
+        if place in passed_over:
+            gaps.insert(0, contradicted(each, *passed_over[place], start.offset, now_ms))
+        starts[place] = Resume(start.offset, tuple(gaps))
+    return Opened(starts, {place: each.end for place, each in here.items()})
+
+
+async def _with_copied_before(
+    source: Logs, target: Logs, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
+) -> list[Copied]:
+    """What a stock mirror has filled is no gap, unless somebody has copied on."""
+    doubtful = [
+        each
+        for each in partitions
+        if each.start is not None
+        and not each.copied_before
+        and runs[each.id].last is None
+        and target.bounds[each.remote].start < target.bounds[each.remote].end
+    ]
+    found = await copied_on(source, target, doubtful) if doubtful else set()
+    return [replace(each, copied_before=each.copied_before or each.source in found) for each in partitions]
+
+
+def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchFrom:
+    """With the leader epoch of the last batch before the offset, -1 for unknown: it tells a log that took another
+    way. `last`: the newest run."""
+    epoch = last.leader_epoch if last is not None and last.position == offset else -1
+    return FetchFrom(copied.source_topic_id, offset, epoch)
+
+
+async def largest_batches(target: Link, topics: Sequence[str]) -> dict[str, int]:
+    """max.message.bytes by topic."""
+    largest = dict.fromkeys(topics, _LARGEST)
+    for topic, configs in (await KafkaTopicAdmin(target, _ADMIN_MS).configs(topics)).items():
+        if not isinstance(configs, KafkaFailure):
+            largest[topic] = int(configs["max.message.bytes"].value or _LARGEST)
+    return largest
+
+
+async def _agreed(
+    source: Link, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
+) -> dict[TopicPartition, int]:
+    """Up to where logs are still those that were copied, of those that are not. Their ends do not tell: a log that was
+    cut back may be longer by now than it was. For a link that was just told the leaders."""
+    positions = {
+        each.source: FetchFrom(each.source_topic_id, last.position, last.leader_epoch)
+        for each in partitions
+        if (last := runs[each.id].last) is not None and last.source_topic_id == each.source_topic_id
+    }
+    troubles = await logs_trouble(source, positions)
+    return {
+        each.source: agreement(runs[each.id].runs, trouble.epoch, trouble.end_offset)
+        for each in partitions
+        if (trouble := troubles.get(each.source)) is not None
+    }
+
+
+async def _without_data(target: Link, logs: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:
+    """Logs that hold nothing but what transactions left that were aborted, as empty ones: our first try may."""
+    read_to = {place: log.start for place, log in logs.items() if log.start < log.end}
+    empty = {}
+    size = _FIRST_LOOK
+    while read_to:
+        needs = {place: Scan(Side.TARGET, at, size) for place, at in read_to.items()}
+        found = await scan(target, {place: [need] for place, need in needs.items()}, committed_only=True)
+        left = {}
+        for place, need in needs.items():
+            at = _end_without_data(found[place].get(need), need.offset)
+            if at >= logs[place].end:
+                empty[place] = replace(logs[place], start=logs[place].end)
+            elif at > need.offset:
+                left[place] = at
+        read_to, size = left, min(8 * size, _LARGEST_LOOK)
+    return empty
+
+
+def _end_without_data(scanned: Scanned | None, at: int) -> int:
+    """The end of what was read from `at` on; `at` where something of it may be data."""
+    end = at
+    for first, after in scanned.without_data if scanned is not None else ():
+        end = after if first <= end else end
+    return end if scanned is not None and end >= scanned.end else at
+
+
+def _ending(log: Bounds, end: int | None) -> Bounds:
+    return log if end is None else replace(log, end=min(log.end, end))
+
+
+async def _same_topics(link: Link, ids: Mapping[str, str], partitions: Sequence[Copied], right: str) -> None:
+    described = await link.metadata(list(ids))
+    moved = set()
+    for topic, expected in ids.items():
+        meta = described[topic]
+        failed = of_code(meta.error, f"describe topic {topic}", f"{right} on topic {topic}")
+        if failed is not None and failed.fault is not KafkaFault.UNKNOWN_TOPIC:
+            raise failed
+        if failed is not None or (expected and meta.topic_id != expected):
+            moved |= {
+                each.source
+                for each in partitions
+                if topic in (each.source.topic, *(copy.target_topic for copy in each.copies))
+            }
+    if moved:
+        raise Moved(moved)

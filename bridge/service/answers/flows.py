@@ -1,0 +1,75 @@
+"""GET /v1/readiness: how the groups of each connector stand, and of all of them together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bridge.protocol.operators import FlowReadiness, Readiness, ReadinessReason, ReadinessReport
+from bridge.service.answers.missing_records import summed
+from bridge.service.answers.readiness import GROUP_KINDS, Answers, ConnectorView, flow
+from bridge.service.answers.reasons import REASONS
+from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
+from bridge.service.state.task_table import Connector
+
+_WEAKEST = (
+    Readiness.NOT_READY,
+    Readiness.CANNOT_TELL,
+    Readiness.READY_AS_OF,
+    Readiness.READY,
+    Readiness.MOVED,
+)
+
+
+def readiness_report(
+    connectors: Iterable[Connector], snapshots: Snapshots, views: Mapping[str, ConnectorView]
+) -> ReadinessReport:
+    flows = [
+        _flow(known, snapshots.connector(known.name), views[known.name])
+        for known in connectors
+        if known.kind in GROUP_KINDS
+    ]
+    times = [each.as_of_ms for each in flows]
+    known_times = [at for at in times if at is not None]
+    return ReadinessReport(
+        readiness=_weakest(Readiness(each.readiness) for each in flows),
+        as_of_ms=min(known_times) if known_times and len(known_times) == len(times) else None,
+        flows=flows,
+    )
+
+
+def _flow(known: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
+    counts, (source, target) = Answers(view, snapshot).all(), flow(known)
+    away = [] if view.source_away is None else [view.source_away]
+    reasons = [*view.unknown, *view.tasks.values(), *_once(view), *away]
+    if not counts and not view.unknown:
+        reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
+    # Of a task that nobody looks after there may be groups that nobody knows.
+    unknown = [Readiness.CANNOT_TELL] if view.tasks else []
+    nothing = [(0, -1)] if snapshot.missing else []
+    missing, since_ms = summed(snapshot.behind.values() or nothing)
+    return FlowReadiness(
+        missing_records=missing,
+        missing_since_ms=since_ms,
+        connector=known.name,
+        source=source or "",
+        target=target or "",
+        readiness=_weakest([*counts, *unknown]),
+        as_of_ms=view.as_of_ms,
+        groups=sum(counts.values()),
+        ready=counts[Readiness.READY],
+        ready_as_of=counts[Readiness.READY_AS_OF],
+        not_ready=counts[Readiness.NOT_READY],
+        cannot_tell=counts[Readiness.CANNOT_TELL],
+        moved=counts[Readiness.MOVED],
+        reasons=reasons,
+    )
+
+
+def _once(view: ConnectorView) -> list[ReadinessReason]:
+    return list({each.detail: each for each in view.not_copied.values()}.values())
+
+
+def _weakest(found: Iterable[Readiness]) -> Readiness:
+    """What can be said of all of them; of none nothing can."""
+    there = set(found)
+    return next((each for each in _WEAKEST if each in there), Readiness.CANNOT_TELL)

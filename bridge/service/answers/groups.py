@@ -1,0 +1,112 @@
+"""Pages of groups. The scan counts all matches, and gives way to other requests every thousand groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bridge.protocol.messages import Groups, GroupSummary
+from bridge.protocol.operators import Readiness
+from bridge.service.answers.missing_records import Rows, of_group
+from bridge.service.answers.readiness import Answers, ConnectorView, GroupAnswer
+from bridge.service.ipc.messages import PackedGroup, places_of
+from bridge.service.pages import from_cursor, to_cursor
+from bridge.service.state.snapshots import Snapshots
+
+GIVE_WAY = 1_000
+SHOWN = 50
+"""Groups of a page after which other requests have a turn: each is unpacked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    connector: str | None = None
+    group: str | None = None
+    ready: bool | None = None
+    readiness: Readiness | None = None
+    verdict: str | None = None
+    reason: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it takes every group of its connectors."""
+        return (self.group, self.ready, self.readiness, self.verdict, self.reason) == (None,) * 5
+
+    def takes(self, group: PackedGroup, answer: GroupAnswer) -> bool:
+        return (
+            (self.group is None or group.group == self.group)
+            and (self.ready is None or answer.ready is self.ready)
+            and (self.readiness is None or answer.readiness is self.readiness)
+            and (self.verdict is None or group.verdict == self.verdict)
+            and (self.reason is None or group.reason == self.reason)
+        )
+
+
+async def page(
+    snapshots: Snapshots,
+    views: Mapping[str, ConnectorView],
+    wanted: Filter,
+    limit: int,
+    cursor: str | None,
+) -> Groups:
+    start = from_cursor(cursor, (str, str)) or ("", "")
+    found: list[GroupSummary] = []
+    total = ready = moved = seen = 0
+    following: str | None = None
+    for name in snapshots.names():
+        if name not in views or (wanted.connector is not None and name != wanted.connector):
+            continue
+        answers = Answers(views[name], snapshots.connector(name))
+        if wanted.whole:
+            counts = answers.all()
+            total += counts.total()
+            ready += counts[Readiness.READY]
+            moved += counts[Readiness.MOVED]
+            if name < start[0] or following is not None:
+                continue
+            for group in snapshots.after(name, start[1] if name == start[0] else ""):
+                if len(found) == limit:
+                    following = to_cursor(name, group.group)
+                    break
+                found.append(_summary(name, group, answers.of(group), snapshots.connector(name).missing))
+                if len(found) % SHOWN == 0:
+                    await asyncio.sleep(0)
+            continue
+        for group in snapshots.after(name, ""):
+            seen += 1
+            if seen % GIVE_WAY == 0:
+                await asyncio.sleep(0)
+            answer = answers.of(group)
+            if not wanted.takes(group, answer):
+                continue
+            total += 1
+            ready += answer.ready
+            moved += answer.readiness is Readiness.MOVED
+            if (name, group.group) < start:
+                continue
+            if len(found) < limit:
+                found.append(_summary(name, group, answer, snapshots.connector(name).missing))
+                if len(found) % SHOWN == 0:
+                    await asyncio.sleep(0)
+            elif following is None:
+                following = to_cursor(name, group.group)
+    return Groups(groups=found, total=total, ready=ready, moved=moved, next=following)
+
+
+def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows) -> GroupSummary:
+    assert group.blob is not None, "only reports are kept"
+    return GroupSummary(
+        group=group.group,
+        connector=connector,
+        ready=answer.ready,
+        verdict=group.verdict,
+        bound=group.bound,
+        reason=group.reason,
+        partitions=group.partitions,
+        readiness=answer.readiness,
+        as_of_ms=answer.as_of_ms,
+        reasons=list(answer.reasons),
+        moved_at_ms=group.moved_ms,
+        **of_group(places_of(group.blob), rows),
+    )

@@ -1,0 +1,49 @@
+"""What groups would lose if the source were gone now: records that are not on the target yet. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.service.answers.readiness import GroupAnswer
+
+Rows = Mapping[tuple[str, int], tuple[int, int]]
+"""By source partition: at most so many records are missing, none that was appended before a time; -1: unknown."""
+
+
+def summed(rows: Iterable[tuple[int, int] | None]) -> tuple[int | None, int | None]:
+    """Records and time over partitions; None for not known, and for the time where nothing is missing."""
+    there = list(rows)
+    known = [row for row in there if row is not None and row[0] >= 0]
+    if not there or len(known) < len(there):
+        return None, None
+    since = [since_ms for records, since_ms in known if records]
+    return sum(records for records, _ in known), min(since) if since and min(since) >= 0 else None
+
+
+def of_partitions(report: GroupReport, rows: Rows) -> list[PartitionReport]:
+    """The partitions, each with what of it is missing."""
+    return [
+        part.model_copy(update={"missing_records": summed([rows.get((part.topic, part.partition))])[0]})
+        for part in report.partitions
+    ]
+
+
+def of_group(places: Iterable[tuple[str, int]], rows: Rows) -> dict[str, int | None]:
+    """Fields of a report, or of its summary, of a group with these partitions."""
+    found = summed(map(rows.get, places))
+    return dict(zip(("missing_records", "missing_since_ms"), found, strict=True))
+
+
+def answered(report: GroupReport, answer: GroupAnswer, rows: Rows) -> GroupReport:
+    """The report as it reads now."""
+    return report.model_copy(
+        update={
+            "ready": answer.ready,
+            "readiness": answer.readiness,
+            "as_of_ms": answer.as_of_ms,
+            "reasons": list(answer.reasons),
+            "partitions": of_partitions(report, rows),
+            **of_group([(part.topic, part.partition) for part in report.partitions], rows),
+        }
+    )

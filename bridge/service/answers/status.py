@@ -1,0 +1,131 @@
+"""What health and status say, from the table and the snapshots: pure functions (their reasons are in conditions.py).
+
+Ready says that the service can take work and do it, whatever its connectors wait for: a service that was ready only
+once a connector is known could never be reached by the first one. What a connector waits for is in its status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from bridge.protocol.messages import ConnectorStatus, Ready, TaskStatus
+from bridge.service.answers.conditions import STARTING, conditions
+from bridge.service.state.delivery import Traffic
+from bridge.service.state.other_services import others
+from bridge.service.state.rounds_state import SILENT_SECONDS, EngineState
+from bridge.service.state.snapshots import ConnectorSnapshot
+from bridge.service.state.task_table import Connector, Task
+
+CLUSTERS = ("source", "target")
+_NO_ERRORS = (STARTING, "rounds_process_down")
+"""The first is none, the second one of the service."""
+_NOT_RUNNING = {
+    EngineState.STARTING: "the rounds process is starting",
+    EngineState.RESTARTING: "the rounds process has ended and is started again",
+    EngineState.STALLED: f"the rounds process has given no sign of life for {SILENT_SECONDS:.0f} s",
+    EngineState.STOPPED: "the rounds process is stopped",
+}
+
+
+def connector_status(
+    known: Connector,
+    snapshot: ConnectorSnapshot,
+    traffic: Traffic,
+    engine: EngineState,
+    age_ms: Callable[[Task], int],
+    begun_ms: int,
+    now_ms: int,
+) -> ConnectorStatus:
+    """`begun_ms`: since it was started, or made anew."""
+    said, waits = snapshot.summary, waiting_for(known, snapshot, engine)
+    elsewhere = others(known, said, now_ms, source_away="source" in said.away_since_ms).as_of_ms
+    found = conditions(known, snapshot, traffic, engine, waits, begun_ms, age_ms, elsewhere)
+    return ConnectorStatus(
+        name=known.name,
+        kind=known.kind,
+        state=_state(known, snapshot, engine, waits),
+        waiting_for=waits,
+        tasks=[
+            TaskStatus(
+                task=task.index,
+                session=task.session,
+                state="active" if task.active else "stopped" if task.stopped else "lapsed",
+                last_poll_age_ms=age_ms(task),
+            )
+            for task in sorted(known.tasks.values(), key=lambda task: task.index)
+            if task.index < known.task_count
+        ],
+        task_count=known.task_count,
+        groups=said.groups,
+        exact=said.exact,
+        bounded=said.bounded,
+        pending=said.pending,
+        reasons=dict(said.reasons),
+        last_success_ms=said.last_success_ms,
+        last_round_seconds=said.last_round_seconds,
+        rounds=said.rounds,
+        checkpoints=said.checkpoints,
+        unreadable_records=dict(said.unreadable_records),
+        records_waiting=traffic.waiting,
+        records_in_flight=traffic.in_flight,
+        records_written=traffic.written,
+        oldest_waiting_ms=traffic.oldest_waiting_ms,
+        conditions=found,
+        errors=[
+            each.detail for each in found if each.condition not in _NO_ERRORS and each.detail != said.failure
+        ],
+        failure=said.failure,
+        copying=snapshot.copying.totals,
+        ignored_settings=list(known.ignored),
+    )
+
+
+def waiting_for(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState) -> list[str]:
+    """What a connector needs before it does its work; empty while it does it, and where a failure says more."""
+    if snapshot.summary.failure is not None:
+        return []
+    if not known.active():
+        if known.stopped:
+            return ["a start: Connect has stopped it"]
+        return [f"a task: {'none has polled for its lease' if known.tasks else 'Connect has started none'}"]
+    if engine is not EngineState.RUNNING:
+        return ["rounds process"]
+    unseen = [f"{side} cluster" for side in CLUSTERS if side not in snapshot.summary.clusters_seen]
+    return unseen or ([] if snapshot.summary.rounds > 0 else ["its first round"])
+
+
+def _state(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState, waits: Sequence[str]) -> str:
+    if snapshot.summary.failure is not None:
+        return "failed"
+    if not known.active():
+        return "idle"
+    if engine is not EngineState.RUNNING:
+        return engine.value
+    if snapshot.note is not None and snapshot.note.error is not None:
+        return "restarting"
+    return "starting" if waits else "running"
+
+
+def can_take_work(engine: EngineState, *, draining: bool, overload: str | None) -> Ready:
+    """`overload`: why another configuration would be refused now, None when it would be taken."""
+    reasons = [_NOT_RUNNING[engine]] if engine in _NOT_RUNNING else []
+    if draining:
+        reasons.append("the service ends and takes no more work")
+    if overload is not None:
+        reasons.append(overload)
+    return Ready(status="not_ready" if reasons else "ready", reasons=reasons)
+
+
+def overall(connectors: Iterable[ConnectorStatus], engine: EngineState) -> str:
+    """`down`: nothing is synced. `degraded`: something is not, on purpose or by a fault. `starting`: something began
+    just now, and does not work yet. `ok`: all of it is done."""
+    known = list(connectors)
+    states = [status.state for status in known]
+    if engine in (EngineState.RESTARTING, EngineState.STALLED, EngineState.STOPPED):
+        return "down"
+    if states and all(state == "failed" for state in states):
+        return "down"
+    named = {each.condition for status in known for each in status.conditions}
+    if named - {STARTING}:
+        return "degraded"
+    return STARTING if named or engine is EngineState.STARTING else "ok"

@@ -1,0 +1,1 @@
+"""What is checked of a configuration before a connector runs."""

@@ -1,0 +1,135 @@
+"""What is asked of a connector whose configuration names code of others is answered in a process of its own, too: that
+code is never loaded where the service answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bridge import errors
+from bridge.errors import (
+    BridgeError,
+    ConfigError,
+    ConfigRejected,
+    ErrorCode,
+    KafkaFailure,
+    KafkaFault,
+    NotAnswered,
+)
+from bridge.mm2.java_regex import JavaPattern
+from bridge.model.values import Committed, Side, TopicPartition
+from bridge.protocol.doctor import DoctorReport
+from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQuestions, Naming, Props
+from bridge.service.checks.plugin_process import CHILD, CodeFailed, asked
+from bridge.translation.runs.reset_positions import Outcome, Row
+from connectors.base import Kind
+from connectors.config.allowed_names import code
+from connectors.source.altering import Offsets
+
+CALL_SECONDS = 75.0
+"""The clusters have limits of their own, which end before this does; a loop in code of others has none."""
+
+
+def call(function: str, *arguments: Any, seconds: float = CALL_SECONDS, module: str = CHILD) -> Any:
+    """The answer of a function of bridge.service.checks.plugin_process_main, as JSON has it. Raises what that raises
+    of ours, NotAnswered for a process that did not come to an end, and Overloaded for one that did not start."""
+    try:
+        answer = asked({"call": function, "arguments": arguments}, seconds, module)
+    except (CodeFailed, TimeoutError) as failed:
+        said = failed if isinstance(failed, CodeFailed) else f"it has no answer after {seconds:g} s"
+        why = f"code that the configuration names is loaded in a process of its own, and {said}"
+        raise NotAnswered(why) from None
+    if "failed" in answer:
+        raise unpacked(*answer["failed"])
+    return answer["answer"]
+
+
+class DoctorElsewhere(NamedTuple):
+    """A Doctor."""
+
+    here: Doctor
+
+    def __call__(
+        self, kind: Kind, name: str, props: Props, others: Sequence[Naming], worker_cluster_id: str | None
+    ) -> DoctorReport:
+        if not code(props):
+            return self.here(kind, name, props, others, worker_cluster_id)
+        return DoctorReport.model_validate(call("doctor", kind.kind, name, props, others, worker_cluster_id))
+
+
+class AlterElsewhere(NamedTuple):
+    """An AlterOffsets."""
+
+    here: AlterOffsets
+
+    def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[Row]:
+        if not code(props):
+            return self.here(name, props, offsets)
+        rows = call("alter", name, props, offsets)
+        return [
+            Row(TopicPartition(*source), target, position, to, Outcome(outcome))
+            for source, target, position, to, outcome in rows
+        ]
+
+
+class QuestionsElsewhere(NamedTuple):
+    """MirrorQuestions."""
+
+    here: MirrorQuestions
+
+    def replication_hops(self, props: Props, alias: str, side: Side) -> int:
+        if not code(props):
+            return self.here.replication_hops(props, alias, side)
+        return int(call("replication_hops", props, alias, side))
+
+    def heartbeat_topics(self, props: Props, side: Side) -> set[str]:
+        if not code(props):
+            return self.here.heartbeat_topics(props, side)
+        return set(call("heartbeat_topics", props, side))
+
+    def checkpoint_topics(self, props: Props, side: Side) -> set[str]:
+        if not code(props):
+            return self.here.checkpoint_topics(props, side)
+        return set(call("checkpoint_topics", props, side))
+
+    def upstream_clusters(self, props: Props, side: Side) -> set[str]:
+        if not code(props):
+            return self.here.upstream_clusters(props, side)
+        return set(call("upstream_clusters", props, side))
+
+    def remote_topics(self, props: Props, source: str | None, side: Side) -> set[str]:
+        if not code(props):
+            return self.here.remote_topics(props, source, side)
+        return set(call("remote_topics", props, source, side))
+
+    def translate_offsets(
+        self, props: Props, alias: str, group: JavaPattern, timeout_s: float, side: Side
+    ) -> Mapping[str, Mapping[TopicPartition, Committed]]:
+        if not code(props):
+            return self.here.translate_offsets(props, alias, group, timeout_s, side)
+        rows = call("translate_offsets", props, alias, group.pattern, group.exact, timeout_s, side)
+        return {
+            name: {TopicPartition(*at): Committed(*offset) for at, offset in offsets}
+            for name, offsets in rows
+        }
+
+
+def packed(error: BridgeError) -> Sequence[object]:
+    """An error of ours for another process: its class, its text, and what else it is made of."""
+    more: object = None
+    if isinstance(error, ConfigRejected):
+        more = [(each.key, each.message) for each in error.errors]
+    elif isinstance(error, KafkaFailure):
+        more = (error.fault.value, error.retriable)
+    return type(error).__name__, str(error), error.code.value, more
+
+
+def unpacked(name: str, text: str, error_code: str, more: Any) -> BridgeError:
+    if name == ConfigRejected.__name__:
+        return ConfigRejected([ConfigError(*each) for each in more])
+    if name == KafkaFailure.__name__:
+        return KafkaFailure(KafkaFault(more[0]), text, retriable=more[1])
+    found = getattr(errors, name, None)
+    if isinstance(found, type) and issubclass(found, BridgeError) and "__init__" not in vars(found):
+        return found(text, code=ErrorCode(error_code))
+    return NotAnswered(text)

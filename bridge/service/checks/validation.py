@@ -1,0 +1,202 @@
+"""Checking connector configurations: pure CPU and key store files, so in bounded pools; secrets never come
+back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from bridge.errors import ConfigError, ConfigRejected, ErrorCode, NotAnswered, NotFound, Overloaded
+from bridge.mm2.java_regex import PatternTooSlow
+from bridge.model.values import Side
+from bridge.protocol.messages import PluginInfo, ValidateResponse
+from bridge.protocol.operators import ConfigWarning, IgnoredSetting
+from bridge.service.checks.context import CheckContext
+from bridge.service.checks.plugin_process import conflicts, validated
+from bridge.service.checks.reachability import ERROR, Reachability, mode_of, servers_key
+from bridge.service.ipc.desired_state import Config
+from bridge.service.pool import CHECKING, BoundedPool, Pools
+from connectors.base import CopiedTopics, Kind
+from connectors.config.cluster_options import REACHABILITY
+from connectors.config.configdef import Type, ValidatedConfig
+from connectors.config.validated import describe
+from connectors.config.validators import invalid
+
+log = logging.getLogger(__name__)
+
+LEAST_SECRET = 4
+"""Shorter values are not searched for in error texts: `a` would hide every a."""
+
+
+class Checker:
+    def __init__(
+        self,
+        context: CheckContext,
+        pools: Pools,
+        copied: Callable[[str], Sequence[CopiedTopics]] = lambda kind: (),
+    ) -> None:
+        """`copied`: what connectors of a kind copy now."""
+        self._context = context
+        self._pools = pools
+        self._open = set[str]()
+        self._hanging = set[str]()
+        self._copied = copied
+        self.reachability = Reachability(context.probe)
+        self.doctor = context.doctor
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return self._context.kinds
+
+    def plugins(self, version: str) -> list[PluginInfo]:
+        return [
+            PluginInfo(
+                kind=kind.kind,
+                connector_class=kind.connector_class,
+                version=version,
+                config=[describe(key) for key in kind.definition.keys.values()],
+            )
+            for kind in self._context.kinds.values()
+        ]
+
+    def kind(self, name: str) -> Kind:
+        kind = self._context.kinds.get(name)
+        if kind is None:
+            there = ", ".join(sorted(self._context.kinds)) or "none"
+            raise NotFound(
+                f"There is no connector kind {name}; there is {there}", code=ErrorCode.UNKNOWN_PLUGIN
+            )
+        return kind
+
+    async def validate(self, name: str, config: Config) -> ValidateResponse:
+        kind = self.kind(name)
+        judged = await self._judged(self._pools.validations, kind, config)
+        others = () if judged.errors else self._copied(name)
+        if others:
+            judged = judged.with_errors(await self._conflicts(kind, config, others))
+        judged, warnings = await self._reached(kind, config, judged)
+        secrets = _secrets(kind, config)
+        answer = judged.response(kind.connector_class, [_warning(each, secrets) for each in warnings])
+        if not secrets or not answer.error_count:
+            return answer
+        entries = [
+            entry.model_copy(
+                update={
+                    "value": entry.value.model_copy(
+                        update={"errors": [_without(secrets, text) for text in entry.value.errors]}
+                    )
+                }
+            )
+            for entry in answer.configs
+        ]
+        return answer.model_copy(update={"configs": entries})
+
+    async def _conflicts(
+        self, kind: Kind, config: Config, others: Sequence[CopiedTopics]
+    ) -> Sequence[ConfigError]:
+        try:
+            return await self._pools.validations.run(
+                lambda: conflicts(kind, config, others, self._context.outside)
+            )
+        except PatternTooSlow as problem:
+            return [ConfigError(problem.key, str(problem))]
+
+    async def _reached(
+        self, kind: Kind, config: Config, judged: ValidatedConfig
+    ) -> tuple[ValidatedConfig, list[ConfigError]]:
+        """Clusters that can't be reached are errors or warnings, as `bridge.validate.reachability` says."""
+        if judged.errors:
+            return judged, []
+        try:
+            found = await self.reachability.troubles(kind, config)
+        except Overloaded as busy:
+            return judged, [ConfigError(REACHABILITY, f"the clusters were not tried: {busy}")]
+        troubles = [
+            ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in found.items()
+        ]
+        for trouble in troubles:
+            log.warning("validation: %s", _without(_secrets(kind, config), trouble.message))
+        if mode_of(config) == ERROR:
+            return judged.with_errors(troubles), []
+        return judged, troubles
+
+    async def accept(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
+        """The settings that do nothing. Raises ConfigRejected with every error."""
+        kind = self.kind(name)
+        judged = await self._judged(self._pools.starts, kind, config)
+        if judged.errors:
+            raise rejected(kind, config, judged.errors)
+        return judged.ignored
+
+    async def _judged(self, pool: BoundedPool, kind: Kind, config: Config) -> ValidatedConfig:
+        """Raises Overloaded, and NotAnswered when it takes too long: at once when the same has hung before and hangs
+        still, so that a connector which is started again and again takes one thread."""
+        key = _fingerprint(kind, config)
+        if key in self._hanging:
+            raise NotAnswered(f"{CHECKING} has not ended since it was tried before")
+
+        def judge() -> ValidatedConfig:
+            self._open.add(key)
+            try:
+                return validated(kind, config, self._context.clients, self._context.outside)
+            except ConfigRejected as rejected:
+                return ValidatedConfig(()).with_errors(rejected.errors)
+            finally:
+                self._open.discard(key)
+                self._hanging.discard(key)
+
+        try:
+            return await pool.run(judge)
+        except NotAnswered:
+            self._hanging.add(key)
+            if key not in self._open:  # it has ended just now
+                self._hanging.discard(key)
+            raise
+
+
+def _fingerprint(kind: Kind, config: Config) -> str:
+    return hashlib.sha256(json.dumps([kind.kind, sorted(config.items())]).encode()).hexdigest()
+
+
+def _invalid(side: Side, config: Config, why: str) -> str:
+    return invalid(servers_key(side), config.get(servers_key(side)), why)
+
+
+def _warning(error: ConfigError, secrets: list[str]) -> ConfigWarning:
+    return ConfigWarning(key=error.key, message=_without(secrets, error.message))
+
+
+def rejected(kind: Kind, config: Config, errors: Sequence[ConfigError]) -> ConfigRejected:
+    """With all errors of the configuration, and none of its secrets."""
+    secrets = _secrets(kind, config)
+    return ConfigRejected([replace(error, message=_without(secrets, error.message)) for error in errors])
+
+
+def scrubbed(kind: Kind, config: Mapping[str, str | None], text: str) -> str:
+    """The text without the configuration's secrets."""
+    return _without(_secrets(kind, config), text)
+
+
+def _secrets(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
+    """Values that must not be shown: of PASSWORD keys, and of client properties that are named like
+    secrets."""
+    hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
+    found = {
+        value
+        for name, value in config.items()
+        if value and len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
+    }
+    return sorted(found, key=len, reverse=True)
+
+
+def looks_secret(key: str) -> bool:
+    return key.endswith(("password", "jaas.config", "secret", "token", "keystore.key"))
+
+
+def _without(secrets: list[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[hidden]")
+    return text

@@ -1,0 +1,1 @@
+"""Failover, rollback and failback: the plan and the requests for each step."""

@@ -1,0 +1,136 @@
+"""The way home: groups that were moved are looked after by the mirror again, once the flow back has put them on the
+source where their consumers have left them on the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bridge.errors import ErrorCode, GroupsRefused, OperationRefused
+from bridge.protocol.messages import GroupReport, MoveGroups, RolledBack
+from bridge.protocol.operators import Readiness
+from bridge.service.answers.readiness import GROUP_KINDS, flow
+from bridge.service.failover.failover import (
+    Chosen,
+    chosen,
+    connectors_of,
+    ended,
+    flow_name,
+    moved_of,
+    reported,
+    undone,
+)
+from bridge.service.failover.next_steps import after_return
+from bridge.service.failover.operating import operate
+from bridge.service.service import Service
+from bridge.service.state.task_table import Connector
+from connectors.base import Operation
+
+_NEEDED: Mapping[str, Mapping[str, str]] = {
+    "checkpoint": {"reverse.checkpointing.enabled": "true", "sync.group.offsets.enabled": "true"},
+    "group_offset": {"reverse.checkpointing.enabled": "true"},
+}
+"""By kind of connector, keys of the way home."""
+
+
+async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
+    """Raises OperationRefused without a flow back, GroupsRefused, NotFound, and what `operate` raises."""
+    connectors = connectors_of(service, wanted.flow)
+    source, target = flow(connectors[0])
+    returning = _flow_back(service, f"{target}-to-{source}")
+    seconds = wanted.timeout_ms / 1000
+    for known in returning:
+        await operate(service, known.name, Operation.REFRESH, {}, seconds)
+    found = reported(service, connectors, wanted)
+    moved = {
+        group: [one for one in some if one.answer.readiness is Readiness.MOVED]
+        for group, some in found.items()
+    }
+    home = chosen(service, returning, sorted(group for group, some in moved.items() if some))
+    refused = [
+        (f"group {group}", text)
+        for group, some in moved.items()
+        for one in some
+        for text in why_not(one.report, home[group])
+    ]
+    if refused:
+        count = len({group for group, _ in refused})
+        text = f"{count} group(s) can't go home to {source} now; nothing was done"
+        raise GroupsRefused(text, refused, code=ErrorCode.NOT_READY)
+    pairs = {group: _pairs(some[0].report, home[group]) for group, some in moved.items() if some}
+    for known in connectors:
+        groups = {group: pairs[group] for group in moved_of(known, found)}
+        if groups and not wanted.dry_run:
+            await ended(service, known, Operation.GIVE_BACK, {"groups": groups}, wanted)
+    done = undone(connectors, found, wanted)
+    again = sum(row["bound"] for rows in pairs.values() for row in rows)
+    return done.model_copy(update={"next": after_return(done, source, target, again)})
+
+
+def _pairs(moved: GroupReport, home: Sequence[Chosen]) -> list[dict[str, Any]]:
+    """Fields of MoveRow: where each partition is on the source now, and on the target."""
+    rows = {(row.target_topic, row.partition): row for one in home for row in one.report.partitions}
+    return [
+        {
+            "topic": part.topic,
+            "partition": part.partition,
+            "offset": row.written,
+            "targetTopic": row.topic,
+            "targetOffset": row.committed,
+            "verdict": "bounded" if row.verdict == "bounded" else "exact",
+            "bound": row.bound or 0,
+        }
+        for part in moved.partitions
+        if (row := rows[part.topic, part.partition])
+    ]
+
+
+def why_not(moved: GroupReport, home: Sequence[Chosen]) -> list[str]:
+    """Why a moved group can't go home yet: each of its partitions has to stand on the source where the flow back wants
+    it, or where it was when no consumer has moved it on the target."""
+    unknown = [
+        f"{one.answer.readiness}: connector {one.connector}: {'; '.join(each.detail for each in one.answer.reasons)}"
+        for one in home
+        if one.answer.readiness in (Readiness.CANNOT_TELL, Readiness.READY_AS_OF)
+    ]
+    if unknown:
+        return unknown
+    rows = {(row.target_topic, row.partition): row for one in home for row in one.report.partitions}
+    lines = []
+    for part in moved.partitions:
+        place, row = f"{part.topic}-{part.partition}", rows.get((part.topic, part.partition))
+        if row is None:
+            lines.append(
+                f"the flow back does not look after {place}: its groups and topics have to take in the group and "
+                f"{part.target_topic}"
+            )
+        elif row.verdict == "pending":
+            stayed = row.reason == "moved_by_mirror" and row.written == part.committed
+            if not stayed:
+                lines.append(f"{row.reason}: {place} is pending")
+        elif row.written != row.target_offset:
+            lines.append(
+                f"not_looked_at_yet: {place} is committed at {row.written} and not at {row.target_offset}"
+            )
+    return lines
+
+
+def _flow_back(service: Service, name: str) -> list[Connector]:
+    """Raises OperationRefused."""
+    there = [known for known in service.table if known.kind in GROUP_KINDS and flow_name(known) == name]
+    found = [known for known in there if _set(known.config, _NEEDED[known.kind])]
+    if not found:
+        raise OperationRefused(
+            f"the way home needs a MirrorGroupOffsetConnector of the flow {name} in this service, with "
+            "reverse.checkpointing.enabled=true, or a BridgeMirrorCheckpointConnector with that and "
+            "sync.group.offsets.enabled=true, and without dry.run=true; there is "
+            f"{', '.join(known.name for known in there) or 'none of this flow'}"
+        )
+    return found
+
+
+def _set(config: Mapping[str, str | None], needed: Mapping[str, str]) -> bool:
+    def value(key: str) -> str:
+        return (config.get(key) or "").strip().lower()
+
+    return value("dry.run") != "true" and all(value(key) == wanted for key, wanted in needed.items())

@@ -1,0 +1,81 @@
+"""GET /v1/failover/plan: where groups would go on on the target, whoever commits it. Pure but for the snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bridge.errors import ErrorCode, GroupsRefused
+from bridge.protocol.messages import FailoverPlan, GroupReport, MovedGroup, PlannedOffset
+from bridge.protocol.operators import Readiness
+from bridge.service.failover.failover import UNKNOWN_GROUP, Chosen, chosen, connectors_of
+from bridge.service.service import Service
+
+_KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
+"""Answers with which translations are as of now."""
+
+
+def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bool) -> FailoverPlan:
+    """Of these groups, or all. Raises GroupsRefused where a translation is not known: a plan is whole or none."""
+    found = chosen(service, connectors_of(service, flow), groups)
+    _refuse(found, accept_as_of=accept_as_of)
+    first = {group: some[0] for group, some in sorted(found.items())}
+    times = [one.answer.as_of_ms for one in first.values()]
+    known = [at for at in times if at is not None]
+    return FailoverPlan(
+        flow=flow,
+        as_of_ms=min(known) if known else None,
+        groups=[_planned(one) for one in first.values()],
+    )
+
+
+def _refuse(found: Mapping[str, Sequence[Chosen]], *, accept_as_of: bool) -> None:
+    known = _KNOWN | ({Readiness.READY_AS_OF} if accept_as_of else set())
+    refused: list[tuple[str, str]] = []
+    unknown = not found
+    for group, some in found.items():
+        if not some:
+            refused.append((f"group {group}", f"{UNKNOWN_GROUP}: no connector of the flow reports it"))
+            unknown = True
+            continue
+        one = some[0]
+        if one.answer.readiness not in known:
+            why = "; ".join(f"{each.reason}: {each.detail}" for each in one.answer.reasons)
+            refused.append((f"group {group}", f"{one.answer.readiness}: {why}"))
+            unknown = True
+            continue
+        refused += [(f"group {group}", text) for text in _untranslated(one.report)]
+    if refused or not found:
+        text = f"there is no plan: {len(refused)} offset(s) or group(s) of {len(found)} group(s) have no translation"
+        raise GroupsRefused(text, refused, code=ErrorCode.CANNOT_TELL if unknown else ErrorCode.NOT_READY)
+
+
+def _untranslated(report: GroupReport) -> list[str]:
+    return [
+        f"{part.reason}: {part.topic}-{part.partition} is pending"
+        for part in report.partitions
+        if part.target_offset is None
+    ]
+
+
+def _planned(one: Chosen) -> MovedGroup:
+    report = one.report
+    return MovedGroup(
+        group=report.group,
+        connector=one.connector,
+        moved_at_ms=report.moved_at_ms,
+        as_of_ms=one.answer.as_of_ms or 0,
+        source_away=one.answer.readiness is Readiness.READY_AS_OF,
+        partitions=[
+            PlannedOffset(
+                topic=part.topic,
+                partition=part.partition,
+                committed=part.committed,
+                target_topic=part.target_topic,
+                offset=part.target_offset,
+                verdict=part.verdict,
+                bound=part.bound,
+            )
+            for part in report.partitions
+            if part.target_offset is not None
+        ],
+    )

@@ -1,0 +1,1 @@
+"""The service's HTTP: application, middleware, access, routes."""

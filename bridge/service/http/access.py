@@ -1,0 +1,102 @@
+"""Who may pass the door of the service: by the host that a request names, its token, and what it asks for."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from bridge.errors import Forbidden, Misdirected, Unauthorized
+from bridge.service.http.roles import Role, role_of
+from bridge.tokens import Tokens
+
+OPEN_PATHS = ("/health", "/metrics")
+_SHOWN = 255
+"""The longest name of a host."""
+
+
+class Door:
+    """`tokens` gives those of now; `hosts`: names that requests may give us, None for any; `open_paths`: what may be
+    read below them without a token."""
+
+    def __init__(
+        self,
+        tokens: Callable[[], Tokens] = Tokens,
+        *,
+        open_paths: Sequence[str] = OPEN_PATHS,
+        hosts: frozenset[str] | None = None,
+    ) -> None:
+        self._tokens = tokens
+        self._open = tuple(open_paths)
+        self._hosts = hosts
+
+    def check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
+        """Raises Misdirected, Unauthorized or Forbidden."""
+        self._check_host(headers)
+        tokens = self._tokens()
+        if not tokens.changing:
+            _check_page(method, headers)
+            return
+        given = headers.get(b"authorization")
+        if given is not None and _is_one(given, tokens.changing):
+            return
+        if role_of(method, path) is Role.READ:
+            if not self._is_open(path) and (given is None or not _is_one(given, tokens.reading)):
+                raise _unauthorized(given)
+            return
+        if given is not None and _is_one(given, tokens.reading):
+            raise Forbidden(
+                f"The read token may not {method} this: give the token of auth_token, or auth_token_file, instead"
+            )
+        raise _unauthorized(given)
+
+    def _is_open(self, path: str) -> bool:
+        return any(path == open_ or path.startswith(f"{open_}/") for open_ in self._open)
+
+    def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
+        """A page that has its own name point at our address (DNS rebinding) gives that name. It can't give an IP
+        address: one in Host is always let in, as probes of Kubernetes need it."""
+        if self._hosts is None:
+            return
+        given = headers.get(b"host", b"")[:_SHOWN].decode("latin-1")
+        name = _host(given)
+        if name not in self._hosts and not _is_address(name):
+            raise Misdirected(
+                f"This service is not known as {given!r}: ask by its IP address, or add the name to allowed_hosts "
+                "(MIRROR_BRIDGE_ALLOWED_HOSTS)"
+            )
+
+
+def _check_page(method: str, headers: Mapping[bytes, bytes]) -> None:
+    """Browsers send a page's POST without asking us first, and say where the page is from; our clients say nothing."""
+    if method not in ("GET", "HEAD") and b"origin" in headers:
+        origin = headers[b"origin"][:_SHOWN].decode("latin-1")
+        raise Forbidden(f"A page of {origin!r} may change nothing here: without a token pages may only read")
+
+
+def _unauthorized(given: bytes | None) -> Unauthorized:
+    if given is None:
+        return Unauthorized("This service wants a bearer token (Authorization: Bearer …)")
+    return Unauthorized("The bearer token is not one that this service was given")
+
+
+def _is_one(given: bytes, tokens: Iterable[str]) -> bool:
+    """In a time that says nothing of a token that it is not."""
+    scheme, _, token = given.partition(b" ")
+    shown = scheme.capitalize() + b" " + token.strip()
+    return any(hmac.compare_digest(shown, f"Bearer {each}".encode()) for each in tokens)
+
+
+def _host(given: str) -> str:
+    """The name in a Host header: without port, brackets and the dot that ends it."""
+    if given.startswith("["):
+        return given[1:].partition("]")[0]
+    return given.partition(":")[0].rstrip(".").lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,89 @@
+"""The FastAPI application over a Service. Making one starts nothing; its lifespan does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from bridge import VERSION
+from bridge.errors import BridgeError
+from bridge.service.http.access import Door
+from bridge.service.http.errors import on_bridge_error, on_http_error, on_request_error
+from bridge.service.http.middleware import Gate
+from bridge.service.http.openapi import document
+from bridge.service.http.routes import (
+    connectors,
+    doctor,
+    failover,
+    groups,
+    health,
+    metrics,
+    mirror,
+    plugins,
+    readiness,
+    sessions,
+    tasks,
+)
+from bridge.service.metrics.copy_metrics import CopyCollector
+from bridge.service.metrics.metrics import Metrics, ServiceCollector
+from bridge.service.service import Service
+
+_ROUTES = (
+    *(sessions, tasks, health, connectors, doctor),
+    *(failover, groups, readiness, plugins, mirror, metrics),
+)
+
+
+def create_app(
+    service: Service,
+    *,
+    door: Door | None = None,
+    insecure: Sequence[str] = (),
+    max_body: int = 1 << 20,
+) -> FastAPI:
+    """Everything that the application uses is given. `insecure`: settings that let everybody in, for health to name."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    app = FastAPI(
+        title="Mirror Bridge",
+        version=VERSION,
+        lifespan=lifespan,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    counted = Metrics()
+    counted.registry.register(
+        ServiceCollector(
+            service.table,
+            service.snapshots,
+            service.deliveries,
+            service.pools,
+            lambda: (service.engine.state, service.engine.restarts),
+            service.views,
+        )
+    )
+    counted.registry.register(CopyCollector(service.table, service.snapshots))
+    app.state.service = service
+    app.state.metrics = counted
+    app.state.insecure = tuple(insecure)
+    for module in _ROUTES:
+        app.include_router(module.router)
+    app.add_exception_handler(BridgeError, on_bridge_error)
+    app.add_exception_handler(RequestValidationError, on_request_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_middleware(Gate, door=door or Door(), max_body=max_body, metrics=counted)
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    return app

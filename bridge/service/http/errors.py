@@ -1,0 +1,132 @@
+"""One error body for everything that can go wrong with a request, and how routes declare it."""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from bridge.errors import (
+    BodyErrors,
+    BridgeError,
+    ConfigError,
+    ConfigRejected,
+    ErrorCode,
+    GroupsRefused,
+    Overloaded,
+    Unauthorized,
+)
+from bridge.protocol.messages import ErrorBody, ValidationError
+
+INTERNAL = "internal"
+
+
+def error_response(
+    status: int,
+    code: str,
+    message: str,
+    errors: Sequence[ConfigError] = (),
+    *,
+    retriable: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    body = ErrorBody(
+        error_code=code,
+        message=message,
+        validation_errors=[ValidationError(key=error.key, message=error.message) for error in errors],
+        retriable=retriable,
+    )
+    return Response(body.model_dump_json(), status, headers, "application/json")
+
+
+def bridge_error(error: BridgeError) -> Response:
+    headers: dict[str, str] = {}
+    if error.status == 503:
+        headers["Retry-After"] = str(error.retry_after if isinstance(error, Overloaded) else 1)
+    if isinstance(error, Unauthorized):
+        headers["WWW-Authenticate"] = 'Bearer realm="mirror-bridge"'
+    errors = error.errors if isinstance(error, ConfigRejected | BodyErrors | GroupsRefused) else ()
+    return error_response(
+        error.status, error.code, str(error), errors, retriable=error.retriable, headers=headers
+    )
+
+
+def internal_error(request_id: str) -> Response:
+    return error_response(
+        500,
+        INTERNAL,
+        f"An error of the service itself; its log has it under request id {request_id}",
+        retriable=True,
+    )
+
+
+async def on_bridge_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, BridgeError)
+    return bridge_error(error)
+
+
+async def on_request_error(_: Request, error: Exception) -> Response:
+    """Path and query values; bodies are read by `bodies.read`. Never echoes what was sent."""
+    assert isinstance(error, RequestValidationError)
+    return bridge_error(
+        BodyErrors(
+            [ConfigError(".".join(str(part) for part in item["loc"]), item["msg"]) for item in error.errors()]
+        )
+    )
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.scope["path"]
+    if error.status_code == 405:
+        allowed = ", ".join(sorted(_methods(request)))
+        message = f"{request.method} is not a method of {path}; there is {allowed}"
+        return error_response(405, ErrorCode.METHOD_NOT_ALLOWED, message, headers={"Allow": allowed})
+    if error.status_code == 404:
+        return error_response(404, ErrorCode.NO_SUCH_ROUTE, f"There is nothing at {path}")
+    phrase = http.HTTPStatus(error.status_code).phrase
+    return error_response(error.status_code, ErrorCode.BODY_REJECTED, phrase, headers=error.headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """Of every route at this path: routes are one a method, and each alone knows only its own."""
+    found: set[str] = set()
+    for method in ("GET", "PUT", "POST", "DELETE"):
+        scope = dict(request.scope) | {"method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes):
+            found.add(method)
+    return found
+
+
+SAID = {
+    400: "The configuration, or the protocol version, is rejected",
+    401: "No bearer token, or a wrong one",
+    403: "The token may only read, or a page in a browser asks",
+    404: "No such connector, task, plugin or group",
+    409: "A newer session has taken over, or what is asked for would lose records or repeat them",
+    413: "The request body is too large",
+    421: "The Host header names a host that this service is not (allowed_hosts)",
+    422: "The request is not of the contract's form; every error is listed",
+    503: "The bounded pool is full, or a cluster or connector does not answer; ask again after Retry-After seconds",
+}
+
+
+def declares(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route; 401 and 422 can happen on every route that takes anything."""
+    declared: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({401, 422, *statuses}):
+        declared[status] = {"model": ErrorBody, "description": SAID[status]}
+        if status == 503:
+            declared[status]["headers"] = {
+                "Retry-After": {"description": "Seconds", "required": True, "schema": {"type": "integer"}}
+            }
+        if status == 401:
+            declared[status]["headers"] = {
+                "WWW-Authenticate": {"required": True, "schema": {"type": "string"}}
+            }
+    return declared

@@ -1,0 +1,118 @@
+"""What every request passes first: request id, path, door, size; and what every answer passes last: the
+count.
+
+Path segments are taken apart *before* they are decoded, so that a connector or group with a slash in its
+name is one segment (`a%2Fb`). Within a segment `%` and `/` stay encoded until `names.py` decodes them: a
+group `x/explain` is `/v1/groups/x%2Fexplain`, and no name can reach another route.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import secrets
+import time
+from urllib.parse import unquote_to_bytes
+
+from fastapi import Response
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bridge.errors import BodyRejected, BridgeError, TooLarge
+from bridge.logs.lines import request_id
+from bridge.service.http.access import Door
+from bridge.service.http.errors import bridge_error, internal_error
+from bridge.service.metrics.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+HELD = "mirror_bridge.held_ms"
+"""Key of the scope under which a poll leaves the time that it was held."""
+_REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
+
+
+class Gate:
+    def __init__(self, app: ASGIApp, *, door: Door, max_body: int, metrics: Metrics) -> None:
+        self._app = app
+        self._door = door
+        self._max_body = max_body
+        self._metrics = metrics
+        self._prefix = secrets.token_hex(4)
+        self._count = itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        headers = dict(scope["headers"])
+        ident = self._ident(headers)
+        request_id.set(ident)
+        status = 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", ident.encode())]
+            await send(message)
+
+        try:
+            await self._pass(scope, headers, receive, answer)
+        except ClientDisconnect:
+            status = status or 499
+        except Exception:
+            log.exception("unexpected error")
+            if status == 0:
+                await internal_error(ident)(scope, receive, answer)
+        finally:
+            took = time.perf_counter() - began
+            route = getattr(scope.get("route"), "path", "none")
+            self._metrics.answered(route, scope["method"], status, took, scope.get(HELD))
+
+    async def _pass(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+        try:
+            scope["path"] = _path(scope)
+            self._door.check(scope["method"], scope["path"], headers)
+            length = headers.get(b"content-length", b"")
+            if length.isdigit() and int(length[:20]) > self._max_body:
+                raise self._too_large()
+        except BridgeError as error:
+            response: Response = bridge_error(error)
+            if isinstance(error, TooLarge):
+                response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+            return
+        await self._app(scope, self._limited(receive), send)
+
+    def _limited(self, receive: Receive) -> Receive:
+        taken = 0
+
+        async def limited() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self._max_body:
+                raise self._too_large()
+            return message
+
+        return limited
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"The request body is larger than {self._max_body} bytes (max_body_bytes)")
+
+    def _ident(self, headers: dict[bytes, bytes]) -> str:
+        given = headers.get(b"x-request-id", b"")
+        if _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return f"{self._prefix}-{next(self._count)}"
+
+
+def _path(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    try:
+        segments = [unquote_to_bytes(part).decode() for part in raw.partition(b"?")[0].split(b"/")]
+    except UnicodeDecodeError:
+        raise BodyRejected("The path is not UTF-8 once its percent signs are decoded") from None
+    return "/".join(segment.replace("%", "%25").replace("/", "%2F") for segment in segments)

@@ -1,0 +1,126 @@
+"""/v1/connectors: start, stop (which deletes nothing), status, and how far records are copied."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from bridge.protocol.messages import (
+    Accepted,
+    AlteredOffsets,
+    AlterOffsets,
+    Connectors,
+    ConnectorStatus,
+    CopyProgress,
+    Gaps,
+    Refreshed,
+    StartConnector,
+    StopConnector,
+)
+from bridge.service.answers.status import connector_status
+from bridge.service.failover.operating import operate
+from bridge.service.http.errors import declares
+from bridge.service.http.path_params import ConnectorName, TheService
+from bridge.service.http.request_bodies import accepts, read
+from bridge.service.service import Service
+from bridge.service.state.copy_progress import Chosen, CopySnapshot, gaps, page
+from bridge.service.state.task_table import Connector
+from connectors.base import Operation
+
+router = APIRouter(prefix="/v1/connectors", tags=["connectors"])
+
+
+@router.get("", responses=declares())
+async def connectors(service: TheService) -> Connectors:
+    """Every connector that this service knows: its state and what it waits for."""
+    return Connectors(connectors=statuses(service))
+
+
+@router.put("/{name}", responses=declares(400, 404, 409, 413, 503), openapi_extra=accepts(StartConnector))
+async def start(
+    name: ConnectorName, service: TheService, body: Annotated[StartConnector, Depends(read(StartConnector))]
+) -> Accepted:
+    """The connector has started in a worker. Idempotent; the newest session rules."""
+    return await service.start_connector(name, body)
+
+
+@router.put("/{name}/stop", responses=declares(404, 409, 413), openapi_extra=accepts(StopConnector))
+async def stop(
+    name: ConnectorName, service: TheService, body: Annotated[StopConnector, Depends(read(StopConnector))]
+) -> Accepted:
+    """Pause, stop and shutdown alike: nothing is deleted, and tasks that go on polling go on."""
+    return service.stop_connector(name, body.session)
+
+
+@router.delete("/{name}", status_code=204, responses=declares(404, 409))
+async def forget(name: ConnectorName, service: TheService) -> None:
+    """Forgets a connector that was deleted in Connect, with its groups and metrics. One that runs is refused."""
+    service.forget_connector(name)
+
+
+@router.post("/{name}/refresh", responses=declares(404, 409, 503))
+async def refresh(
+    name: ConnectorName,
+    service: TheService,
+    timeout_ms: Annotated[
+        int, Query(ge=100, le=300_000, description="Time that the round may take.")
+    ] = 60_000,
+) -> Refreshed:
+    """Has a running connector look for groups, or topics, now, in a round of its own, and answers when that has
+    ended."""
+    began, known = time.monotonic(), service.table.connector(name)
+    answer = await operate(service, name, Operation.REFRESH, {}, timeout_ms / 1000)
+    return Refreshed(name=name, kind=known.kind, seconds=round(time.monotonic() - began, 3), **answer)
+
+
+@router.post("/{name}/offsets", responses=declares(400, 409, 413, 503), openapi_extra=accepts(AlterOffsets))
+async def alter_offsets(
+    name: ConnectorName, service: TheService, body: Annotated[AlterOffsets, Depends(read(AlterOffsets))]
+) -> AlteredOffsets:
+    """Has a stopped source connector copy again, or skip, from where its source offsets say. Waits for the clusters."""
+    return await service.alter_offsets(name, body)
+
+
+@router.get("/{name}/status", responses=declares(404))
+async def status(name: ConnectorName, service: TheService) -> ConnectorStatus:
+    """State and what it waits for, tasks, verdicts by number, errors that last."""
+    return _status(service, service.table.connector(name))
+
+
+@router.get("/{name}/progress", responses=declares(404))
+async def progress(
+    name: ConnectorName,
+    service: TheService,
+    topic: Annotated[str | None, Query(description="Partitions of this source topic only.")] = None,
+    min_lag: Annotated[int | None, Query(ge=0, description="Partitions with at least so much lag.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Partitions a page.")] = 100,
+    next_: Annotated[str | None, Query(alias="next", description="`next` of the page before.")] = None,
+) -> CopyProgress:
+    """How far records are copied: sums of the connector, then a page of partitions in order."""
+    return await page(name, _copying(service, name), Chosen(topic, min_lag), limit, next_)
+
+
+@router.get("/{name}/gaps", responses=declares(404))
+async def gap_ledger(
+    name: ConnectorName,
+    service: TheService,
+    limit: Annotated[int, Query(ge=1, le=100, description="Gaps to be listed.")] = 100,
+) -> Gaps:
+    """Records that could not be copied, newest first; the whole ledger is the topic mm2-gaps.<source>.internal."""
+    return gaps(name, _copying(service, name), limit)
+
+
+def _copying(service: Service, name: str) -> CopySnapshot:
+    return service.snapshots.connector(service.table.connector(name).name).copying
+
+
+def statuses(service: Service) -> list[ConnectorStatus]:
+    return [_status(service, known) for known in service.table]
+
+
+def _status(service: Service, known: Connector) -> ConnectorStatus:
+    snapshot, traffic = service.snapshots.connector(known.name), service.deliveries.traffic(known.name)
+    ages = service.table.age_ms, service.table.begun_ms(known), int(time.time() * 1000)
+    return connector_status(known, snapshot, traffic, service.engine.state, *ages)

@@ -1,0 +1,62 @@
+"""/v1/failover: the day of a failover. Groups are moved to the target, or rolled back after a drill."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from bridge.errors import BodyErrors, ConfigError
+from bridge.protocol.messages import Failover, FailoverPlan, MoveGroups, RolledBack
+from bridge.service.failover.failback import fail_back
+from bridge.service.failover.failover import fail_over, roll_back
+from bridge.service.failover.plan import plan
+from bridge.service.http.errors import declares
+from bridge.service.http.path_params import TheService
+from bridge.service.http.request_bodies import accepts, read
+
+router = APIRouter(prefix="/v1/failover", tags=["failover"])
+
+Wanted = Annotated[MoveGroups, Depends(read(MoveGroups))]
+
+
+@router.post("", responses=declares(404, 409, 413, 503), openapi_extra=accepts(MoveGroups))
+async def failover(service: TheService, body: Wanted) -> Failover:
+    """Moves groups to the target: a round now, the check that all are ready, and then their connectors commit them no
+    more. All of them are moved, or none (409, with the reasons by group). Idempotent."""
+    _check(body.groups, all_=body.all)
+    return await fail_over(service, body)
+
+
+@router.post("/rollback", responses=declares(404, 409, 413, 503), openapi_extra=accepts(MoveGroups))
+async def rollback(service: TheService, body: Wanted) -> RolledBack:
+    """Ends a drill: the groups' offsets on the target are set back to what they were when the groups were moved, and
+    their connectors commit them again. Refused while a group has members on the target. Idempotent."""
+    _check(body.groups, all_=body.all)
+    return await roll_back(service, body)
+
+
+@router.post("/back", responses=declares(404, 409, 413, 503), openapi_extra=accepts(MoveGroups))
+async def failback(service: TheService, body: Wanted) -> RolledBack:
+    """Takes moved groups home: the flow back, which this service has to run too, has put each where its consumers have
+    left it on the target, or it is refused. Then their connectors commit them on the target again. Idempotent."""
+    _check(body.groups, all_=body.all)
+    return await fail_back(service, body)
+
+
+@router.get("/plan", responses=declares(404, 409))
+async def failover_plan(
+    service: TheService,
+    flow: Annotated[str, Query(min_length=1, description="<source alias>-to-<target alias>.")],
+    group: Annotated[list[str] | None, Query(description="These groups; all without any.")] = None,
+    accept_as_of: Annotated[bool, Query(description="Also while the source is away.")] = False,
+) -> FailoverPlan:
+    """Where groups would go on on the target now; every offset of them is known, or it is refused (409)."""
+    return plan(service, flow, group or [], accept_as_of=accept_as_of)
+
+
+def _check(groups: list[str], *, all_: bool) -> None:
+    if bool(groups) == all_:
+        raise BodyErrors([ConfigError("body.groups", "give either groups or all")])
+    if len(set(groups)) < len(groups) or "" in groups:
+        raise BodyErrors([ConfigError("body.groups", "must be different, and not empty")])

@@ -1,0 +1,52 @@
+"""/health: for probes and people. Answers from snapshots, in milliseconds, whatever the clusters do."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Request, Response
+
+from bridge import VERSION
+from bridge.protocol.messages import ErrorBody, Health, Live, Ready
+from bridge.service.answers.status import can_take_work, overall
+from bridge.service.http.path_params import TheService
+from bridge.service.http.routes.connectors import statuses
+
+router = APIRouter(prefix="/health", tags=["health"])
+_TOKEN = {"model": ErrorBody, "description": "Only where /health was taken out of the open paths"}
+
+
+@router.get("/live", responses={401: _TOKEN})
+async def live() -> Live:
+    """The process's loop turns."""
+    return Live(status="ok")
+
+
+@router.get(
+    "/ready",
+    responses={401: _TOKEN, 503: {"model": Ready, "description": "Not ready, and why"}},
+)
+async def ready(service: TheService, response: Response) -> Ready:
+    """The service can take a connector and work for it: the rounds process runs, a thread can check a configuration,
+    and it does not drain. What connectors wait for is in /health and /v1/connectors."""
+    answer = can_take_work(
+        service.engine.state, draining=service.holds.draining, overload=service.pools.starts.overload
+    )
+    if answer.reasons:
+        response.status_code = 503
+    return answer
+
+
+@router.get("", responses={401: _TOKEN})
+async def health(request: Request, service: TheService) -> Health:
+    """Everything at once: per connector and task the last success, the verdicts, what it waits for, the errors that
+    last."""
+    known = statuses(service)
+    return Health(
+        status=overall(known, service.engine.state),
+        version=VERSION,
+        uptime_seconds=round(time.monotonic() - service.began, 1),
+        rounds_process=service.engine.state,
+        insecure=list(request.app.state.insecure),
+        connectors=known,
+    )

@@ -1,0 +1,38 @@
+"""/v1/version, /v1/plugins: what there is to configure, and is this configuration right?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from bridge import PROTOCOL, VERSION
+from bridge.protocol.messages import Plugins, ValidateRequest, ValidateResponse, Version
+from bridge.service.http.errors import declares
+from bridge.service.http.path_params import KindName, TheService
+from bridge.service.http.request_bodies import accepts, read
+
+router = APIRouter(prefix="/v1", tags=["plugins"])
+
+
+@router.get("/version", responses=declares())
+async def version() -> Version:
+    """Version of the service and of the contract that it speaks."""
+    return Version(version=VERSION, protocol=PROTOCOL)
+
+
+@router.get("/plugins", responses=declares())
+async def plugins(service: TheService) -> Plugins:
+    """Every kind of connector with every configuration key."""
+    return Plugins(version=VERSION, protocol=PROTOCOL, plugins=service.checker.plugins(VERSION))
+
+
+@router.put(
+    "/plugins/{kind}/validate", responses=declares(404, 413, 503), openapi_extra=accepts(ValidateRequest)
+)
+async def validate(
+    kind: KindName, service: TheService, body: Annotated[ValidateRequest, Depends(read(ValidateRequest))]
+) -> ValidateResponse:
+    """Connect's own answer: every key with its value and all of its errors. Tries to reach the clusters of a
+    configuration without errors, for 5 s at most, unless `bridge.validate.reachability` is off."""
+    return await service.checker.validate(kind, body.config)

@@ -1,0 +1,19 @@
+"""/v1/readiness: can everything fail over now?"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from bridge.protocol.messages import ReadinessReport
+from bridge.service.answers.flows import readiness_report
+from bridge.service.http.errors import declares
+from bridge.service.http.path_params import TheService
+
+router = APIRouter(prefix="/v1/readiness", tags=["groups"])
+
+
+@router.get("", responses=declares())
+async def readiness(service: TheService) -> ReadinessReport:
+    """Every flow's groups by number: ready, ready as of a time, not ready, can't tell; and why. /v1/groups names
+    them."""
+    return readiness_report(service.table, service.snapshots, service.views())

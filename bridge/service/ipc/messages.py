@@ -1,0 +1,288 @@
+"""What crosses between the HTTP process and the rounds process: length-prefixed frames over a pipe.
+
+    frame  := length u32 | kind u8 | payload
+    DESIRED (down)  JSON: all connectors, their configurations and assignments; replaces what was said before
+    STOP    (down)  empty: close everything and end
+    BEAT    (up)    empty, once a second: the loop turns
+    SUMMARY (up)    JSON
+    INSTANCE (up)   JSON: an instance started, or broke and waits
+    GROUPS  (up)    header length u32 | JSON header | the reports, compressed, one after the other
+    RECORDS (up)    records for Connect to write (parcels.py)
+    PROGRESS (up)   JSON: sums of a pipeline, partitions that changed, gaps
+    BACKLOG (up)    JSON: what is missing on the target, of partitions where that changed
+    ASKED   (up)    JSON: source partitions whose offsets Connect is asked for (stored.py)
+    STORED  (down)  JSON: what it has answered
+    OPERATE (down)  JSON: what an instance is to do now (operations.py)
+    OPERATED (up)   JSON: what came of it
+
+A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field
+names: a report of one partition takes about 150 bytes instead of 330, and stays like that until somebody
+asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from pydantic.main import IncEx
+
+from bridge.model.values import TopicPartition
+from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
+from bridge.service.ipc.desired_state import Desired
+from connectors.base import Assignment, CopyReport, CopyRow, Missing, Summary
+
+HEAD = struct.Struct(">IB")
+LONG = struct.Struct(">I")
+MOST_BYTES = 64 << 20
+BATCH = 100
+"""Groups in one frame: the HTTP process handles a frame in well under a millisecond."""
+
+_DICTIONARY = (
+    b'"target_state":"NOT_FOUND","STABLE","UNKNOWN","EMPTY","synced_at_ms":17"reason":"group_active_on_target"'
+    b'"record_gone""not_mirrored_yet""copy_not_found""target_ahead""truncated"{"group":"","connector":"","source":"",'
+    b'"target":"","task":0,"ready":true,"verdict":"pending","verdict":"bounded","bound":null,"target_offset":null,'
+    b'"evidence":"timestamp","ready":false,"verdict":"exact","bound":0,"target_state":"EMPTY","synced_at_ms":17'
+    b'"reason":null,"partitions":[{"topic":"","partition":0,"target_topic":"","committed":1,"target_offset":1,'
+    b'"written":null,"verdict":"exact","evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}},'
+    b'{"topic":"","partition":1,"target_topic":"","committed":1,"target_offset":1,"written":1,"verdict":"exact",'
+    b'"evidence":"verified","bound":0,"reason":null,"flags":[],"detail":{}}],"checkpoint_latency_ms":null}'
+)
+
+
+class Frame(IntEnum):
+    DESIRED = 1
+    STOP = 2
+    BEAT = 3
+    SUMMARY = 4
+    INSTANCE = 5
+    GROUPS = 6
+    RECORDS = 7
+    PROGRESS = 8
+    ASKED = 9
+    STORED = 10
+    BACKLOG = 11
+    OPERATE = 12
+    OPERATED = 13
+
+
+class PackedGroup(NamedTuple):
+    """A report as it is kept: what listings need, and the whole of it compressed. `blob` is None when it is
+    gone."""
+
+    group: str
+    task: int
+    ready: bool
+    verdict: str
+    bound: int | None
+    reason: str | None
+    partitions: int
+    moved_ms: int | None
+    """When it was failed over."""
+    topics: tuple[str, ...]
+    """Of the source, that it has committed offsets of."""
+    blob: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceNote:
+    """How an instance fares. `error` is set while it is broken and waits `retry_in` seconds."""
+
+    name: str
+    generation: int
+    error: str | None = None
+    retry_in: float = 0.0
+    restarts: int = 0
+
+
+def frame(kind: Frame, payload: bytes = b"") -> bytes:
+    return HEAD.pack(len(payload), kind) + payload
+
+
+async def read_frame(reader: asyncio.StreamReader) -> tuple[Frame, bytes] | None:
+    """The next frame, or None at the end of the stream (a frame cut short counts as the end)."""
+    try:
+        length, kind = HEAD.unpack(await reader.readexactly(HEAD.size))
+        if length > MOST_BYTES:
+            raise ValueError(f"a frame of {length} bytes")
+        return Frame(kind), await reader.readexactly(length)
+    except asyncio.IncompleteReadError:
+        return None
+
+
+# -- desired state ---------------------------------------------------------------------------------
+
+
+def pack_desired(desired: Sequence[Desired]) -> bytes:
+    return json.dumps(
+        [
+            {
+                "name": item.name,
+                "kind": item.kind,
+                "config": dict(item.config),
+                "generation": item.generation,
+                "task_count": item.assignment.task_count,
+                "active": sorted(item.assignment.active),
+            }
+            for item in desired
+        ],
+        ensure_ascii=False,
+    ).encode()
+
+
+def unpack_desired(payload: bytes) -> tuple[Desired, ...]:
+    return tuple(
+        Desired(
+            item["name"],
+            item["kind"],
+            item["config"],
+            item["generation"],
+            Assignment(item["task_count"], frozenset(item["active"])),
+        )
+        for item in json.loads(payload)
+    )
+
+
+# -- summaries and notes ---------------------------------------------------------------------------
+
+
+def pack_summary(name: str, generation: int, summary: Summary) -> bytes:
+    said = asdict(summary) | {"clusters_seen": sorted(summary.clusters_seen)}
+    return json.dumps([name, generation, said]).encode()
+
+
+def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
+    name, generation, said = json.loads(payload)
+    said["clusters_seen"] = frozenset(said["clusters_seen"])
+    said["elsewhere"] = {int(task): tuple(looked) for task, looked in said["elsewhere"].items()}
+    for key in ("errors", "gaps", "tasks"):
+        said[key] = tuple(said[key])
+    return name, generation, Summary(**said)
+
+
+def pack_note(note: InstanceNote) -> bytes:
+    return json.dumps(asdict(note)).encode()
+
+
+def unpack_note(payload: bytes) -> InstanceNote:
+    said: dict[str, Any] = json.loads(payload)
+    return InstanceNote(**said)
+
+
+# -- progress of copying ---------------------------------------------------------------------------
+
+
+def pack_progress(name: str, generation: int, report: CopyReport) -> bytes:
+    gaps = None if report.gaps is None else [gap.model_dump() for gap in report.gaps]
+    said = [report.totals.model_dump(), report.changed, report.gone, gaps, report.whole]
+    return json.dumps([name, generation, said]).encode()
+
+
+def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
+    name, generation, (totals, changed, gone, gaps, whole) = json.loads(payload)
+    return (
+        name,
+        generation,
+        CopyReport(
+            CopyTotals.model_validate(totals),
+            [CopyRow(*row) for row in changed],
+            [TopicPartition(*place) for place in gone],
+            None if gaps is None else [GapReport.model_validate(gap) for gap in gaps],
+            whole,
+        ),
+    )
+
+
+Backlog = Mapping[TopicPartition, Missing | None]
+
+
+def pack_backlog(name: str, generation: int, changed: Backlog) -> bytes:
+    rows = [[*place, *(missing or ())] for place, missing in changed.items()]
+    return json.dumps([name, generation, rows]).encode()
+
+
+def unpack_backlog(payload: bytes) -> tuple[str, int, Backlog]:
+    name, generation, rows = json.loads(payload)
+    changed = {
+        TopicPartition(sys.intern(topic), partition): Missing(*missing) if missing else None
+        for topic, partition, *missing in rows
+    }
+    return name, generation, changed
+
+
+# -- group reports ---------------------------------------------------------------------------------
+
+
+_OF_PARTITIONS: IncEx = {"__all__": {"missing_records"}}
+_ADDED: Mapping[str, IncEx | bool] = {
+    "readiness": True,
+    "as_of_ms": True,
+    "reasons": True,
+    "missing_records": True,
+    "missing_since_ms": True,
+    "partitions": _OF_PARTITIONS,
+}
+"""Fields of a report that the HTTP process fills in when somebody asks."""
+
+
+def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
+    if report is None:
+        return PackedGroup(group, 0, False, "", None, None, 0, None, (), None)
+    squeeze = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
+    blob = squeeze.compress(report.model_dump_json(exclude=_ADDED).encode()) + squeeze.flush()
+    return PackedGroup(
+        group,
+        report.task,
+        report.ready,
+        report.verdict,
+        report.bound,
+        report.reason,
+        len(report.partitions),
+        report.moved_at_ms,
+        tuple(sorted({each.topic for each in report.partitions})),
+        blob,
+    )
+
+
+def unpack_report(blob: bytes) -> GroupReport:
+    return GroupReport.model_validate_json(_loosened(blob))
+
+
+def places_of(blob: bytes) -> list[tuple[str, int]]:
+    """Topics and partitions of a report, in a tenth of the time that all of it takes."""
+    return [(part["topic"], part["partition"]) for part in json.loads(_loosened(blob))["partitions"]]
+
+
+def _loosened(blob: bytes) -> bytes:
+    loosen = zlib.decompressobj(-15, _DICTIONARY)
+    return loosen.decompress(blob) + loosen.flush()
+
+
+def pack_groups(name: str, generation: int, groups: Sequence[PackedGroup]) -> bytes:
+    lines = [[*group[:-1], -1 if group.blob is None else len(group.blob)] for group in groups]
+    header = json.dumps([name, generation, lines]).encode()
+    return b"".join(
+        [LONG.pack(len(header)), header, *(group.blob for group in groups if group.blob is not None)]
+    )
+
+
+def unpack_groups(payload: bytes) -> tuple[str, int, list[PackedGroup]]:
+    (length,) = LONG.unpack_from(payload)
+    at = LONG.size + length
+    name, generation, lines = json.loads(payload[LONG.size : at])
+    groups: list[PackedGroup] = []
+    for *said, topics, size in lines:
+        blob = None if size < 0 else payload[at : at + size]
+        at += max(size, 0)
+        groups.append(PackedGroup._make([*said, tuple(map(sys.intern, topics)), blob]))
+    return name, generation, groups
+
+
+Changed = Mapping[str, GroupReport | None]

@@ -1,0 +1,1 @@
+"""The rounds process: runs connectors and publishes what they find."""

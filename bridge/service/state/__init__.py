@@ -1,0 +1,1 @@
+"""What the HTTP process keeps: tasks, leases, the outbox, snapshots, operations."""

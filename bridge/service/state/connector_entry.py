@@ -1,0 +1,61 @@
+"""A connector and its tasks, as the task table keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bridge.protocol.operators import IgnoredSetting
+from bridge.service.ipc.desired_state import Config
+from bridge.service.state.leases import lease_of
+
+
+@dataclass(slots=True)
+class Task:
+    index: int
+    session: str
+    last_poll: float
+    active_since: float
+    active: bool = True
+    stopped: bool = False
+    idle: bool = False
+    """It has said that it lives and that Connect does not poll it."""
+
+
+@dataclass(slots=True)
+class Connector:
+    name: str
+    kind: str
+    config: Config
+    config_session: str
+    since: float
+    generation: int
+    ignored: Sequence[IgnoredSetting] = ()
+    """Settings of `config` that do nothing."""
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    """By `source` or `target`, why the cluster could not be reached when the configuration was new."""
+    task_count: int = 1
+    count_session: str = ""
+    session: str = ""
+    stopped: bool = False
+    tasks: dict[int, Task] = field(default_factory=dict)
+    idle_since: float | None = None
+    begun: float = 0.0
+    """When it was started, or made anew, last."""
+
+    @property
+    def lease_ms(self) -> int:
+        return lease_of(self.config)
+
+    def active(self) -> frozenset[int]:
+        return frozenset(
+            task.index for task in self.tasks.values() if task.active and task.index < self.task_count
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lapsed:
+    """A task whose lease ran out, or a connector that was forgotten (`task` is None)."""
+
+    name: str
+    task: int | None

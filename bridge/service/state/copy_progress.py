@@ -1,0 +1,132 @@
+"""Progress of copying as the rounds process has said it last, kept for a connector, and pages of it."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
+from bridge.service.pages import from_cursor, to_cursor
+from connectors.base import CopyReport, CopyRow
+
+PORTION = 500
+"""Partitions in one frame: the HTTP process handles a frame in about a millisecond."""
+GIVE_WAY = 1_000
+
+Kept = tuple[Any, ...]
+"""A CopyRow as a plain tuple, for the reason that snapshots.Kept is one."""
+
+
+def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
+    """One report of two, for a reader that was slower than they came."""
+    gaps = older.gaps if newer.gaps is None else newer.gaps
+    if newer.whole:
+        return replace(newer, gaps=gaps)
+    gone = set(newer.gone)
+    rows = {row.source: row for row in older.changed if row.source not in gone}
+    rows |= {row.source: row for row in newer.changed}
+    return CopyReport(
+        newer.totals,
+        list(rows.values()),
+        sorted((gone | set(older.gone)) - rows.keys()),
+        gaps,
+        older.whole,
+    )
+
+
+def portions(report: CopyReport) -> Iterator[CopyReport]:
+    """The report in pieces that are handled quickly; the sums come with each."""
+    yield replace(report, changed=report.changed[:PORTION])
+    for start in range(PORTION, len(report.changed), PORTION):
+        yield CopyReport(report.totals, report.changed[start : start + PORTION])
+
+
+@dataclass(slots=True)
+class CopySnapshot:
+    """`order` has the keys of `rows`, sorted."""
+
+    totals: CopyTotals | None = None
+    rows: dict[tuple[str, int], Kept] = field(default_factory=dict)
+    order: list[tuple[str, int]] = field(default_factory=list)
+    gaps: Sequence[GapReport] = ()
+
+    def update(self, report: CopyReport) -> None:
+        self.totals = report.totals
+        if report.whole:
+            self.rows, self.order = {}, []
+        for row in report.changed:
+            place = (row.topic, row.partition)
+            if place not in self.rows:
+                insort(self.order, place)
+            self.rows[place] = tuple(row)
+        if report.gone:
+            for place in report.gone:
+                self.rows.pop(place, None)
+            self.order = [place for place in self.order if place in self.rows]
+        if report.gaps is not None:
+            self.gaps = report.gaps
+
+    def topics(self) -> set[str]:
+        """Of the source, that are copied."""
+        return {topic for topic, _ in self.rows}
+
+    def partitions(self) -> Iterator[CopyRow]:
+        """In order; those that come or go meanwhile may be missed."""
+        for place in tuple(self.order):
+            kept = self.rows.get(place)
+            if kept is not None:
+                yield CopyRow._make(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which partitions are asked for: of this topic, with at least so much lag."""
+
+    topic: str | None = None
+    min_lag: int | None = None
+
+    def takes(self, row: CopyRow) -> bool:
+        return (self.topic is None or row.topic == self.topic) and (
+            self.min_lag is None or row.lag >= self.min_lag
+        )
+
+
+async def page(
+    connector: str, known: CopySnapshot, chosen: Chosen, limit: int, cursor: str | None
+) -> CopyProgress:
+    """The scan counts all matches, and gives way to other requests."""
+    start = from_cursor(cursor, (str, int))
+    found: list[PartitionProgress] = []
+    total = 0
+    following: str | None = None
+    for seen, row in enumerate(known.partitions(), 1):
+        if seen % GIVE_WAY == 0:
+            await asyncio.sleep(0)
+        if not chosen.takes(row):
+            continue
+        total += 1
+        if row.source < start:
+            continue
+        if len(found) < limit:
+            found.append(partition_progress(row))
+        elif following is None:
+            following = to_cursor(*row.source)
+    return CopyProgress(
+        connector=connector, totals=known.totals, partitions=found, total=total, next=following
+    )
+
+
+def gaps(connector: str, known: CopySnapshot, limit: int) -> Gaps:
+    kinds = known.totals.gaps if known.totals is not None else {}
+    newest = list(reversed(known.gaps))[:limit]
+    return Gaps(connector=connector, total=sum(kinds.values()), kinds=kinds, gaps=newest)
+
+
+def partition_progress(row: CopyRow) -> PartitionProgress:
+    said = row._asdict()
+    for name in ("source_end", "lag", "record_age_ms", "replication_latency_ms"):
+        said[name] = said[name] if said[name] >= 0 else None
+    return PartitionProgress(**said)

@@ -1,0 +1,109 @@
+"""The way of a record from the rounds process to Connect: into the outbox, into a poll's answer, acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from bridge.service.ipc.checkpoint_records import Parcel, place_of
+from bridge.service.state.latency import Histogram
+from bridge.service.state.long_polls import Holds
+from bridge.service.state.outbox import Batch, Outbox
+from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.task_table import Connector, TaskTable
+
+GIVE_WAY = 500
+"""Acknowledgements that are looked at before other requests have a turn."""
+
+
+class Traffic(NamedTuple):
+    """Of one connector: `oldest_waiting_ms` is the age of what waits, `written` counts since the service began."""
+
+    waiting: int
+    in_flight: int
+    written: int
+    oldest_waiting_ms: int | None
+
+
+class Ack(NamedTuple):
+    place: bytes
+    timestamp: int
+    age_ms: int
+
+
+@dataclass(slots=True)
+class _Written:
+    records: int = 0
+    latency: Histogram = field(default_factory=Histogram)
+
+
+class Deliveries:
+    """Of all connectors. `now_ms` is the wall clock, as the records' timestamps are."""
+
+    def __init__(
+        self,
+        table: TaskTable,
+        holds: Holds,
+        snapshots: Snapshots,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        self._table = table
+        self._holds = holds
+        self._snapshots = snapshots
+        self._now_ms = now_ms
+        self._outbox = Outbox()
+        self._written: defaultdict[str, _Written] = defaultdict(_Written)
+
+    def emitted(self, name: str, generation: int, parcels: Sequence[Parcel]) -> None:
+        """From the rounds process. Polls that are held are answered."""
+        known = self._table.get(name)
+        if known is not None:
+            self._outbox.offer(name, generation, known.task_count, parcels)
+            self._holds.wake(name)
+
+    def take(self, known: Connector, task: int, session: str, seen: int | None, most: int) -> Batch:
+        return self._outbox.take(known.name, known.generation, known.task_count, task, session, seen, most)
+
+    async def acked(self, name: str, task: int, session: str, entries: Iterable[dict[str, Any]]) -> None:
+        """Entries that say nothing of a record in flight are passed over: the shim repeats them after an answer that
+        got lost, and other versions may send more."""
+        now = self._now_ms()
+        for number, entry in enumerate(entries):
+            if number % GIVE_WAY == GIVE_WAY - 1:
+                await asyncio.sleep(0)
+            ack = read_ack(entry)
+            written = ack and self._outbox.ack(name, task, session, ack.place, ack.timestamp)
+            if ack is None or written is None:
+                continue
+            latency = max(0, now - ack.age_ms - written.timestamp)
+            said = self._written[name]
+            said.records += written.records
+            said.latency.observe(latency)
+            self._snapshots.written(name, written.affinity, latency)
+
+    def forget(self, name: str) -> None:
+        self._outbox.forget(name)
+        self._written.pop(name, None)
+
+    def traffic(self, name: str) -> Traffic:
+        waiting, in_flight, since = self._outbox.counts(name)
+        age = None if since is None else max(0, self._now_ms() - since)
+        said = self._written.get(name)
+        return Traffic(waiting, in_flight, said.records if said is not None else 0, age)
+
+    def latency(self, name: str) -> Histogram | None:
+        """None where nothing was acknowledged."""
+        said = self._written.get(name)
+        return said.latency if said is not None else None
+
+
+def read_ack(entry: dict[str, Any]) -> Ack | None:
+    """None for an entry that does not say which record it means."""
+    partition, timestamp, age = entry.get("source_partition"), entry.get("timestamp"), entry.get("age_ms")
+    if not isinstance(partition, dict) or not isinstance(timestamp, int):
+        return None
+    return Ack(place_of(partition), timestamp, age if isinstance(age, int) and age > 0 else 0)

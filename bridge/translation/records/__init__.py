@@ -1,0 +1,1 @@
+"""Committed offsets translated by the records around them in both logs."""

@@ -1,0 +1,189 @@
+"""Translation by bracketing: where on the target the first record at or after a committed offset stands.
+
+    source   ... p ........ o ..... v ...      p  a data record before o whose content does not recur at or after o
+                  \\                 \\          v  a data record at or after o
+    target   ...... copy(p) | L ..... copy(v)  L = copy(p) + 1
+
+A mirror copies a partition in order, so nothing at or after `o` stands only below L, whatever was compacted, expired
+or stamped: **L is the answer** (R1). When the first data record at or after L is the copy of some v >= o, or there is
+none, a reader from L reads nothing twice: `exact`. Otherwise the answer is `bounded` by the data records up to the
+first copy of such a v (R2). `alike` in the detail of a bounded answer names a record of the target that may be the copy
+of such a v, or of an identical record before `o`: nothing in the logs tells which.
+
+Plain logs are compared side by side (`aligned`); elsewhere copies are found as `copies` says, and identical records
+are told apart by `twins` and `rank`. docs/decisions/0002 has the assumptions.
+
+Sans-I/O: `bracket` yields needs and is sent their answers; the verdict is its return value.
+"""
+
+from __future__ import annotations
+
+from bridge.model.values import Evidence, Flag, Judgement, Reason, Side, Verdict
+from bridge.translation.records import aligned, duplicates, originals, rank
+from bridge.translation.records.copies import Copies
+from bridge.translation.records.log_window import Budget, CapReached, Caps, Log, LogBounds, Steps, Stretch
+from bridge.translation.records.partition_cache import Anchor, PartitionMemory
+
+_CHECKED = 256
+"""Target records in which the first unprocessed one is looked for; past them the bound is what the target holds."""
+
+
+def bracket(
+    offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory, caps: Caps | None = None
+) -> Steps[Verdict]:
+    """Translates one committed offset. `source.end` and `target.end` are the ends of what may be read on each side.
+
+    Returns a verdict `exact` or `bounded` with evidence `verified`, or `pending` with offset_beyond_end or
+    copy_not_found; never an unverified offset.
+    """
+    if offset > source.end:
+        # Truncated or re-created under the group: "caught up" would be a guess, and a wrong one skips.
+        return Verdict.pending(Reason.OFFSET_BEYOND_END, source_end=source.end)
+    if target.start >= target.end:
+        return _of_empty_target(offset, source, target, memory)
+    return (yield from _Bracket(offset, source, target, memory, caps or Caps()).run())
+
+
+def _of_empty_target(offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory) -> Verdict:
+    """Whatever the target will hold is still to come, at its end or after: nothing can be skipped from there."""
+    to_come = offset - max(source.start, memory.reached)
+    return _verdict(target.end, max(0, to_come), _flags(offset, source, ahead=to_come > 0))
+
+
+def _flags(offset: int, source: LogBounds, *, ahead: bool = False) -> tuple[Flag, ...]:
+    truncated = (Flag.TRUNCATED,) if offset < source.start else ()
+    return (*truncated, Flag.AHEAD_OF_MIRROR) if ahead else truncated
+
+
+def _verdict(
+    answer: int,
+    bound: int,
+    flags: tuple[Flag, ...],
+    epoch: int = -1,
+    detail: dict[str, str | int | None] | None = None,
+) -> Verdict:
+    judgement = Judgement.BOUNDED if bound else Judgement.EXACT
+    return Verdict(judgement, answer, bound, Evidence.VERIFIED, None, flags, epoch, detail or {})
+
+
+class _Bracket:
+    """One translation under way: what is known of either side near the offset, and the budget left."""
+
+    def __init__(
+        self, offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory, caps: Caps
+    ) -> None:
+        self.offset, self.source, self.target, self.memory = offset, source, target, memory
+        self.budget = Budget(caps)
+        self._source = Log(Side.SOURCE, source, self.budget, memory)
+        self.copies = Copies(self._source, Log(Side.TARGET, target, self.budget, memory), memory, self.budget)
+
+    def run(self) -> Steps[Verdict]:
+        near: Stretch | None = None
+        plain: aligned.Place | None = None
+        try:
+            if not self.memory.low_sought or self.copies.low_gone:
+                self._source.learns = True
+                with self.budget.part():
+                    yield from self.copies.seek_low()
+                self.memory.low_sought = True
+            near = yield from self._near()
+            plain = yield from aligned.place_of(self.offset, near, self.copies, self.memory)
+            if plain is not None and not plain.again:
+                return self._of_plain(plain)
+            self._source.learns = True
+            self.memory.observe(near.records)
+            found = yield from self.copies.of_last_before(self.offset, near)
+        except CapReached:
+            found = self.memory.below(self.offset)
+            if found is None:
+                if plain is not None:
+                    return self._of_plain(plain)
+                return Verdict.pending(Reason.COPY_NOT_FOUND, capped="search_bytes")
+            if near is None:
+                self.budget.left = self.budget.read_bytes
+                near = yield from self._source.open(
+                    max(self.source.start, min(self.offset, self.source.end) - 1)
+                )
+        if found is None and not self.copies.unsure_first and not self._nothing_before(near):
+            return Verdict.pending(Reason.COPY_NOT_FOUND) if plain is None else self._of_plain(plain)
+        answer = max(self.target.start, found.downstream + 1 if found else 0)
+        verdict = yield from self._judge(answer, found, near)
+        assert verdict.bound is not None
+        return verdict if plain is None or verdict.bound <= plain.again else self._of_plain(plain)
+
+    def _near(self) -> Steps[Stretch]:
+        """The source around the offset: what is needed to compare, and the record before the offset if there is one
+        right there."""
+        at = max(self.source.start, min(self.offset, self.source.end) - aligned.AROUND)
+        near = yield from self._source.open(at)
+        while near.end < self.offset and not near.at_end:
+            yield from near.forward()
+        return near
+
+    def _of_plain(self, plain: aligned.Place) -> Verdict:
+        place, here, again = plain
+        detail: dict[str, str | int | None] = {"pred_offset": self.offset - 1, "pred_copy": place - 1}
+        if again:
+            detail["alike"] = min(place, self.target.end - 1)
+        elif place < self.target.end:
+            detail |= {"next_offset": self.offset, "next_copy": place}
+        flags = _flags(self.offset, self.source, ahead=again > 0 and place == self.target.end)
+        return _verdict(place, again, flags, here.epoch, detail)
+
+    def _nothing_before(self, near: Stretch) -> bool:
+        """Whether no record before the offset can stand on the target: the source has none, or the mirror began at
+        or after the offset (`latest`, or retention on the target). The answer is then the target's log start."""
+        low = self.memory.low
+        if low is not None and low.upstream >= self.offset:
+            return True
+        return near.at_start and near.index(self.offset) == 0
+
+    def _judge(self, answer: int, found: Anchor | None, near: Stretch) -> Steps[Verdict]:
+        """The verdict on `answer`: exact when the first data record there is a copy of one at or after the offset."""
+        flags = _flags(self.offset, self.source)
+        detail: dict[str, str | int | None] = {}
+        if found:
+            detail |= {"pred_offset": found.upstream, "pred_copy": found.downstream}
+        epoch = -1
+        try:
+            here = yield from self.copies.open_target(answer)
+            epoch = here.epoch
+            first = yield from here.first_from(answer)
+            if first is None:
+                to_come = self._to_come(near)
+                flags = _flags(self.offset, self.source, ahead=to_come > 0)
+                return _verdict(answer, to_come, flags, detail=detail)
+            original = yield from originals.at_or_after(self.offset, first, near, here, self.copies)
+            if original is not None:
+                detail |= {"next_offset": original.offset, "next_copy": first.offset}
+                return _verdict(answer, 0, flags, epoch, detail)
+            ranked = yield from rank.place_of(self.offset, found, near, here, self.copies)
+            if ranked is not None:
+                return _verdict(ranked, 0, flags, epoch, detail | {"by": "rank"})
+            if (yield from duplicates.first_at_or_after(near, self.offset, first, self.memory)) is not None:
+                detail["alike"] = first.offset
+            upper = yield from self._first_unprocessed(answer, near, here)
+        except CapReached:
+            upper = None
+        if upper is None:
+            return _verdict(answer, self.target.end - answer + self._to_come(near), flags, epoch, detail)
+        bound = here.index(upper) - here.index(answer)
+        return _verdict(answer, bound, flags, epoch, detail | {"next_copy": upper})
+
+    def _to_come(self, near: Stretch) -> int:
+        """Records before the offset that may still be copied."""
+        reached = self.memory.reached
+        unseen = max(0, min(near.start, self.offset) - max(reached, self.source.start))
+        return unseen + max(0, near.index(self.offset) - near.index(reached))
+
+    def _first_unprocessed(self, answer: int, near: Stretch, here: Stretch) -> Steps[int | None]:
+        """The first place at or after `answer` that is known to hold a copy of a record at or after the offset."""
+        checked = answer
+        for _ in range(_CHECKED):
+            record = yield from here.first_from(checked)
+            if record is None:
+                return None
+            if (yield from originals.at_or_after(self.offset, record, near, here, self.copies)) is not None:
+                return record.offset
+            checked = record.offset + 1
+        return None

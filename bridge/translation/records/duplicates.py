@@ -1,0 +1,92 @@
+"""Whether a record's content stands elsewhere in a log, and where.
+
+A copy is recognised by its content, so a record that recurs proves nothing of which of the two a copy is of. The
+search ends where timestamps have passed the record's by more than twice the largest disorder seen in that partition,
+for a whole block of different records; that identical records are never farther apart is an assumption. A record with
+a negative timestamp says nothing about where its like may be: the search goes to the end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bridge.model.values import RecordView
+from bridge.translation.records.log_window import Steps, Stretch, same
+from bridge.translation.records.partition_cache import PartitionMemory
+
+BLOCK = 8
+"""Records in a row that settle a question which one or two, stamped 2030 say, must not."""
+
+PATIENCE = 4 * BLOCK
+"""The same on the target, where others may have sent some of them at any time."""
+
+
+class _Passed:
+    """Counts different records in a row that lie beyond the time of the one searched for. Those alike count once: where
+    a mirror copied again, all between two records is there twice."""
+
+    def __init__(self, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK) -> None:
+        self._wanted, self._memory, self._settled = wanted, memory, settled
+        self._different: set[tuple[int, bytes | None, bytes | None]] = set()
+
+    def settles(self, record: RecordView, gap: int) -> bool:
+        """`gap`: ms by which the record lies beyond the wanted one in the direction of the search."""
+        if gap <= 2 * self._memory.disorder:
+            self._different.clear()
+            return False
+        self._different.add((record.timestamp, record.key, record.value))
+        return len(self._different) >= self._settled and self._wanted.timestamp >= 0
+
+
+def first_at_or_after(
+    stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK
+) -> Steps[RecordView | None]:
+    """The first record at or after `offset` with the content of `wanted`; None when timestamps have passed it for
+    `settled` records in a row."""
+    passed = _Passed(wanted, memory, settled)
+    index = stretch.index(offset)
+    while True:
+        while index < len(stretch.records):
+            record = stretch.records[index]
+            if same(record, wanted):
+                return record
+            if passed.settles(record, record.timestamp - wanted.timestamp):
+                return None
+            index += 1
+        if stretch.at_end:
+            return None
+        yield from stretch.forward()
+
+
+class Before(NamedTuple):
+    """What a log tells of records alike before an offset."""
+
+    stands: bool
+    """There is one."""
+    lost: int | None
+    """The lowest offset where one may have stood that compaction or retention has taken; None when there is none."""
+
+
+def before(
+    stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory, began: int = 0
+) -> Steps[Before]:
+    """Whether the content of `wanted` stands before `offset`, or may have stood there; looks no further than to one
+    that does, or to where timestamps lie before it for good. `began`: nothing that counts was ever below."""
+    passed = _Passed(wanted, memory)
+    edge, lost = offset, None
+    while True:
+        index = stretch.index(edge) - 1
+        while index >= 0:
+            record = stretch.records[index]
+            gap = stretch.lost(record.offset + 1, edge)
+            lost = lost if gap is None else gap
+            if same(record, wanted):
+                return Before(True, lost)
+            if passed.settles(record, wanted.timestamp - record.timestamp):
+                return Before(False, lost)
+            edge = record.offset
+            index -= 1
+        if stretch.at_start:
+            gap = stretch.lost(began, edge)
+            return Before(False, lost if gap is None else gap)
+        yield from stretch.backward()

@@ -1,0 +1,53 @@
+"""The plain rule of `translation.verify=false`: the record at the committed offset, and the first target record of
+its time or later. It takes what stands there for the copy, unseen.
+
+It never goes past the first unprocessed record as long as timestamps don't decrease along the log, and re-reads as
+many records as share the timestamp; neither is checked, so the verdict has no bound. Translation by bracketing
+(`bridge.translation.records.bracketing`) is what finds out.
+
+Sans-I/O: `by_timestamp` yields needs and is sent their answers; the verdict is its return value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from bridge.model.lookups import FindTime, Found, Need, Read, Scanned, Window
+from bridge.model.values import Evidence, Judgement, Reason, RecordView, Side, Verdict
+from bridge.translation.records.log_window import Caps, LogBounds
+
+
+def by_timestamp(
+    offset: int, source: LogBounds, target: LogBounds, caps: Caps | None = None
+) -> Generator[Need, Found, Verdict]:
+    """Translates one committed offset. `source.end` and `target.end` are the ends of what may be read on each side.
+
+    Returns `bounded` with evidence `timestamp` and no bound, or `pending`: offset_beyond_end, not_mirrored_yet (the
+    group waits for the source or for the mirror), record_gone (expired, compacted, or no data record: asked again at
+    the next interval), timestamp_unusable (negative: ListOffsets takes -1 for *latest*).
+    """
+    if offset > source.end:
+        return Verdict.pending(Reason.OFFSET_BEYOND_END, source_end=source.end)
+    if offset == source.end:
+        return Verdict.pending(Reason.NOT_MIRRORED_YET, source_end=source.end)
+    if offset < source.start:
+        return Verdict.pending(Reason.RECORD_GONE, source_start=source.start)
+    window = yield Read(Side.SOURCE, offset, (caps or Caps()).read_bytes)
+    record = _record_at(offset, window)
+    if record is None:
+        return Verdict.pending(Reason.RECORD_GONE, source_start=source.start)
+    if record.timestamp < 0:
+        return Verdict.pending(Reason.TIMESTAMP_UNUSABLE, timestamp=record.timestamp)
+    place = yield FindTime(Side.TARGET, record.timestamp)
+    if isinstance(place, Window | Scanned):
+        raise TypeError(f"a FindTime is answered by an offset or None, not by {place!r}")
+    if place is None or place >= target.end:
+        return Verdict.pending(Reason.NOT_MIRRORED_YET, timestamp=record.timestamp)
+    detail: dict[str, str | int | None] = {"timestamp": record.timestamp}
+    return Verdict(Judgement.BOUNDED, place, None, Evidence.TIMESTAMP, detail=detail)
+
+
+def _record_at(offset: int, window: Found) -> RecordView | None:
+    if not isinstance(window, Window):
+        raise TypeError(f"a Read is answered by a Window, not by {window!r}")
+    return next((record for record in window.records if record.offset == offset), None)

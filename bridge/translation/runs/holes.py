@@ -1,0 +1,210 @@
+"""Where the holes of a run are, as the run itself tells them (docs/offset-runs.md).
+
+    upstream     [r r r . r r r r)         3 copies; then 1 skipped and 2 extra; then 4 copies
+    downstream   [c c c M M c c c c)
+
+A list begins with what it tells, EVERYTHING or SKIPPED_ONLY. Then come stretches without a hole and the holes between
+them, in turn, as base-128 varints, lowest bits first: the number of copies of a stretch, and for the hole behind it
+`extra * 2`, plus 1 where something was skipped, which then follows. It ends with a stretch, so that two lists and the
+hole between them are a third one, without a look into either.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from bridge.model.state_records.fields import SchemaError
+
+MOST_BYTES = 2048
+"""Of a list that is kept: some 700 holes. One stands behind each commit, and one behind each transaction of the
+source."""
+PART = 4096
+"""What only the list can tell is worth more: the holes of the source may take up this part of what the run does."""
+EVERYTHING, SKIPPED_ONLY = b"\x01", b"\x02"
+_DECODED = 512
+"""Lists kept decoded, of 24 KiB each at most."""
+_MOST = 2**63 - 1
+
+
+class Stretch(NamedTuple):
+    """Copies side by side on both sides, and the hole behind them; behind the last stretch there is none."""
+
+    copies: int
+    skipped: int = 0
+    extra: int = 0
+
+
+def whole(copies: int, *, extra_known: bool = True) -> bytes:
+    """The list of a run of which nothing was skipped."""
+    return (EVERYTHING if extra_known else SKIPPED_ONLY) + _varint(copies)
+
+
+def listed(stretches: Iterable[Stretch]) -> bytes:
+    """A list that tells everything, however long it gets."""
+    return EVERYTHING + _encoded(stretches)
+
+
+def fits(length: int) -> bool:
+    """Whether a list of so many bytes is kept that tells everything."""
+    return length <= MOST_BYTES
+
+
+def short(some: Sequence[Stretch], size: int) -> bytes:
+    """A list that tells as much as is kept for a run of so many bytes; b"" where that is nothing."""
+    told = listed(some)
+    return told if fits(len(told)) else skipped_only(some, size)
+
+
+def beginning(told: bytes, copies: int) -> bytes:
+    """The list up to so many copies."""
+    found: list[Stretch] = []
+    for each in stretches(told):
+        if each.copies >= copies:
+            found.append(Stretch(copies))
+            break
+        found.append(each)
+        copies -= each.copies
+    return told[:1] + _encoded(found)
+
+
+def room(stretch: Stretch) -> int:
+    """Bytes that it takes up in a list, with the hole behind it."""
+    return len(_varint(stretch.copies)) + len(_hole(stretch.skipped, stretch.extra))
+
+
+def join(older: bytes, skipped: int, extra: int, newer: bytes, size: int) -> bytes:
+    """One list of two, with the hole between them: as much of it as is known, and is kept for a run of so many bytes.
+    Places of the target are left out first, for its batch headers tell most of them; b"" where not even what was
+    skipped is known."""
+    if not (older and newer):
+        return b""
+    if older[:1] == newer[:1] == EVERYTHING:
+        both = older + _hole(skipped, extra) + newer[1:]
+        if fits(len(both)):
+            return both
+    return skipped_only([*stretches(older)[:-1], _last(older, skipped), *stretches(newer)], size)
+
+
+def skipped_only(some: Iterable[Stretch], size: int) -> bytes:
+    """A list that tells of the source only; b"" where that is too long."""
+    found: list[Stretch] = []
+    copies = 0
+    for each in some:
+        copies += each.copies
+        if each.skipped:
+            found.append(Stretch(copies, each.skipped))
+            copies = 0
+    encoded = SKIPPED_ONLY + _encoded([*found, Stretch(copies)])
+    return encoded if len(encoded) <= max(MOST_BYTES, size // PART) else b""
+
+
+def stretches(told: bytes) -> list[Stretch]:
+    """Raises SchemaError for bytes that are no list."""
+    if told[:1] not in (EVERYTHING, SKIPPED_ONLY):
+        raise SchemaError(f"holes begin with {told[:1].hex() or 'nothing'}: 01 and 02 are known")
+    found: list[Stretch] = []
+    numbers = _numbers(told[1:])
+    for copies in numbers:
+        if not copies:
+            raise SchemaError("holes with no copy between them")
+        hole = next(numbers, None)
+        if hole is None:
+            found.append(Stretch(copies))
+            return found
+        skipped = next(numbers, 0) if hole & 1 else 0
+        found.append(Stretch(copies, skipped, hole >> 1))
+    raise SchemaError("holes that do not end with a copy")
+
+
+class Holes:
+    """A list, ready to be asked. Offsets count from the run's first ones, copies from its first one."""
+
+    def __init__(self, told: bytes) -> None:
+        """Raises SchemaError."""
+        self.tells_extra = told[:1] == EVERYTHING
+        self._upstream, self._downstream, self._copies = array("q"), array("q"), array("q")
+        upstream = downstream = copies = 0
+        for each in stretches(told):
+            self._upstream.append(upstream)
+            self._downstream.append(downstream)
+            self._copies.append(copies)
+            copies += each.copies
+            upstream += each.copies + each.skipped
+            downstream += each.copies + each.extra
+            if max(upstream, downstream) > _MOST:
+                raise SchemaError("holes that are too large")
+        self.copies, self.skipped, self.extra = copies, upstream - copies, downstream - copies
+
+    def copies_before(self, upstream: int) -> int:
+        """How many copies have originals below an offset of the source."""
+        return self._below(upstream, self._upstream)
+
+    def copies_below(self, downstream: int) -> int:
+        """How many copies stand below an offset of the target."""
+        return self._below(downstream, self._downstream)
+
+    def upstream(self, copy: int) -> int:
+        return self._of(copy, self._upstream)
+
+    def downstream(self, copy: int) -> int:
+        return self._of(copy, self._downstream)
+
+    def _below(self, offset: int, starts: array[int]) -> int:
+        at = bisect_right(starts, offset) - 1
+        if at < 0:
+            return 0
+        end = self._copies[at + 1] if at + 1 < len(self._copies) else self.copies
+        return min(self._copies[at] + offset - starts[at], end)
+
+    def _of(self, copy: int, starts: array[int]) -> int:
+        at = bisect_right(self._copies, copy) - 1
+        return starts[at] + copy - self._copies[at]
+
+
+decoded = lru_cache(_DECODED)(Holes)
+"""Holes of the list; the same ones for the same list."""
+
+
+def _last(told: bytes, skipped: int) -> Stretch:
+    return stretches(told)[-1]._replace(skipped=skipped)
+
+
+def _encoded(some: Iterable[Stretch]) -> bytes:
+    """The hole behind the last one is left out."""
+    encoded = b""
+    parts: list[bytes] = []
+    for each in some:
+        parts += (encoded, _varint(each.copies))
+        encoded = _hole(each.skipped, each.extra)
+    return b"".join(parts)
+
+
+def _hole(skipped: int, extra: int) -> bytes:
+    return _varint(2 * extra + 1) + _varint(skipped) if skipped else _varint(2 * extra)
+
+
+@lru_cache(1024)
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _numbers(data: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            yield number
+            number = shift = 0
+        else:
+            shift += 7
+    if shift:
+        raise SchemaError("holes that are cut short")

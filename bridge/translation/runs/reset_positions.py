@@ -1,0 +1,136 @@
+"""Where copying is to go on, as an operator says it, and what that means for each partition (KIP-875)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from bridge.model.values import Bounds, TopicPartition
+from bridge.translation.runs.runs import OffsetRun
+
+
+class Where(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+
+
+class Destination(NamedTuple):
+    """`value`: an offset, or a timestamp in ms."""
+
+    where: Where
+    value: int = 0
+
+
+EARLIEST, LATEST = Destination(Where.EARLIEST), Destination(Where.LATEST)
+
+
+def destination(text: str) -> Destination:
+    """Reads `earliest`, `latest`, an offset, or a time as ISO 8601 has it; without a zone it is UTC.
+
+    Raises ValueError with what would be right.
+    """
+    if text in (Where.EARLIEST, Where.LATEST):
+        return Destination(Where(text))
+    if text.isascii() and text.isdigit():
+        return Destination(Where.OFFSET, int(text))
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is neither earliest nor latest, nor an offset, nor a time such as 2026-11-22T21:00:00Z"
+        ) from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return Destination(Where.TIMESTAMP, int(at.timestamp() * 1000))
+
+
+class Outcome(StrEnum):
+    AGAIN = "copied again"
+    SKIPPED = "skipped"
+    """Records between the two positions are not copied."""
+    UNCHANGED = "unchanged"
+    MADE_AGAIN = "topic made again"
+    """After the last copy: all that it holds now is copied anyway."""
+    HANDED_BACK = "handed back"
+    """Copying goes on where Connect's source offsets say."""
+    GONE = "no such topic"
+
+
+class Row(NamedTuple):
+    """`position`: where copying would have gone on; `to`: where it goes on, `position` where nothing is changed."""
+
+    source: TopicPartition
+    target_topic: str
+    position: int
+    to: int
+    outcome: Outcome
+
+    @property
+    def changes(self) -> bool:
+        return self.outcome in (Outcome.AGAIN, Outcome.SKIPPED)
+
+
+class OutOfRange(Exception):
+    """An offset that a log does not have; the text names the partition, the offset and what it has."""
+
+
+def plan(
+    newest: Mapping[TopicPartition, OffsetRun],
+    wanted: Mapping[TopicPartition, Destination],
+    topic_ids: Mapping[str, str | None],
+    logs: Mapping[TopicPartition, Bounds],
+    at_time: Mapping[TopicPartition, int],
+) -> list[Row]:
+    """What becomes of each partition that is wanted and was copied, in order.
+
+    `newest`: the newest run of each copied partition; `topic_ids`: what the source has now, None for topics that it has
+    not; `logs`: where the source's logs begin and end; `at_time`: the first offset of each timestamp that is wanted.
+    Raises OutOfRange for the first offset that its log does not have: then nothing is to be done.
+    """
+    rows = []
+    for place in sorted(wanted.keys() & newest.keys()):
+        last, topic_id = newest[place], topic_ids[place.topic]
+        keep = _kept(last, topic_id)
+        to = last.position if keep else _offset(place, wanted[place], logs[place], at_time)
+        outcome = keep or _outcome(last.position, to)
+        rows.append(Row(place, last.target_topic, last.position, to, outcome))
+    return rows
+
+
+def _kept(last: OffsetRun, topic_id: str | None) -> Outcome | None:
+    """Why nothing can be changed."""
+    if last.handed_back:
+        return Outcome.HANDED_BACK
+    if topic_id is None:
+        return Outcome.GONE
+    if topic_id and last.source_topic_id and topic_id != last.source_topic_id:
+        return Outcome.MADE_AGAIN
+    return None
+
+
+def _outcome(position: int, to: int) -> Outcome:
+    if to == position:
+        return Outcome.UNCHANGED
+    return Outcome.AGAIN if to < position else Outcome.SKIPPED
+
+
+def _offset(
+    place: TopicPartition, wanted: Destination, log: Bounds, at_time: Mapping[TopicPartition, int]
+) -> int:
+    match wanted.where:
+        case Where.EARLIEST:
+            return log.start
+        case Where.LATEST:
+            return log.end
+        case Where.TIMESTAMP:
+            return min(max(at_time[place], log.start), log.end)
+        case Where.OFFSET:
+            if not log.start <= wanted.value <= log.end:
+                raise OutOfRange(
+                    f"{place.topic}-{place.partition} has no offset {wanted.value}: its log begins at {log.start} and "
+                    f"ends at {log.end}"
+                )
+            return wanted.value

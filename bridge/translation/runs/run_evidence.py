@@ -1,0 +1,148 @@
+"""Where a committed offset stands on the target, from offset runs (docs/offset-runs.md). No record is looked at.
+
+    source   ....[  run  )---- hole ----[  run  )........)???[ run )  position
+    target       [  run  )  markers     [  run  )            [ run )  end
+
+Inside a run the answer is reckoned, by what is known of its places. In a hole, where a run says that nothing was
+copied, it is the start of the next run. Where no run says anything (copied by a stock mirror before us, or lost) it is
+the end of the run before, which is safe: a mirror copies in order. The answer may be lower than the first copy at or
+after the offset, never higher.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from types import MappingProxyType
+from typing import NamedTuple
+
+from bridge.model.values import Evidence, Flag, Judgement, Reason, Verdict
+from bridge.translation.records.log_window import LogBounds
+from bridge.translation.runs.markers import RunPlaces
+from bridge.translation.runs.partition_runs import consistent
+from bridge.translation.runs.runs import OffsetRun
+
+_start = attrgetter("upstream_start")
+_NOTHING: Mapping[OffsetRun, RunPlaces] = MappingProxyType({})
+
+
+class _Place(NamedTuple):
+    """The first copy at or after the offset stands, or will stand, in [low, high]; `to_come` records that the group has
+    processed may be copied there first."""
+
+    low: int
+    high: int
+    to_come: int
+    run: OffsetRun
+
+
+class KnownRuns:
+    """The runs of one partition that are true together, for looking up."""
+
+    def __init__(self, runs: Iterable[OffsetRun]) -> None:
+        kept, _ = consistent(runs)
+        self._again = [(run.upstream_start, run.downstream_start) for run in kept if run.again]
+        # Of a bare position nobody knows where on the target it is.
+        self._runs = [run for run in kept if run.upstream_count]
+        self.transformed = any(run.transformed for run in self._runs)
+        """Whether copies may differ from their records, so that these tell nothing about them."""
+
+    def target_from(self, offset: int) -> int:
+        """Where on the target the copies begin that count for an offset: below stands an older one."""
+        return max((there for start, there in self._again if start <= offset), default=0)
+
+    @property
+    def last(self) -> OffsetRun | None:
+        return self._runs[-1] if self._runs else None
+
+    def translate(
+        self,
+        offset: int,
+        target_topic_id: str,
+        target: LogBounds,
+        source_topic_id: str | None = None,
+        source: LogBounds | None = None,
+        places: Mapping[OffsetRun, RunPlaces] = _NOTHING,
+    ) -> Verdict | None:
+        """`exact` or `bounded`; None where runs say nothing: there are none, they are of other topics than those that
+        are there now, of what the target has lost, or contradict themselves. Without `source` and its topic's id,
+        because it can't be asked, the offset is taken to be one of the log that was copied. `places`: what is known of
+        merged runs; one that they contradict says nothing either.
+
+        `target.end` is the last stable offset, `source.end` the end of what may be copied.
+        """
+        last = self.last
+        if last is None or target_topic_id != last.target_topic_id:
+            return None
+        if source_topic_id is not None and source_topic_id != last.source_topic_id:
+            return None
+        if source is not None and max(offset, last.position) > source.end:
+            # Cut back, and not yet noticed by who copies: offsets from there on mean other records now.
+            return None
+        held = self.held(offset)
+        known = None if held is None else places.get(held) or RunPlaces(held)
+        if known is not None and known.impossible:
+            return None
+        found = self._place(offset, known)
+        if found is None or found.low > target.end:
+            return None
+        # Below its log start the target holds nothing any more.
+        answer = max(found.low, target.start)
+        bound = max(found.high, target.start) - answer + found.to_come
+        flags = (Flag.TRUNCATED,) if source is not None and offset < source.start else ()
+        if found.to_come:
+            flags = (*flags, Flag.AHEAD_OF_MIRROR)
+        detail: dict[str, str | int | None] = {
+            "run_upstream": found.run.upstream_start,
+            "run_downstream": found.run.downstream_start,
+            "run_count": found.run.upstream_count,
+        }
+        judgement = Judgement.BOUNDED if bound else Judgement.EXACT
+        return Verdict(judgement, answer, bound, Evidence.RUN, None, flags, detail=detail)
+
+    def held(self, offset: int) -> OffsetRun | None:
+        """The run that the offset lies in."""
+        at = bisect_right(self._runs, offset, key=_start)
+        return self._runs[at - 1] if at and offset < self._runs[at - 1].upstream_end else None
+
+    def _place(self, offset: int, known: RunPlaces | None) -> _Place | None:
+        at = bisect_right(self._runs, offset, key=_start)
+        run = self._runs[at - 1] if at else None
+        after = self._runs[at] if at < len(self._runs) else None
+        if known is not None:
+            return _Place(*known.of(offset), 0, known.run)
+        if after is not None:
+            if after.covered_from <= (offset if run is None else max(offset, run.position)):
+                return _Place(after.downstream_start, after.downstream_start, 0, after)
+            return run and _Place(run.downstream_end, after.downstream_start, 0, run)
+        assert run is not None
+        # What comes, or has come since the run was read, begins at its position.
+        return _Place(run.downstream_end, run.downstream_end, max(0, offset - run.position), run)
+
+
+def stronger(by_run: Verdict, other: Verdict) -> Verdict:
+    """Of a bounded verdict by runs and another the one that says more; pending where they contradict each other, for
+    one of them is wrong then, and may skip."""
+    if other.offset is None:
+        return other if other.reason is Reason.EVIDENCE_DISAGREES else by_run
+    assert by_run.offset is not None
+    assert by_run.bound is not None
+    # The other answer lies behind copies that the group has processed; `next_copy` is one that it has not. The place
+    # that the run tells of may itself be empty by now: compaction on the target.
+    above = other.offset > by_run.offset + by_run.bound and Flag.AHEAD_OF_MIRROR not in by_run.flags
+    copy = other.detail.get("next_copy")
+    below = other.judgement is Judgement.EXACT and isinstance(copy, int) and copy < by_run.offset
+    if above or below:
+        return Verdict.pending(Reason.EVIDENCE_DISAGREES, answer=other.offset, **by_run.detail)
+    return other if other.bound is not None and other.bound < by_run.bound else by_run
+
+
+def disagrees(by_run: Verdict, last: OffsetRun) -> Verdict:
+    """The newest run does not end with a record and its copy: these are not the logs that it tells of."""
+    return Verdict.pending(
+        Reason.EVIDENCE_DISAGREES,
+        answer=by_run.offset,
+        run_upstream_end=last.upstream_end,
+        run_downstream_end=last.downstream_end,
+    )

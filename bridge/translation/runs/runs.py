@@ -1,0 +1,301 @@
+"""Offset runs (docs/offset-runs.md): what stretches of a partition's copying say of where its records stand on the
+target.
+
+    key      version INT16 = 1, topic STRING, partition INT32, targetTopic STRING, upstreamStart INT64
+             version INT16 = 0, topic STRING, partition INT32, upstreamStart INT64 (read, and written no more)
+    value    version INT16 = 0, coveredFrom INT64, downstreamStart INT64, upstreamCount INT64, skipped INT64,
+             extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
+             size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
+             flags INT8 (1: handed back, 2: copied again, 4: transformed; left out where it is 0 and nothing follows),
+             holes BYTES (left out where nothing is told; see holes)
+
+Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
+what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
+
+A key of version 0 does not name the copy: two copies of one topic overwrote each other's runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple
+
+from bridge.model.state_records.fields import (
+    LAST_OFFSET,
+    SchemaError,
+    read_bytes,
+    read_numbers,
+    read_string,
+    write_bytes,
+    write_numbers,
+    write_string,
+)
+from bridge.model.values import CopyId, TopicPartition
+
+VERSION = 0
+"""Of values; the only one so far."""
+KEY_VERSION = 1
+_NAMELESS = 0
+"""The version of keys that do not name the target topic."""
+
+_VERSION = Struct(">h")
+_PARTITION = Struct(">i")
+_OFFSET = Struct(">q")
+_NAMELESS_PLACE = Struct(">iq")
+_VALUE = Struct(">hqqqqqqiqq")
+_HANDED_BACK, _AGAIN, _TRANSFORMED = 1, 2, 4
+"""Flags of the value."""
+_KEPT = 1024
+"""Names kept encoded: a slot writes those of its partitions ten times a second."""
+
+
+class RunKey(NamedTuple):
+    """Which run a record is of. `target_topic` is "" in a key of version 0; the value then names it."""
+
+    source: TopicPartition
+    target_topic: str
+    upstream_start: int
+
+    def encode(self) -> bytes:
+        if not self.target_topic:
+            topic, partition = self.source
+            numbers = write_numbers(
+                _NAMELESS_PLACE, "partition and upstreamStart", partition, self.upstream_start
+            )
+            return _VERSION.pack(_NAMELESS) + write_string(topic, "topic") + numbers
+        return _copy(*self.source, self.target_topic) + write_numbers(
+            _OFFSET, "upstreamStart", self.upstream_start
+        )
+
+    @classmethod
+    def decode(cls, key: bytes | None) -> RunKey:
+        """Raises SchemaError."""
+        version = _version(key, "key", _NAMELESS, KEY_VERSION)
+        topic, at = read_string(key, _VERSION.size, "topic of the key")
+        if version == _NAMELESS:
+            partition, start = read_numbers(
+                _NAMELESS_PLACE, key, at, "partition and upstreamStart of the key"
+            )
+            return cls(TopicPartition(topic, partition), "", start)
+        (partition,) = read_numbers(_PARTITION, key, at, "partition of the key")
+        target, at = read_string(key, at + _PARTITION.size, "targetTopic of the key")
+        if not target:
+            raise SchemaError("no targetTopic of the key: it is empty")
+        (start,) = read_numbers(_OFFSET, key, at, "upstreamStart of the key")
+        return cls(TopicPartition(topic, partition), target, start)
+
+
+class OffsetRun(NamedTuple):
+    """Source offsets [upstream_start, upstream_end) stand, in their order, at [downstream_start, downstream_end) of the
+    target. The first and the last of either side belong together: they are a record and its copy.
+
+    `skipped`: offsets in between that have no copy. `extra`: downstream offsets in between that are no copies, such as
+    our own transaction markers. Without records (upstream_count 0) it is a bare position: where copying begins.
+    """
+
+    source: TopicPartition
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str
+    covered_from: int
+    """Nothing in [covered_from, upstream_start) was copied; not above upstream_start."""
+    upstream_start: int
+    downstream_start: int
+    upstream_count: int
+    skipped: int
+    extra: int
+    leader_epoch: int
+    """Of the source's last batch, -1 when not known."""
+    position: int
+    """Where copying goes on: nothing in [upstream_end, position) was copied."""
+    last_timestamp: int
+    """Of the last record, ms; -1 when there is none."""
+    size: int = 0
+    """Bytes of the batches that hold the copies."""
+    handed_back: bool = False
+    """Of the last one: a stock mirror was told to go on from `position`, and what it has copied since is not known."""
+    holes: bytes = b""
+    """Where skipped and extra offsets are, as `holes` lists them; b"" where there are none, or nobody knows."""
+    again: bool = False
+    """An operator had copying begin again here: what the target holds below `downstream_start` is an older copy, which
+    counts for no offset from `upstream_start` on."""
+    transformed: bool = False
+    """Its records went through transforms: the copies may differ from them."""
+
+    @property
+    def upstream_end(self) -> int:
+        return self.upstream_start + self.upstream_count
+
+    @property
+    def downstream_end(self) -> int:
+        return self.downstream_start + self.upstream_count - self.skipped + self.extra
+
+    @property
+    def copy(self) -> CopyId:
+        return CopyId(self.source, self.target_topic)
+
+    @property
+    def copies(self) -> int:
+        return self.upstream_count - self.skipped
+
+    @property
+    def incarnation(self) -> tuple[str, str, str]:
+        """Which topics the offsets are of: runs of others say nothing about these."""
+        return self.source_topic_id, self.target_topic, self.target_topic_id
+
+    def key(self) -> bytes:
+        return RunKey(self.source, self.target_topic, self.upstream_start).encode()
+
+    def value(self) -> bytes:
+        numbers = write_numbers(
+            _VALUE,
+            "coveredFrom, downstreamStart, upstreamCount, skipped, extra, position, leaderEpoch, lastTimestamp, size",
+            VERSION,
+            self.covered_from,
+            self.downstream_start,
+            self.upstream_count,
+            self.skipped,
+            self.extra,
+            self.position,
+            self.leader_epoch,
+            self.last_timestamp,
+            self.size,
+        )
+        flags = _HANDED_BACK * self.handed_back | _AGAIN * self.again | _TRANSFORMED * self.transformed
+        rest = bytes([flags]) if flags or self.holes else b""
+        if self.holes:
+            rest += write_bytes(self.holes, "holes")
+        return numbers + _names(*self.incarnation) + rest
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> OffsetRun:
+        """Raises SchemaError; also for numbers that no run can have, so that nobody reckons with them."""
+        source, named, upstream = RunKey.decode(key)
+        _version(value, "value", VERSION)
+        _, covered, downstream, count, skipped, extra, position, epoch, timestamp, size = read_numbers(
+            _VALUE, value, 0, "offsets and counts of the value"
+        )
+        source_id, at = read_string(value, _VALUE.size, "sourceTopicId of the value")
+        target, at = read_string(value, at, "targetTopic of the value")
+        if named and named != target:
+            raise SchemaError(f"targetTopic is {named} in the key and {target} in the value")
+        target_id, at = read_string(value, at, "targetTopicId of the value")
+        assert value is not None
+        holes = read_bytes(value, at + 1, "holes of the value")[0] if len(value) > at + 1 else b""
+        flags = value[at] if len(value) > at else 0
+        run = cls(
+            source,
+            source_id,
+            target,
+            target_id,
+            covered,
+            upstream,
+            downstream,
+            count,
+            skipped,
+            extra,
+            epoch,
+            position,
+            timestamp,
+            size,
+            bool(flags & _HANDED_BACK),
+            holes,
+            bool(flags & _AGAIN),
+            bool(flags & _TRANSFORMED),
+        )
+        if not run._sound():
+            raise SchemaError(f"no run has these numbers: {run}")
+        return run
+
+    def _sound(self) -> bool:
+        return (
+            bool(self.source.topic and self.target_topic)
+            and self.source.partition >= 0
+            and 0 <= self.covered_from <= self.upstream_start
+            and self.upstream_end <= self.position <= LAST_OFFSET
+            and 0 <= self.downstream_start <= self.downstream_end <= LAST_OFFSET
+            and min(self.skipped, self.extra, self.size) >= 0
+            and min(self.leader_epoch, self.last_timestamp) >= -1
+            and (self.copies > 0 or self.upstream_count == self.skipped == self.extra == 0)
+        )
+
+    def __str__(self) -> str:
+        topic, partition = self.source
+        return (
+            f"OffsetRun{{topicPartition={topic}-{partition}, sourceTopicId={self.source_topic_id}, "
+            f"targetTopic={self.target_topic}, targetTopicId={self.target_topic_id}, "
+            f"coveredFrom={self.covered_from}, upstreamStart={self.upstream_start}, "
+            f"downstreamStart={self.downstream_start}, upstreamCount={self.upstream_count}, "
+            f"skipped={self.skipped}, extra={self.extra}, leaderEpoch={self.leader_epoch}, "
+            f"position={self.position}, lastTimestamp={self.last_timestamp}, size={self.size}, "
+            f"handedBack={str(self.handed_back).lower()}, holes={self.holes.hex()}, again={str(self.again).lower()}, "
+            f"transformed={str(self.transformed).lower()}}}"
+        )
+
+
+@dataclass(slots=True)  # not frozen: that doubles the cost of a batch
+class Segment:
+    """What one transaction has copied without a hole on either side: `count` records from `upstream_start` on stand
+    from `downstream_start` on. Nothing in [covered_from, upstream_start) was copied. `leader_epoch` is the source's,
+    `last_timestamp` that of the last record (ms), `size` the bytes of its batches."""
+
+    covered_from: int
+    upstream_start: int
+    downstream_start: int
+    count: int
+    leader_epoch: int = -1
+    last_timestamp: int = -1
+    size: int = 0
+
+    @property
+    def upstream_end(self) -> int:
+        return self.upstream_start + self.count
+
+    @property
+    def downstream_end(self) -> int:
+        return self.downstream_start + self.count
+
+    def joined(self, new: Segment) -> Segment:
+        """Both as one; the new one goes on where this one ends, on both sides."""
+        return Segment(
+            self.covered_from,
+            self.upstream_start,
+            self.downstream_start,
+            self.count + new.count,
+            new.leader_epoch,
+            new.last_timestamp,
+            self.size + new.size,
+        )
+
+
+def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, OffsetRun | None]:
+    """A record of the topic: a run, or None for one that was dropped. Raises SchemaError."""
+    return RunKey.decode(key), None if value is None else OffsetRun.decode(key, value)
+
+
+@lru_cache(_KEPT)
+def _copy(topic: str, partition: int, target_topic: str) -> bytes:
+    """What all keys of one copy begin with."""
+    number = write_numbers(_PARTITION, "partition", partition)
+    names = write_string(topic, "topic"), write_string(target_topic, "targetTopic")
+    return _VERSION.pack(KEY_VERSION) + names[0] + number + names[1]
+
+
+@lru_cache(_KEPT)
+def _names(source_topic_id: str, target_topic: str, target_topic_id: str) -> bytes:
+    return (
+        write_string(source_topic_id, "sourceTopicId")
+        + write_string(target_topic, "targetTopic")
+        + write_string(target_topic_id, "targetTopicId")
+    )
+
+
+def _version(buffer: bytes | None, what: str, *known: int) -> int:
+    (version,) = read_numbers(_VERSION, buffer, 0, f"version of the {what}")
+    if version not in known:
+        raise SchemaError(
+            f"version {version} of the {what} is not known; known: {', '.join(map(str, known))}"
+        )
+    return version

@@ -1,0 +1,1 @@
+"""Keys of the connectors: definitions, validation, plugins, and what becomes of each key."""

@@ -1,0 +1,142 @@
+"""What a configuration names that the service does not allow (bridge.policy): each an error of its key.
+
+Looked for in the texts, before anything is loaded, opened or reached.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.errors import ConfigError
+from bridge.mm2.filters import JAVA_WHITESPACE
+from bridge.model.key_rules import KeyRule, Use
+from bridge.model.values import Side
+from bridge.policy import BOOTSTRAP, PYTHON_MODULES, SPARK_KEYS, SPARK_MASTERS, Policy, fits
+from connectors.config.spark_keys import HARMLESS, LOCAL_MASTER
+from connectors.config.validators import invalid
+from connectors.ports import ClientCheck
+
+PYTHON: Final = "python:"
+OURS: Final = ("bridge.transforms", "bridge.mm2.filters", "bridge.mm2.replication_policy")
+"""Modules that any configuration may name, with all below them."""
+_MASTER = "spark.master"
+_PROTECTING = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
+"""Keys of Spark that nobody turns off unasked."""
+_TRANSFORM_KEY = re.compile(r"bridge\.transforms\..*\.(?P<own>[^.]*)")
+_SECRET = re.compile(r"password|secret|token|credential|jaas|\.key$|Options$|Env\.", re.IGNORECASE)
+"""Keys of Spark whose values may be secrets, or hold some."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusing:
+    """A ClientCheck that refuses more than another one."""
+
+    clients: ClientCheck
+    more: Callable[[Mapping[str, str]], Sequence[ConfigError]]
+
+    def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return [*self.clients.refused(props), *self.more(props)]
+
+    def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return self.clients.check(props)
+
+    def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
+        return self.clients.check_producer(side, props)
+
+    def rule(self, use: Use, name: str) -> KeyRule | None:
+        return self.clients.rule(use, name)
+
+    @property
+    def properties(self) -> Collection[str]:
+        return self.clients.properties
+
+
+def allowed(clients: ClientCheck, policy: Policy) -> ClientCheck:
+    """Refuses what the policy does not allow as well."""
+    return Refusing(clients, lambda props: refused(props, policy))
+
+
+def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:
+    """All at once, in the order of the keys."""
+    return [
+        ConfigError(key, invalid(key, "[hidden]" if _SECRET.search(key) else value, why))
+        for key, value in props.items()
+        for why in _why(key, value, policy)
+    ]
+
+
+def code(props: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """By key, the classes and functions that it names in other modules than ours, without `python:`."""
+    found = {
+        key: [name for name in _python(key, value) if not _below(name, OURS)] for key, value in props.items()
+    }
+    return {key: names for key, names in found.items() if names}
+
+
+def _why(key: str, value: str, policy: Policy) -> Iterator[str]:
+    if key.startswith("spark."):
+        yield from _spark(key, value, policy)
+    if key == "bootstrap.servers" or key.endswith(".bootstrap.servers"):
+        yield from _servers(value, policy)
+    for name in _python(key, value):
+        if not _below(name, OURS) and not _below(name, policy.python_modules):
+            module = name.rpartition(".")[0] or name
+            yield (
+                f"the service does not load {module}; it loads {', '.join(OURS)} and what {PYTHON_MODULES} names"
+                + _now(policy.python_modules)
+            )
+
+
+def _spark(key: str, value: str, policy: Policy) -> Iterator[str]:
+    if not fits(key, HARMLESS) and not fits(key, policy.spark_keys):
+        yield (
+            f"the service does not pass {key} on to Spark; docs/security.md has those that it does, and others "
+            f"need {SPARK_KEYS}={key}{_now(policy.spark_keys)}"
+        )
+    elif _CONTROL.search(value):
+        yield "it must hold no line breaks and no other control characters"
+    elif key in _PROTECTING and value.strip().lower() != "true" and not fits(key, policy.spark_keys):
+        yield f"it must be true; anything else needs {SPARK_KEYS}={key}{_now(policy.spark_keys)}"
+    elif key == _MASTER:
+        master = value.strip(JAVA_WHITESPACE)
+        if LOCAL_MASTER.fullmatch(master) is None and not fits(master, policy.spark_masters):
+            yield (
+                "the service starts Spark on its own machine (local, local[2], local[*]); any other master, which gets "
+                f"the configuration's passwords, needs {SPARK_MASTERS}={master}{_now(policy.spark_masters)}"
+            )
+
+
+def _servers(value: str, policy: Policy) -> Iterator[str]:
+    if not policy.bootstrap:
+        return
+    for server in value.split(","):
+        address = server.strip(JAVA_WHITESPACE).rpartition("//")[2].lower()
+        if address and not fits(address, policy.bootstrap):
+            yield f"{address} is none of the servers that the service may connect to{_now(policy.bootstrap, BOOTSTRAP)}"
+
+
+def _python(key: str, value: str) -> Iterator[str]:
+    """What the value names with `python:`, in a list or alone. Parameters of transforms are texts of their own."""
+    parameter = _TRANSFORM_KEY.fullmatch(key)
+    if parameter is not None and parameter["own"] != "type":
+        return
+    for item in value.split(","):
+        name = item.strip(JAVA_WHITESPACE)
+        if name.startswith(PYTHON):
+            yield name.removeprefix(PYTHON)
+
+
+def _below(name: str, modules: Sequence[str]) -> bool:
+    module = name.rpartition(".")[0]
+    return any(each == "*" or f"{module}.".startswith(f"{each}.") for each in modules)
+
+
+def _now(patterns: Sequence[str], setting: str = "") -> str:
+    """How a setting stands."""
+    if setting:
+        return f"; {setting} is {','.join(patterns)}"
+    return f", which is {','.join(patterns)} now" if patterns else ", which is empty now"

@@ -1,0 +1,147 @@
+"""What becomes of each key of a connector's configuration, whoever defines it: we, Connect, Kafka's clients, nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from bridge.errors import ConfigError
+from bridge.model.key_rules import Effect, KeyRule, Use, honoured, ignored
+from bridge.model.values import Side
+from bridge.protocol.operators import IgnoredSetting
+from connectors.config import client_keys, connect_keys
+from connectors.config.configdef import ConfigDef
+from connectors.config.near_keys import NearKeys
+from connectors.config.validators import invalid
+
+ROLES: Final = ("admin", "consumer", "producer")
+OVERRIDE = "producer.override."
+"""Of Connect's producer, which in stock writes to the target what the source connector writes here itself."""
+ClientUses = Mapping[tuple[Side, str], Use]
+"""What a connector's clients are for, by side and role; it has none where there is no entry."""
+ClientRule = Callable[[Use, str], KeyRule | None]
+
+FOR_GROUPS: ClientUses = {
+    (Side.SOURCE, "admin"): Use.ADMIN,
+    (Side.TARGET, "admin"): Use.ADMIN,
+    (Side.SOURCE, "consumer"): Use.COMPARE,
+    (Side.TARGET, "consumer"): Use.FOLLOW,
+}
+"""Of connectors that follow groups."""
+
+_OURS = honoured("see its documentation")
+_SPARK = honoured("passed on to Spark, if the service allows it (docs/security.md)")
+_TRANSFORM = honoured("by the transform that it names")
+_NO_CLIENT = ignored("the connector makes no such client")
+_NO_SOURCE = ignored("the connector does not connect to the source")
+UNPREFIXED = ignored(
+    "without a prefix it reaches no client; put source.consumer., target.producer. or another client's before it"
+)
+NOBODYS = ignored("it is no key of this connector, of Connect or of Kafka's clients")
+_NOTHING = (NOBODYS, UNPREFIXED, _NO_CLIENT, _NO_SOURCE)
+"""Of keys that nobody can have meant."""
+_PREFIXES = (
+    *(f"{side}.{name}" for side in Side for name in ("cluster", *ROLES)),
+    *ROLES,
+    *(f"{role}.override" for role in ROLES),
+)
+"""Of client properties."""
+_PLUGINS = ignored(f"{NOBODYS.why}; classes of your own may read it")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRules:
+    """Of one kind of connector."""
+
+    kind: str
+    definition: ConfigDef
+    uses: ClientUses
+    client_rule: ClientRule
+    client_properties: Collection[str] = ()
+    """That `client_rule` knows."""
+
+    def ignored(self, given: Mapping[str, str]) -> Iterator[IgnoredSetting]:
+        """Settings that do nothing, in the order of their keys."""
+        own_code = any(value.strip().startswith("python:") for value in given.values())
+        for key in sorted(given):
+            rule = self.rule(key)
+            if rule is NOBODYS and own_code:
+                rule = _PLUGINS
+            if rule.on(given[key]) is Effect.IGNORED:
+                yield IgnoredSetting(key=key, reason=rule.why)
+
+    def refused(self, given: Mapping[str, str]) -> Iterator[ConfigError]:
+        """Connect's own keys that can't be honoured; of client properties the clients tell themselves."""
+        for key, value in given.items():
+            rule = self._connects(key)
+            if rule is not None and rule.on(value) is Effect.REFUSED:
+                yield ConfigError(key, invalid(key, value, rule.why))
+
+    def misspelt(self, given: Mapping[str, str]) -> Iterator[ConfigError]:
+        """Keys that do nothing, and that are written nearly as one that does something."""
+        for key in given:
+            meant = self._meant(key) if self.rule(key) is NOBODYS else None
+            if meant is not None:
+                yield ConfigError(key, f"Unknown configuration '{key}': did you mean '{meant}'?")
+
+    def of_connect(self, key: str) -> bool:
+        """Whether Connect checks the value too: in its answer to a validation ours would take the place of its own."""
+        return key.startswith(OVERRIDE) or self._connects(key) is not None
+
+    def rule(self, key: str) -> KeyRule:
+        defined = self.definition.keys.get(key)
+        if defined is not None:
+            return defined.rule or _OURS
+        return self._connects(key) or self._clients(key) or self._others(key)
+
+    def _meant(self, key: str) -> str | None:
+        defined = {name for name, key in self.definition.keys.items() if key.group != client_keys.UNPREFIXED}
+        ours = defined | {each.name for each in connect_keys.KEYS}
+        near = _near_keys(frozenset(ours), frozenset(self.client_properties)).of(key)
+        return next((each for each in near if self.rule(each) not in _NOTHING), None)
+
+    def _connects(self, key: str) -> KeyRule | None:
+        for each in connect_keys.KEYS:
+            if each.covers(key):
+                return each.rules[self.kind]
+        return None
+
+    def _clients(self, key: str) -> KeyRule | None:
+        """Of a key with a prefix that means a client, of either side or of both."""
+        if key.startswith(OVERRIDE):
+            return self._override(key.removeprefix(OVERRIDE))
+        place, _, rest = key.partition(".")
+        sides = [side for side in Side if side == place] or list(Side)
+        role, _, name = (rest if place in list(Side) else key).partition(".")
+        if not name or role not in (*ROLES, "cluster") or (role == "cluster" and len(sides) > 1):
+            return None
+        roles = ROLES if role == "cluster" else (role,)
+        uses = [self.uses[side, each] for side in sides for each in roles if (side, each) in self.uses]
+        found = [rule for use in uses if (rule := self.client_rule(use, name)) is not None]
+        if not uses:
+            away = not any(side == Side.SOURCE for side, _ in self.uses)
+            return _NO_SOURCE if away and sides == [Side.SOURCE] else _NO_CLIENT
+        by_effect = {rule.effect: rule for rule in reversed(found)}
+        return next((by_effect[effect] for effect in Effect if effect in by_effect), None)
+
+    def _override(self, name: str) -> KeyRule | None:
+        use = self.uses.get((Side.TARGET, "producer"))
+        if use is not None:
+            return self.client_rule(use, name)
+        return connect_keys.OF_RECORDS[self.kind]
+
+    def _others(self, key: str) -> KeyRule:
+        if self.kind == connect_keys.SOURCE and key.startswith("spark."):
+            return _SPARK
+        if self.kind == connect_keys.SOURCE and key.startswith("bridge.transforms."):
+            return _TRANSFORM
+        if any(self.client_rule(use, key) is not None for use in Use):
+            return UNPREFIXED
+        return NOBODYS
+
+
+@lru_cache(maxsize=8)
+def _near_keys(keys: frozenset[str], properties: frozenset[str]) -> NearKeys:
+    return NearKeys([key for key in keys if not key.endswith("*")], _PREFIXES, properties)

@@ -1,0 +1,205 @@
+"""Filters and policies by name: stock's class names select ours, `python:module.Class` loads a user's own.
+
+A user's class is made without arguments, and `configure(props)` is called when it has one. What goes
+wrong there is an error of the key that named the class, never an exception.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Generic, TypeVar, cast
+
+from bridge.errors import ConfigError
+from bridge.mm2.filters import (
+    CONFIG_PROPERTIES_EXCLUDE,
+    JAVA_WHITESPACE,
+    USE_DEFAULTS_FROM,
+    ConfigPropertyFilter,
+    DefaultConfigPropertyFilter,
+    DefaultGroupFilter,
+    DefaultTopicFilter,
+    GroupFilter,
+    TopicFilter,
+)
+from bridge.mm2.replication_policy import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+)
+from connectors.config.configdef import ValidatedConfig
+from connectors.config.mirror_options import SEPARATOR, STOCK
+from connectors.config.validators import invalid
+
+T = TypeVar("T")
+Props = Mapping[str, str | None]
+
+_PYTHON = "python:"
+_SECRET_WORDS = ("password", "secret", "jaas", "token", "keystore", "certificate", "passphrase")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot(Generic[T]):
+    """A place for a plugin: the key that names it, ours under stock's simple names, what it has to do."""
+
+    key: str
+    ours: Mapping[str, Callable[[], T]]
+    methods: tuple[str, ...]
+    hint: str
+    reads: tuple[str, ...]
+    """Keys that it reads when it is configured."""
+
+    @property
+    def stock_names(self) -> list[str]:
+        return [STOCK + name for name in self.ours]
+
+
+TOPIC_FILTER: Slot[TopicFilter] = Slot(
+    "topic.filter.class",
+    {"DefaultTopicFilter": DefaultTopicFilter},
+    ("should_replicate_topic",),
+    "give it should_replicate_topic(topic) -> bool",
+    ("topics", "topics.exclude"),
+)
+GROUP_FILTER: Slot[GroupFilter] = Slot(
+    "group.filter.class",
+    {"DefaultGroupFilter": DefaultGroupFilter},
+    ("should_replicate_group",),
+    "give it should_replicate_group(group) -> bool",
+    ("groups", "group", "groups.exclude"),
+)
+CONFIG_PROPERTY_FILTER: Slot[ConfigPropertyFilter] = Slot(
+    "config.property.filter.class",
+    {"DefaultConfigPropertyFilter": DefaultConfigPropertyFilter},
+    ("should_replicate_config_property", "should_replicate_source_default"),
+    "give it should_replicate_config_property(name) -> bool and should_replicate_source_default(name) -> bool",
+    (CONFIG_PROPERTIES_EXCLUDE, USE_DEFAULTS_FROM),
+)
+REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
+    "replication.policy.class",
+    {
+        "DefaultReplicationPolicy": DefaultReplicationPolicy,
+        "IdentityReplicationPolicy": IdentityReplicationPolicy,
+    },
+    (
+        *("format_remote_topic", "topic_source", "upstream_topic", "original_topic", "is_heartbeats_topic"),
+        *("is_checkpoints_topic", "is_mm2_internal_topic", "is_internal_topic", "checkpoints_topic"),
+        *("offset_syncs_topic", "heartbeats_topic", "offset_runs_topic", "layout_topic", "gaps_topic"),
+        "readiness_topic",
+    ),
+    "subclass bridge.mm2.replication_policy.ReplicationPolicy",
+    (SEPARATOR,),
+)
+
+
+@dataclass(slots=True)
+class Plugins:
+    """The plugins of one configuration; what is wrong with them gathers in `errors`."""
+
+    given: Mapping[str, str]
+    config: ValidatedConfig
+    errors: list[ConfigError] = field(default_factory=list)
+
+    def load(self, slot: Slot[T]) -> T | None:
+        """None together with an error. Not loaded where its key has an error already, and not configured where one has
+        that the plugin reads: one cause, one error."""
+        wrong = {error.key for error in self.config.errors}
+        if slot.key in wrong:
+            return None
+        props = self._as_plugins_see_it() if wrong.isdisjoint(slot.reads) else None
+        plugin = load(slot, self.config.text(slot.key), props)
+        if isinstance(plugin, ConfigError):
+            self.errors.append(plugin)
+            return None
+        return plugin
+
+    def _as_plugins_see_it(self) -> Props:
+        """Filters know `groups` only, and values as ConfigDef reads them."""
+        seen = {key: value.strip(JAVA_WHITESPACE) for key, value in self.given.items()}
+        if "group" in seen:
+            seen["groups"] = seen["group"]
+        return seen
+
+
+def sound(plugin: T | None) -> T:
+    """A plugin of a configuration that has no errors."""
+    if plugin is None:
+        raise AssertionError("a plugin is missing only together with an error")
+    return plugin
+
+
+def load(slot: Slot[T], name: str, props: Props | None) -> T | ConfigError:
+    """The plugin of that name, configured with `props` (None: not at all); or what is wrong with the name."""
+    try:
+        plugin = _make(slot, name)
+        configure = getattr(plugin, "configure", None)
+        if configure is not None and props is not None:
+            _call("its configure(props)", configure, props)
+    except _Unusable as problem:
+        return ConfigError(slot.key, invalid(slot.key, name, _scrubbed(str(problem), props or {})))
+    return plugin
+
+
+def load_function(
+    key: str, name: str, props: Props, try_out: Callable[[Callable[..., object]], str | None]
+) -> Callable[..., object] | ConfigError:
+    """The function of that name; or what is wrong with it, with what `try_out` says or raises too."""
+    right = f"{_PYTHON}module.function"
+    try:
+        module, function = _named(name, right, right)
+        found = getattr(module, function, None)
+        if not callable(found):
+            raise _Unusable(f"the module {module.__name__} has no function {function}")
+        if said := _call("called with a batch without records, it", try_out, found):
+            raise _Unusable(str(said))
+    except _Unusable as problem:
+        return ConfigError(key, invalid(key, name, _scrubbed(str(problem), props)))
+    return cast(Callable[..., object], found)
+
+
+class _Unusable(Exception):
+    pass
+
+
+def _make(slot: Slot[T], name: str) -> T:
+    ours = slot.ours.get(name.removeprefix(STOCK))
+    if ours is not None:
+        return ours()
+    right = f"one of {', '.join(slot.stock_names)}, or python:module.Class for your own"
+    module, class_name = _named(name, "python:module.Class", right)
+    made = getattr(module, class_name, None)
+    if not isinstance(made, type):
+        raise _Unusable(f"the module {module.__name__} has no class {class_name}")
+    plugin = _call(f"{class_name}()", made)
+    missing = [method for method in slot.methods if not callable(getattr(plugin, method, None))]
+    if missing:
+        raise _Unusable(f"{class_name} has no {', '.join(missing)}; {slot.hint}")
+    return cast(T, plugin)
+
+
+def _named(name: str, form: str, right: str) -> tuple[ModuleType, str]:
+    """The module that a name begins with, and what it names there."""
+    if not name.startswith(_PYTHON):
+        raise _Unusable(f"Java classes can't be loaded here; use {right}")
+    module, _, wanted = name.removeprefix(_PYTHON).rpartition(".")
+    if not module or not wanted.isidentifier():
+        raise _Unusable(f"not of the form {form}; use {right}")
+    return cast(ModuleType, _call(f"the module {module}", importlib.import_module, module)), wanted
+
+
+def _call(what: str, function: Callable[..., object], *arguments: object) -> object:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        # Foreign code may raise whatever it likes; it is the operator's to mend, so its words are passed on.
+        raise _Unusable(f"{what} failed with {type(error).__name__}: {error}") from error
+
+
+def _scrubbed(message: str, props: Props) -> str:
+    """Foreign code sees the whole configuration; its words must not carry secrets out."""
+    for key, value in props.items():
+        if value and any(word in key for word in _SECRET_WORDS):
+            message = message.replace(value, "[hidden]")
+    return message

@@ -1,0 +1,1 @@
+"""Groups' committed offsets, translated and written round by round."""

@@ -1,0 +1,112 @@
+"""Planned offsets onto the target: its groups are asked again right before, results per partition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.values import Judgement, Reason, Side, TopicPartition, Verdict
+from bridge.translation.plan import GroupPlan, TargetGroup, Translated, Written, plan_group
+from connectors.cluster_away import ask, reason_of
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.options import Rewind
+from connectors.ports import Cluster
+
+_APPLY_AT_ONCE = 200
+"""Groups whose state and offsets are asked together before their commits: few enough that the answers are fresh."""
+_COMMITS_AT_ONCE = 10
+"""Commits under way at a time. More make a round hardly shorter, and the coordinators busy all at once: what else
+runs beside them, probes and polls not least, would wait for a processor."""
+
+
+class Commits:
+    """The commits of one connector, and what it remembers of them."""
+
+    def __init__(self, options: GroupOptions, target: Cluster) -> None:
+        self._options, self._target = options, target
+        self._written: dict[str, dict[TopicPartition, Written]] = {}
+        self.writes = 0
+
+    @property
+    def remembered(self) -> int:
+        """Offsets that were written."""
+        return sum(map(len, self._written.values()))
+
+    def forget(self, group: str) -> None:
+        self._written.pop(group, None)
+
+    def recall(self, group: str, written: Mapping[TopicPartition, Written]) -> None:
+        """What an instance before this one has written."""
+        self._written[group] = {**written, **self._written.get(group, {})}
+
+    def plan(self, group: str, translated: Sequence[Translated], target: TargetGroup) -> GroupPlan:
+        rewind = self._options.rewind is Rewind.EMPTY_GROUPS
+        written = self._written.get(group, {})
+        for place in written.keys() - {row.target for row in translated}:
+            del written[place]  # the group has no offset there any more: its topic was deleted
+        return plan_group(group, translated, target, written, rewind=rewind, dry_run=self._options.dry_run)
+
+    async def apply(
+        self, plans: Mapping[str, GroupPlan], translated: Mapping[str, Sequence[Translated]]
+    ) -> dict[str, GroupPlan]:
+        """Carries out the plans that write, each made anew from what stands on the target now; returns those as they
+        came to be. Raises ClusterAway."""
+        due = [group for group, plan in plans.items() if plan.writes]
+        wait = self._options.admin_timeout_ms
+        done: dict[str, GroupPlan] = {}
+        for at in range(0, len(due), _APPLY_AT_ONCE):
+            part = due[at : at + _APPLY_AT_ONCE]
+            states = await ask(Side.TARGET, self._target.group_states(part), wait)
+            # The offsets last: what a member commits after its group was seen empty is among them.
+            offsets = await ask(Side.TARGET, self._target.committed(part, right="READ"), wait)
+            fresh: list[GroupPlan] = []
+            for group in part:
+                there = offsets[group]
+                if isinstance(there, KafkaFailure):
+                    done[group] = _not_written(plans[group], there)
+                else:
+                    target = TargetGroup(states[group], "classic", there)
+                    fresh.append(self.plan(group, translated[group], target))
+            for few in range(0, len(fresh), _COMMITS_AT_ONCE):
+                committed = await asyncio.gather(*map(self._commit, fresh[few : few + _COMMITS_AT_ONCE]))
+                done |= {plan.group: plan for plan in committed}
+        return done
+
+    async def _commit(self, plan: GroupPlan) -> GroupPlan:
+        if not plan.writes:
+            return plan
+        results = await self._target.alter(plan.group, plan.writes)
+        rows = []
+        for row in plan.rows:
+            failed = results.get(row.target) if row.write else None
+            if row.write is not None and failed is None:
+                self.writes += 1
+                self._written.setdefault(plan.group, {})[row.target] = Written(
+                    row.committed.offset, row.verdict
+                )
+                row = row._replace(standing=row.write.offset)
+            elif failed is not None:
+                active = failed.fault is KafkaFault.GROUP_ACTIVE
+                reason = Reason.GROUP_ACTIVE_ON_TARGET if active else Reason.COMMIT_FAILED
+                if failed.fault is KafkaFault.NOT_AUTHORIZED:
+                    reason = Reason.TARGET_NOT_AUTHORIZED
+                row = row._replace(verdict=_pending(row.verdict, reason, failed))
+            rows.append(row)
+        return replace(plan, rows=tuple(rows))
+
+
+def _not_written(plan: GroupPlan, failed: KafkaFailure) -> GroupPlan:
+    """The plan for a group whose offsets can't be asked: what stands there must not be overwritten unseen."""
+    reason = reason_of(Side.TARGET, failed)
+    rows = (
+        row if row.write is None else row._replace(verdict=_pending(row.verdict, reason, failed), write=None)
+        for row in plan.rows
+    )
+    return replace(plan, rows=tuple(rows))
+
+
+def _pending(verdict: Verdict, reason: Reason, failed: KafkaFailure) -> Verdict:
+    detail = verdict.detail | {"said": str(failed)}
+    return replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)

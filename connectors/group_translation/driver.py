@@ -1,0 +1,110 @@
+"""Driving translations: gathers what they need, asks both clusters at once, hands the answers back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from bridge.errors import KafkaFailure
+from bridge.model.lookups import Found, Need
+from bridge.model.values import Side, TopicPartition, Verdict
+from connectors.cluster_away import reason_of
+from connectors.ports import Cluster
+
+K = TypeVar("K", bound=Hashable)
+
+AT_ONCE = 500
+"""Translations under way at a time: enough to fill the fetches of many partitions, few enough to bound memory (each
+holds two decoded batches or so)."""
+
+
+class Job(NamedTuple):
+    """One translation: where it reads on either side, its offset, and its steps."""
+
+    source: TopicPartition
+    target: TopicPartition
+    offset: int
+    steps: Generator[Need, Found, Verdict]
+
+
+async def translate_all(
+    jobs: Mapping[K, Job], source: Cluster, target: Cluster, *, source_committed_only: bool
+) -> dict[K, Verdict]:
+    """Verdicts by the jobs' keys. Trouble with a partition is its verdict; nothing is raised for it."""
+    verdicts: dict[K, Verdict] = {}
+    clusters = {Side.SOURCE: source, Side.TARGET: target}
+    for part in _portions(jobs):
+        verdicts |= await _translate(part, clusters, source_committed_only)
+    return verdicts
+
+
+def _portions(jobs: Mapping[K, Job]) -> Iterator[dict[K, Job]]:
+    """First one of each partition, which finds the partition's low anchor for the others; then the rest: a few of each
+    partition at a time (a fetch has one place for each), neighbours together (they share fetches)."""
+    rows: dict[tuple[TopicPartition, TopicPartition], list[K]] = {}
+    for key, job in jobs.items():
+        rows.setdefault((job.source, job.target), []).append(key)
+    yield {row[0]: jobs[row[0]] for row in rows.values()}
+    rest = [sorted(row[1:], key=lambda key: jobs[key].offset) for row in rows.values()]
+    while rest := [row for row in rest if row]:
+        few = max(1, AT_ONCE // len(rest))
+        yield {key: jobs[key] for row in rest[:AT_ONCE] for key in row[:few]}
+        rest = [row[few:] if at < AT_ONCE else row for at, row in enumerate(rest)]
+
+
+async def _translate(
+    jobs: dict[K, Job], clusters: Mapping[Side, Cluster], source_committed_only: bool
+) -> dict[K, Verdict]:
+    verdicts: dict[K, Verdict] = {}
+    waiting: dict[K, Need] = {}
+    _advance(jobs, ((key, None) for key in list(jobs)), waiting, verdicts)
+    while waiting:
+        wanted: dict[Side, dict[TopicPartition, list[Need]]] = {Side.SOURCE: {}, Side.TARGET: {}}
+        for key, need in waiting.items():
+            wanted[need.side].setdefault(_place(jobs[key], need.side), []).append(need)
+        found = await _ask(clusters, wanted, source_committed_only)
+        answers = []
+        for key, need in list(waiting.items()):
+            answer = found[need.side][_place(jobs[key], need.side)][need]
+            del waiting[key]
+            if isinstance(answer, KafkaFailure):
+                verdicts[key] = Verdict.pending(reason_of(need.side, answer), said=str(answer))
+                jobs[key].steps.close()
+            else:
+                answers.append((key, answer))
+        _advance(jobs, answers, waiting, verdicts)
+    return verdicts
+
+
+async def _ask(
+    clusters: Mapping[Side, Cluster],
+    wanted: Mapping[Side, Mapping[TopicPartition, Sequence[Need]]],
+    source_committed_only: bool,
+) -> dict[Side, Mapping[TopicPartition, Mapping[Need, Found | KafkaFailure]]]:
+    sides = [side for side in Side if wanted[side]]
+    # On the target only committed data is a copy; on the source, what the mirror is known to copy.
+    found = await asyncio.gather(
+        *(
+            clusters[side].answer(wanted[side], committed_only=side is Side.TARGET or source_committed_only)
+            for side in sides
+        )
+    )
+    return dict(zip(sides, found, strict=True))
+
+
+def _place(job: Job, side: Side) -> TopicPartition:
+    return job.source if side is Side.SOURCE else job.target
+
+
+def _advance(
+    jobs: Mapping[K, Job],
+    answers: Iterable[tuple[K, Found]],
+    waiting: dict[K, Need],
+    verdicts: dict[K, Verdict],
+) -> None:
+    for key, answer in answers:
+        try:
+            waiting[key] = jobs[key].steps.send(answer)
+        except StopIteration as stop:
+            verdicts[key] = stop.value

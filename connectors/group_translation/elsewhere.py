@@ -1,0 +1,98 @@
+"""Groups of tasks that other services look after, or did before this one began, as the readiness topic has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from bridge.model.assignment import task_of
+from bridge.model.state_records.group_record import GroupRecord
+from bridge.model.values import Reason, TopicPartition
+from bridge.protocol.messages import GroupReport
+from connectors.base import Assignment, Missing, Publisher
+from connectors.group_translation.keeping import Keeping
+from connectors.group_translation.listed_groups import ListedGroups
+from connectors.group_translation.records import committed_of, written_of
+from connectors.group_translation.reporting import Reports
+from connectors.group_translation.round import Rounds
+
+_NOT_SEEN = {Reason.SOURCE_NOT_AUTHORIZED, Reason.TARGET_NOT_AUTHORIZED}
+"""Reasons of groups that could not be looked at when all others were."""
+
+
+_PORTION = 100
+"""Groups after which others have a turn."""
+
+
+class Elsewhere:
+    """What is published of the topic."""
+
+    def __init__(self, keeping: Keeping, publisher: Publisher, reports: Reports) -> None:
+        self._keeping, self._publisher, self._reports = keeping, publisher, reports
+        self._shown: set[str] = set()
+        self._missing: dict[TopicPartition, Missing] = {}
+        self._assignment: Assignment | None = None
+
+    def show(self, assignment: Assignment) -> None:
+        """Publishes what is new of the groups of tasks that don't run here."""
+        store, reports = self._keeping.store, self._reports
+        names: Collection[str] = store.take_changed()
+        if assignment != self._assignment:
+            names = {*store.names(GroupRecord), *self._shown}
+            self._assignment = assignment
+        changed: dict[str, GroupReport | None] = {}
+        for name in names:
+            if task_of(name, assignment.task_count) in assignment.active:
+                self._shown.discard(name)
+                continue
+            record = store.get(GroupRecord, name)
+            if record is not None:
+                reports.forget(name)
+                changed[name] = reports.recorded(name, record)
+                self._shown.add(name)
+            elif name in self._shown:
+                changed[name] = None
+                self._shown.discard(name)
+        if changed:
+            self._publisher.groups(changed)
+
+    def show_missing(self, own: Collection[TopicPartition], *, others: bool) -> None:
+        """Publishes what is missing of partitions that are not among this instance's own. `others`: whether anybody
+        else looks at some. To be called before its own are published."""
+        now = self._keeping.missing(own) if others else {}
+        changed: dict[TopicPartition, Missing | None] = {
+            place: missing for place, missing in now.items() if self._missing.get(place) != missing
+        }
+        changed |= {place: None for place in self._missing.keys() - now.keys() if place not in own}
+        self._missing = now
+        if changed:
+            self._publisher.backlog(changed)
+
+    async def recall(
+        self,
+        assignment: Assignment,
+        tasks: Collection[int],
+        groups: ListedGroups,
+        rounds: Rounds,
+        reason: Reason,
+    ) -> None:
+        """The groups of these tasks, which this instance has not looked at, as they were looked at last: rounds without
+        the source go on from there."""
+        store, count = self._keeping.store, assignment.task_count
+        names = [name for name in store.names(GroupRecord) if task_of(name, count) in tasks]
+        for at in range(0, len(names), _PORTION):
+            records: dict[str, GroupRecord] = {}
+            for name in names[at : at + _PORTION]:
+                record = store.get(GroupRecord, name)
+                if record is None or not groups.recall(name, _type(record)):
+                    continue
+                records[name] = record
+                if record.reason not in _NOT_SEEN:
+                    rounds.recall(name, committed_of(record), written_of(record))
+            if records:
+                self._reports.recalled(records, reason)
+            await asyncio.sleep(0)
+
+
+def _type(record: GroupRecord) -> str:
+    return "unsupported" if record.reason == Reason.GROUP_TYPE_UNSUPPORTED else "classic"

@@ -1,0 +1,98 @@
+"""An internal topic, followed record by record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from bridge.errors import KafkaFault
+from bridge.mm2.records import SchemaError
+from bridge.model.state_records.unreadable import Unreadable
+from bridge.model.values import LogRecord, Side
+from connectors.cluster_away import ClusterAway, ask
+from connectors.ports import Tail
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_OF_THE_TOPIC = (KafkaFault.UNKNOWN_TOPIC, KafkaFault.NOT_AUTHORIZED)
+
+
+class Followed(Generic[R]):
+    """`apply` gets every record in the log's order, `restart` is called before the first one of a topic that was made
+    anew or is gone. A record that can't be read costs itself and no other (stock loses the rest of the batch, and all
+    that follows a null value)."""
+
+    def __init__(
+        self,
+        side: Side,
+        tail: Tail,
+        decode: Callable[[bytes | None, bytes | None], R],
+        apply: Callable[[R], None],
+        restart: Callable[[], None],
+        timeout_ms: int,
+        *,
+        optional: bool = False,
+    ) -> None:
+        """`optional`: that there is no such topic is nothing to speak of."""
+        self._side, self._tail, self._timeout_ms = side, tail, timeout_ms
+        self._decode, self._apply, self._restart = decode, apply, restart
+        self._optional = optional
+        self._unreadable = Unreadable([tail.topic])
+        self.remark: str | None = None
+        """Why the topic can't be read now."""
+        self.missing = False
+        """There is no such topic."""
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """Records that were left out, by topic."""
+        return self._unreadable.counts
+
+    async def follow(self) -> None:
+        """Reads up to the end of the log as it is now. Raises ClusterAway when the cluster does not answer; a topic
+        that is missing or forbidden is a remark."""
+        topic = self._tail.topic
+        try:
+            while True:
+                part = await ask(self._side, self._tail.read(), self._timeout_ms)
+                if part.restarted:
+                    self._begin_anew()
+                for record in part.records:
+                    try:
+                        self._read(record)
+                    except SchemaError as problem:
+                        self._unreadable.add(topic, record.offset, str(problem))
+                self._unreadable.add_batches(topic, part.unreadable)
+                if part.at_end:
+                    break
+        except ClusterAway as away:
+            if away.failure.fault not in _OF_THE_TOPIC:
+                raise
+            self.missing = away.failure.fault is KafkaFault.UNKNOWN_TOPIC
+            if self.missing:
+                self._begin_anew()
+            if self.missing and self._optional:
+                self._say(None)
+                return
+            self._say(f"{topic} on the {self._side.value} cluster can't be read: {away.failure}")
+        else:
+            self.missing = False
+            self._say(None)
+        for line in self._unreadable.take_lines():
+            log.warning("%s", line)
+
+    def _read(self, record: LogRecord) -> None:
+        """Raises SchemaError."""
+        self._apply(self._decode(record.key, record.value))
+
+    def _begin_anew(self) -> None:
+        self._unreadable.restarted(self._tail.topic)
+        self._restart()
+
+    def _say(self, remark: str | None) -> None:
+        if remark is not None and remark != self.remark:
+            log.warning(remark)
+        self.remark = remark

@@ -1,0 +1,281 @@
+"""A connector of groups at work: finds groups, runs rounds at their interval, reports what it found.
+
+A round that fails is tried again soon, not an interval later: after a fault heals every group is to be current within
+two intervals (R4). Whatever fails, the instance goes on; only credentials that stay wrong are called a failure (R6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+from bridge.errors import KafkaFailure
+from bridge.model.state_records.move_record import MoveRecord
+from bridge.model.values import Side
+from bridge.translation.plan import SYNCED_TYPES
+from connectors.base import Arguments, Assignment, Publisher, Summary
+from connectors.cluster_away import ClusterAway, reason_of
+from connectors.failures import Failures
+from connectors.group_translation.around_moves import AroundMoves
+from connectors.group_translation.backlog import Backlog
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.listed_groups import ListedGroups
+from connectors.group_translation.move_plan import pairs_of
+from connectors.group_translation.moves import Moves
+from connectors.group_translation.operating import GroupOperations
+from connectors.group_translation.readiness_topic import ReadinessTopic
+from connectors.group_translation.report import Tally
+from connectors.group_translation.reporting import Reports
+from connectors.group_translation.reverse_flow import Opposite
+from connectors.group_translation.round import Outcome, Rounds
+from connectors.group_translation.runs import FollowedRuns
+from connectors.group_translation.stored import StoredState
+from connectors.group_translation.strategies import Way
+from connectors.outages import Outages
+from connectors.ports import Cluster, Clusters
+from connectors.requested import RequestedRounds, does_not_run
+
+log = logging.getLogger(__name__)
+
+Options = TypeVar("Options", bound=GroupOptions)
+
+_PORTION = 1000
+"""Groups that are looked at together: bounds what a round holds in memory, and how old a state is when we commit."""
+
+
+class GroupsInstance(Generic[Options]):
+    """One connector, running; see connectors.base.Instance. `sides`: source and target, released on close."""
+
+    def __init__(
+        self,
+        name: str,
+        options: Options,
+        clusters: Clusters,
+        sides: tuple[Cluster, Cluster],
+        publisher: Publisher,
+        way: Way,
+        interval: float,
+        *,
+        outages: Outages,
+        reverse: bool = False,
+        opposite: Opposite | None = None,
+        runs: FollowedRuns | None = None,
+    ) -> None:
+        """`runs`: those that `way` rests on."""
+        self._runs, self._opposite = runs, opposite
+        moved: dict[str, MoveRecord] = {}
+        whole, publisher = publisher, AroundMoves(publisher, moved)
+        self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
+        self._interval, self._outages = interval, outages
+        self._source, self._target = sides
+        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse, opposite=opposite)
+        self._assignment = Assignment(1, frozenset())
+        self._changed = asyncio.Event()
+        self._requested = RequestedRounds[ClusterAway | None](self._changed)
+        self._groups = ListedGroups(options, self._source, moved)
+        self._alone_at = 0.0
+        """When a round without the source may be next (monotonic seconds)."""
+        self._groups_due = False
+        """Groups are listed in the next round, whatever the interval."""
+        self._reports = Reports(name, options, publisher)
+        self._summary = Summary(interval_ms=int(interval * 1000))
+        self._failures = Failures()
+        self._backlog = Backlog()
+        self._kept: ReadinessTopic | None = None
+        if options.readiness_enabled:
+            parts = self._groups, self._rounds, self._reports, self._backlog
+            self._kept = ReadinessTopic(name, options, self._target, publisher, interval, *parts)
+        store = self._kept.store if self._kept else StoredState(name, options, self._target)
+        self._moves = Moves(name, options, self._target, store, moved, whole, self._reports.forget)
+        own = self._requested, self._groups, self._moves, self._reports.last
+        self._operations = GroupOperations(name, options, *own, self._rounds.forget_group)
+
+    def assign(self, assignment: Assignment) -> None:
+        if assignment != self._assignment:
+            self._assignment = assignment
+            self._reports.task_count = self._moves.task_count = assignment.task_count
+            self._changed.set()
+
+    async def close(self) -> None:
+        self._outages.left()
+        await self._clusters.release(self._source)
+        await self._clusters.release(self._target)
+
+    async def operate(self, operation: str, arguments: Arguments) -> Arguments:
+        return await self._operations.operate(operation, arguments)
+
+    async def run(self) -> None:
+        while True:
+            began = time.monotonic()
+            self._changed.clear()
+            if self._assignment.active and self._options.enabled:
+                if self._requested.begin():
+                    self._all_due(began)
+                if self._kept is not None and not self._kept.begun:
+                    await self._moves.begin()
+                    await self._kept.begin()
+                async with self._operations.between_rounds:
+                    away = await self._round(began)
+                self._requested.end(away)
+            else:
+                self._requested.refuse(does_not_run(self._name))
+            await self._pause(began)
+
+    # -- what a kind of connector does in its own way --------------------------------------------------------------
+
+    def _due(self, began: float) -> float:
+        """When the next round is due after one that began then and ended well (monotonic seconds)."""
+        return began + self._interval
+
+    def _all_due(self, began: float) -> None:
+        """The round that begins then is one that somebody waits for: all that it may do is due."""
+        self._groups_due, self._alone_at = True, began
+
+    async def _prepare(self) -> None:
+        """Before the groups of a round are looked at. Raises ClusterAway."""
+        if self._kept is not None:
+            self._summary = await self._kept.follow(self._assignment, self._summary)
+        await self._moves.follow()
+        for name, record in self._moves.take_returned().items():
+            self._rounds.recall(name, *pairs_of(record))
+        if self._runs is not None:
+            await self._runs.follow()
+        if self._opposite is not None and self._rounds.source_away is None:
+            await self._opposite.follow()
+
+    async def _portion(self, groups: Sequence[str]) -> Outcome:
+        """Some groups of a round. Raises ClusterAway."""
+        return await self._rounds.run(groups)
+
+    def _remarks(self) -> Sequence[str]:
+        """Errors that are not of a group, for health."""
+        return [*self._moves.remarks, *(self._opposite.troubles if self._opposite else ())]
+
+    def _unreadable(self) -> Mapping[str, int]:
+        """Records of internal topics that were left out so far, by topic."""
+        own = self._runs.unreadable if self._runs else {}
+        return {**own, **(self._opposite.unreadable if self._opposite else {})}
+
+    # -- rounds ----------------------------------------------------------------------------------------------------
+
+    async def _pause(self, began: float) -> None:
+        """Until the next round is due, or the assignment changes."""
+        # After a failure not by what was due: it is due still, and there would be no pause at all.
+        soon = began + min(self._interval, self._failures.pause)
+        due = soon if self._failures else self._due(began)
+        try:
+            left = max(0.0, due - time.monotonic())
+            await asyncio.wait_for(self._changed.wait(), left if self._assignment.active else None)
+        except TimeoutError:
+            return
+
+    async def _round(self, began: float) -> ClusterAway | None:
+        """The cluster that did not answer, if there is one."""
+        # One that changes meanwhile counts from the next round on, which follows at once.
+        tally, began_ms, assignment = Tally(), int(time.time() * 1000), self._assignment
+        try:
+            # The groups first: of a group that is not known nobody can say why it is not synced.
+            if await self._groups.refresh(at_once=self._groups_due):
+                log.info("groups: %d", len(self._groups.all), extra={"connector": self._name})
+            self._groups_due = False
+            await self._prepare()
+            await self._portions(self._groups.synced(assignment), tally)
+        except ClusterAway as away:
+            self._failed(away)
+            if away.side is Side.SOURCE:
+                await self._go_on_alone(away.failure, began)
+            self._rounds.end(whole=False)
+            return away
+        except BaseException:
+            self._rounds.end(whole=False)
+            raise
+        self._publisher.backlog(self._backlog.after(began_ms, self._rounds.behind))
+        self._rounds.end()
+        self._failures.clear()
+        self._outages.well()
+        self._finish(tally, assignment, began, began_ms)
+        if self._kept is not None:
+            await self._kept.ended(assignment, tally.seen, began_ms)
+        return None
+
+    async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
+        for at in range(0, len(groups), _PORTION):
+            outcome = await self._portion(groups[at : at + _PORTION])
+            self._reports.outcome(outcome, tally, self._rounds.source_away)
+
+    async def _go_on_alone(self, failure: KafkaFailure, began: float) -> None:
+        """A round without the source: the mirror may have got further since the last one, and runs tell how far. Once
+        an interval, however often the source is tried; but one follows the other while there is more to be read."""
+        if began < self._alone_at or not (self._rounds.go_on_alone or self._kept):
+            return
+        self._alone_at = began + self._interval
+        try:
+            while True:
+                tally = Tally()
+                self._rounds.source_away = failure
+                await self._prepare()
+                if self._kept is not None:
+                    reason = reason_of(Side.SOURCE, failure)
+                    self._summary = await self._kept.recall(self._assignment, self._summary, reason)
+                await self._portions(self._groups.synced(self._assignment), tally)
+                late = time.monotonic() >= self._alone_at
+                if late or self._changed.is_set() or not self._rounds.unfinished:
+                    break
+                self._rounds.end(whole=False)
+        except ClusterAway as away:
+            self._outages.cluster_failed(away.side, away.failure)
+            self._summary = replace(self._summary, away_since_ms=self._away(away.side))
+            self._publisher.summary(self._summary)
+            return
+        self._outages.answered(Side.TARGET)
+        since = {side: at for side, at in self._summary.away_since_ms.items() if side != Side.TARGET}
+        self._summary = replace(tally.added_to(self._summary), away_since_ms=since)
+        self._publisher.summary(self._summary)
+
+    # -- reports --------------------------------------------------------------------------------------------------
+
+    def _finish(self, tally: Tally, assignment: Assignment, began: float, began_ms: int) -> None:
+        """The end of a round: groups that went, groups of types that are not synced, and the sums. Groups of a task
+        that does not run stay: their last report is all that is known of them."""
+        other = (
+            name for name in self._groups.of(assignment) if self._groups.all[name].type not in SYNCED_TYPES
+        )
+        changed = self._reports.unsupported(other, tally)
+        gone = self._reports.gone(tally.seen | (self._groups.all.keys() - self._groups.of(assignment)))
+        for name in gone:
+            self._rounds.forget_group(name)
+        if changed or gone:
+            self._publisher.groups({**changed, **gone})
+        tally.errors.update(self._remarks())
+        sums = tally.summary(self._summary, began_ms, time.monotonic() - began)
+        tasks = sorted(assignment.active)
+        unreadable = {**self._unreadable(), **(self._kept.unreadable if self._kept else {})}
+        self._summary = replace(sums, unreadable_records=unreadable, tasks=tasks)
+        self._publisher.summary(self._summary)
+
+    def _away(self, side: Side) -> Mapping[str, int]:
+        """Which clusters are away since when, with this one."""
+        return {side.value: int(time.time() * 1000), **self._summary.away_since_ms}
+
+    def _failed(self, away: ClusterAway) -> None:
+        said = f"{away.side.value} cluster: {away.failure}"
+        self._outages.cluster_failed(away.side, away.failure)
+        if not self._failures:
+            reason = reason_of(away.side, away.failure)
+            mine = self._groups.of(self._assignment)
+            # What stood on the target when the source went still does: it is asked again without the source.
+            ready = away.side is Side.SOURCE
+            self._reports.away({*self._reports.names(), *mine}, reason, ready=ready)
+        self._failures.add(away.failure)
+        self._summary = replace(
+            self._summary,
+            away_since_ms=self._away(away.side),
+            errors=[said] if self._failures.lasting else self._summary.errors,
+            failure=said if self._failures.permanent else None,
+            failure_code=away.failure.fault.value if self._failures.permanent else "",
+        )
+        self._publisher.summary(self._summary)

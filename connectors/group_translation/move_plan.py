@@ -1,0 +1,105 @@
+"""Whether a group may be moved to the target, and the record that makes it moved. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bridge.errors import KafkaFailure
+from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow, Standing
+from bridge.model.values import (
+    Committed,
+    Evidence,
+    GroupState,
+    Judgement,
+    Reason,
+    Side,
+    TopicPartition,
+    Verdict,
+)
+from bridge.protocol.messages import GroupReport
+from bridge.translation.plan import Written
+from connectors.cluster_away import reason_of
+
+Refusal = tuple[str, str]
+"""A reason code and a sentence."""
+Offsets = Mapping[TopicPartition, Committed]
+QUIET = (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
+"""States of groups without members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a move rests on beside the group itself."""
+
+    as_of_ms: int
+    source_away: bool
+    missing_since_ms: int | None
+    missing: Mapping[tuple[str, int], int]
+    """Records, by source partition."""
+
+
+def planned(
+    report: GroupReport | None,
+    state: GroupState,
+    there: Offsets | KafkaFailure,
+    facts: Facts,
+    now_ms: int,
+) -> MoveRecord | Refusal:
+    """The record that makes a group moved, or why it can't be: it has to stand on the target, now, where the last round
+    has translated it to."""
+    if report is None or not report.partitions:
+        return "not_looked_at_yet", "the group has no report of the last round"
+    if isinstance(there, KafkaFailure):
+        return reason_of(Side.TARGET, there).value, str(there)
+    if state is GroupState.UNKNOWN:
+        return Reason.GROUP_STATE_UNKNOWN.value, "the group's state on the target can't be queried"
+    if state not in QUIET:
+        active = Reason.GROUP_ACTIVE_ON_TARGET
+        return active.value, f"the group is {state.value} on the target: stop its consumers there"
+    rows = []
+    for part in report.partitions:
+        standing = there.get(TopicPartition(part.target_topic, part.partition))
+        if part.verdict == "pending" or part.target_offset is None:
+            return part.reason or "not_looked_at_yet", f"{part.topic}-{part.partition} is pending"
+        if standing is None or standing.offset != part.target_offset:
+            found = "none" if standing is None else str(standing.offset)
+            return (
+                "not_looked_at_yet",
+                f"the committed offset of {part.target_topic}-{part.partition} is {found} and not "
+                f"{part.target_offset} any more",
+            )
+        rows.append(
+            MoveRow(
+                part.topic,
+                part.partition,
+                part.committed,
+                part.target_topic,
+                part.target_offset,
+                part.verdict,
+                part.bound,
+                facts.missing.get((part.topic, part.partition)),
+            )
+        )
+    snapshot = tuple(standing_of(place, at) for place, at in sorted(there.items()))
+    since = facts.missing_since_ms
+    return MoveRecord(MOVED, now_ms, facts.as_of_ms, facts.source_away, since, tuple(rows), snapshot)
+
+
+def standing_of(place: TopicPartition, at: Committed) -> Standing:
+    return Standing(place.topic, place.partition, at.offset, at.metadata, at.leader_epoch)
+
+
+def pairs_of(
+    record: MoveRecord,
+) -> tuple[Mapping[TopicPartition, Committed], Mapping[TopicPartition, Written]]:
+    """Of a group that was given back: where it is on the source, and what on the target means the same. That may be
+    behind a transaction marker, where a translation is before it: it is no other place."""
+    source = {TopicPartition(row.topic, row.partition): Committed(row.offset) for row in record.rows}
+    target = {
+        TopicPartition(row.target_topic, row.partition): Written(
+            row.offset, Verdict(Judgement(row.verdict), row.target_offset, row.bound, Evidence.VERIFIED)
+        )
+        for row in record.rows
+    }
+    return source, target

@@ -1,0 +1,267 @@
+"""Groups that were failed over: this connector commits them no more, until they are rolled back or have returned.
+
+What makes a group moved is one record in the readiness topic, which also holds all that a later step needs. So a move,
+its end by a rollback, and a return are each one write: whatever is killed in the middle, a repetition completes it, and
+nothing is answered that is not acknowledged by the target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from bridge.errors import KafkaFailure, OperationRefused
+from bridge.model.assignment import task_of
+from bridge.model.state_records.move_record import MOVED, RETURNED, MoveRecord, MoveRow, Standing
+from bridge.model.values import Committed, GroupState, Reason, Side, TopicPartition
+from bridge.protocol.messages import GroupReport, PartitionReport
+from connectors.base import Publisher
+from connectors.cluster_away import ClusterAway, ask
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.move_plan import QUIET, Facts, Offsets, Refusal, planned, standing_of
+from connectors.group_translation.stored import StoredState
+from connectors.ports import Cluster
+
+AT_ONCE = 200
+"""Groups that are asked about, or written, together."""
+
+
+class Moves:
+    """Of one connector. `moved` is alive: it changes as groups come and go."""
+
+    def __init__(
+        self,
+        name: str,
+        options: GroupOptions,
+        target: Cluster,
+        store: StoredState,
+        moved: dict[str, MoveRecord],
+        publisher: Publisher,
+        forget: Callable[[str], None],
+    ) -> None:
+        """`forget` is called with groups whose last report of the usual kind counts no more."""
+        self._name, self._options, self._target, self._store = name, options, target, store
+        self._publisher, self._forget_report = publisher, forget
+        self.moved = moved
+        self.task_count = 1
+        self._known: dict[str, int] = {}
+        """By group, the meaning of its record."""
+        self._published: dict[str, tuple[int, int]] = {}
+        """By group, meaning and task of the report that was published last."""
+        self._lost = 0
+        self._returned: dict[str, MoveRecord] = {}
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Why the topic can't be read or written. With emit.group-readiness.enabled=false no right on it is needed, and
+        moves of before hold where it can be read."""
+        return self._store.remarks if self._options.readiness_enabled else ()
+
+    # -- what stands in the topic ------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Before anything is reported, if the target answers."""
+        with contextlib.suppress(ClusterAway):
+            await self.follow()
+
+    async def follow(self) -> None:
+        """Reads the topic, and takes over what stands there; moves that were lost with the topic are written again,
+        and hold until they are. Raises ClusterAway."""
+        await self._store.follow()
+        if self._store.lost != self._lost:
+            try:
+                await self._store.put({(MoveRecord.kind, name): each for name, each in self.moved.items()})
+            except KafkaFailure:
+                return  # the store's remarks say why, and the next round tries again
+            self._lost = self._store.lost
+        names = self._store.names(MoveRecord)
+        for name in self._known.keys() - set(names):
+            self._forget(name)
+        for name in names:
+            meaning = self._store.meaning(MoveRecord, name)
+            if meaning is not None and self._known.get(name) != meaning:
+                self._take(name, self._store.get(MoveRecord, name))
+        self.publish()
+
+    def _take(self, name: str, record: MoveRecord | None) -> None:
+        if record is None:
+            return
+        self._known[name] = record.meaning
+        if record.state == MOVED:
+            self.moved[name] = record
+        else:
+            self.moved.pop(name, None)
+            self._returned[name] = record
+
+    def _forget(self, name: str) -> None:
+        self._known.pop(name, None)
+        self.moved.pop(name, None)
+
+    # -- reports -----------------------------------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """The reports of moved groups that are new, whichever task looks after them; None of groups that are moved no
+        more."""
+        changed: dict[str, GroupReport | None] = {}
+        for name in self._published.keys() - self.moved.keys():
+            del self._published[name]
+            changed[name] = None
+        for name, record in self.moved.items():
+            task = task_of(name, self.task_count)
+            mark = self._known[name], task
+            if self._published.get(name) != mark:
+                self._published[name] = mark
+                changed[name] = self._report(name, task, record)
+        for name in changed:
+            self._forget_report(name)
+        if changed:
+            self._publisher.groups(changed)
+
+    def _report(self, name: str, task: int, record: MoveRecord) -> GroupReport:
+        bounds = [row.bound for row in record.rows]
+        known = [bound for bound in bounds if bound is not None]
+        return GroupReport(
+            group=name,
+            connector=self._name,
+            source=self._options.source_alias,
+            target=self._options.target_alias,
+            task=task,
+            ready=False,
+            verdict="bounded" if any(row.verdict == "bounded" for row in record.rows) else "exact",
+            bound=sum(known) if len(known) == len(bounds) else None,
+            target_state="MOVED",
+            synced_at_ms=record.at_ms,
+            reason=Reason.MOVED.value,
+            partitions=[_partition(row) for row in record.rows],
+            moved_at_ms=record.at_ms,
+        )
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    async def move(
+        self,
+        facts: Mapping[str, Facts],
+        report_of: Callable[[str], GroupReport | None],
+        *,
+        dry_run: bool,
+    ) -> tuple[dict[str, MoveRecord], dict[str, Refusal]]:
+        """Moves all of these groups, or none; one that is moved keeps its record. Raises KafkaFailure and ClusterAway:
+        then some may be moved."""
+        records = {name: self.moved[name] for name in facts if name in self.moved}
+        rest = [name for name in facts if name not in records]
+        states, offsets = await self._asked(rest)
+        refused: dict[str, Refusal] = {}
+        now_ms = int(time.time() * 1000)
+        for name in rest:
+            made = planned(report_of(name), states[name], offsets[name], facts[name], now_ms)
+            if isinstance(made, MoveRecord):
+                records[name] = made
+            else:
+                refused[name] = made
+        if refused or dry_run:
+            return records, refused
+        for few in _portions(rest):
+            await self._put({name: records[name] for name in few})
+        return records, {}
+
+    async def roll_back(self, names: Sequence[str]) -> dict[str, list[Standing]]:
+        """Sets the offsets on the target back to what they were when each group was moved, and ends the moves; what
+        the group has committed there beside them is the answer. Raises OperationRefused before anything is done, and
+        KafkaFailure: then some may be set back, and all are moved."""
+        states, offsets = await self._asked(names)
+        left: dict[str, list[Standing]] = {}
+        for name in names:
+            if name not in self.moved:
+                raise OperationRefused(f"group {name} is not moved: there is nothing to roll back")
+            self._refuse_active(name, states[name])
+            there = _sound(Side.TARGET, offsets[name])
+            known = {(each.topic, each.partition) for each in self.moved[name].snapshot}
+            left[name] = [standing_of(place, at) for place, at in there.items() if place not in known]
+        for name in names:
+            wanted = {
+                TopicPartition(each.topic, each.partition): Committed(
+                    each.offset, each.metadata, each.leader_epoch
+                )
+                for each in self.moved[name].snapshot
+            }
+            if wanted:
+                failed = (await self._target.alter(name, wanted)).values()
+                if first := next((each for each in failed if each is not None), None):
+                    raise first
+        await self._store.put({(MoveRecord.kind, name): None for name in names})
+        for name in names:
+            self._forget(name)
+        return left
+
+    async def give_back(self, pairs: Mapping[str, Sequence[MoveRow]]) -> None:
+        """Groups whose consumers go on on the source: `pairs` of offsets mean the same place, and those on the target
+        are what the consumers there have committed last. They stay, and the flow goes on from them. Raises
+        OperationRefused before anything is done, and KafkaFailure: then some are given back."""
+        states, offsets = await self._asked(list(pairs))
+        now_ms = int(time.time() * 1000)
+        records: dict[str, MoveRecord] = {}
+        for name, rows in pairs.items():
+            self._refuse_active(name, states[name])
+            there = _sound(Side.TARGET, offsets[name])
+            for row in rows:
+                at = there.get(TopicPartition(row.target_topic, row.partition))
+                if at is None or at.offset != row.target_offset:
+                    raise OperationRefused(
+                        f"group {name} has committed another offset of {row.target_topic}-{row.partition} on "
+                        f"{self._options.target_alias} meanwhile: stop its consumers there and repeat"
+                    )
+            records[name] = MoveRecord(RETURNED, now_ms, now_ms, False, None, tuple(rows))
+        for few in _portions(list(records)):
+            await self._put({name: records[name] for name in few})
+
+    def take_returned(self) -> dict[str, MoveRecord]:
+        """Groups that were given back, since the last call."""
+        returned, self._returned = self._returned, {}
+        return returned
+
+    def _refuse_active(self, name: str, state: GroupState) -> None:
+        if state not in QUIET:
+            raise OperationRefused(
+                f"group {name} is {state.value} on {self._options.target_alias}: stop its consumers there and repeat"
+            )
+
+    async def _asked(
+        self, names: Sequence[str]
+    ) -> tuple[Mapping[str, GroupState], Mapping[str, Offsets | KafkaFailure]]:
+        """States, and then offsets: what a member commits after its group was seen empty is among them."""
+        states: dict[str, GroupState] = {}
+        offsets: dict[str, Offsets | KafkaFailure] = {}
+        wait = self._options.admin_timeout_ms
+        for few in _portions(names):
+            states |= await ask(Side.TARGET, self._target.group_states(few), wait)
+            offsets |= await ask(Side.TARGET, self._target.committed(few, right="READ"), wait)
+        return states, offsets
+
+    async def _put(self, records: Mapping[str, MoveRecord]) -> None:
+        await self._store.put({(MoveRecord.kind, name): record for name, record in records.items()})
+        for name, record in records.items():
+            self._take(name, record)
+
+
+def _partition(row: MoveRow) -> PartitionReport:
+    return PartitionReport(
+        topic=row.topic,
+        partition=row.partition,
+        target_topic=row.target_topic,
+        committed=row.offset,
+        target_offset=row.target_offset,
+        written=row.target_offset,
+        verdict=row.verdict,
+        bound=row.bound,
+    )
+
+
+def _sound(side: Side, offsets: Offsets | KafkaFailure) -> Offsets:
+    if isinstance(offsets, KafkaFailure):
+        raise ClusterAway(side, offsets).with_side()
+    return offsets
+
+
+def _portions(names: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (names[at : at + AT_ONCE] for at in range(0, len(names), AT_ONCE))

@@ -1,0 +1,113 @@
+"""What operators have a connector of groups do: look now, move groups, roll them back, take them back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bridge.errors import OperationRefused
+from bridge.model.state_records.move_record import MoveRow
+from bridge.protocol.messages import GroupReport
+from connectors.base import Arguments, Operation
+from connectors.cluster_away import ClusterAway
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.listed_groups import ListedGroups
+from connectors.group_translation.move_plan import Facts
+from connectors.group_translation.moves import Moves
+from connectors.requested import RequestedRounds, found, not_offered
+
+_DISABLED = (
+    "a failover is kept in the readiness topic on the target, which emit.group-readiness.enabled=false or dry.run=true "
+    "of connector {} turns off"
+)
+
+
+class GroupOperations:
+    """Of one connector. `forget`: what was written for a group before it was moved."""
+
+    def __init__(
+        self,
+        name: str,
+        options: GroupOptions,
+        rounds: RequestedRounds[ClusterAway | None],
+        groups: ListedGroups,
+        moves: Moves,
+        report_of: Callable[[str], GroupReport | None],
+        forget: Callable[[str], None],
+    ) -> None:
+        self._name, self._options, self._rounds, self._groups, self._moves = (
+            name,
+            options,
+            rounds,
+            groups,
+            moves,
+        )
+        self._report_of, self._forget = report_of, forget
+        self.between_rounds = asyncio.Lock()
+        """Held by a round, and by what must not happen in one."""
+        self._known: dict[str, Callable[[Arguments], Awaitable[Arguments]]] = {
+            Operation.REFRESH: self._refresh,
+            Operation.MOVE: self._move,
+            Operation.ROLL_BACK: self._roll_back,
+            Operation.GIVE_BACK: self._give_back,
+        }
+
+    async def operate(self, operation: str, arguments: Arguments) -> Arguments:
+        """See Instance.operate."""
+        carry_out = self._known.get(operation)
+        if carry_out is None:
+            raise not_offered(self._name, operation)
+        try:
+            return await carry_out(arguments)
+        except ClusterAway as away:
+            raise away.with_side() from None
+
+    async def _refresh(self, arguments: Arguments) -> Arguments:
+        """`without_source`: a round that the source has not answered is one, and `away` says so."""
+        before = set(self._groups.all)
+        away = await self._rounds.round()
+        if away is not None and not (arguments.get("without_source") and away.on_source):
+            raise away
+        return found(before, self._groups.all) | ({"away": str(away.with_side())} if away else {})
+
+    async def _move(self, arguments: Arguments) -> Arguments:
+        self._check_enabled()
+        async with self.between_rounds:
+            await self._moves.follow()
+            facts = {name: _facts(each) for name, each in arguments["groups"].items()}
+            dry_run = bool(arguments.get("dry_run"))
+            moved, refused = await self._moves.move(facts, self._report_of, dry_run=dry_run)
+            self._moves.publish()
+        return {
+            "moved": {name: record.fields() for name, record in moved.items()},
+            "refused": {name: list(why) for name, why in refused.items()},
+        }
+
+    async def _roll_back(self, arguments: Arguments) -> Arguments:
+        self._check_enabled()
+        async with self.between_rounds:
+            await self._moves.follow()
+            left = await self._moves.roll_back(arguments["groups"])
+            self._moves.publish()
+        return {"left": {name: [each.fields() for each in some] for name, some in left.items()}}
+
+    async def _give_back(self, arguments: Arguments) -> Arguments:
+        self._check_enabled()
+        async with self.between_rounds:
+            await self._moves.follow()
+            pairs = {name: [MoveRow.read(row) for row in rows] for name, rows in arguments["groups"].items()}
+            await self._moves.give_back(pairs)
+            for name in pairs:
+                self._forget(name)
+            self._moves.publish()
+        return {}
+
+    def _check_enabled(self) -> None:
+        if not self._options.readiness_enabled:
+            raise OperationRefused(_DISABLED.format(self._name))
+
+
+def _facts(given: Any) -> Facts:
+    missing = {(topic, partition): records for topic, partition, records in given["missing"]}
+    return Facts(given["as_of_ms"], given["source_away"], given["missing_since_ms"], missing)

@@ -1,0 +1,98 @@
+"""The readiness topic in the rounds of a connector: what is learnt of it before a round, and written after it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from bridge.model.values import Reason
+from connectors.base import Assignment, Publisher, Summary
+from connectors.group_translation.backlog import Backlog
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.elsewhere import Elsewhere
+from connectors.group_translation.furthest import FurthestOffsets
+from connectors.group_translation.keeping import Keeping
+from connectors.group_translation.listed_groups import ListedGroups
+from connectors.group_translation.reporting import Reports
+from connectors.group_translation.round import Rounds
+from connectors.group_translation.stored import StoredState
+from connectors.ports import Cluster
+
+
+class ReadinessTopic:
+    """Of one instance. Summaries go through it: it adds what the topic tells."""
+
+    def __init__(
+        self,
+        name: str,
+        options: GroupOptions,
+        target: Cluster,
+        publisher: Publisher,
+        interval: float,
+        groups: ListedGroups,
+        rounds: Rounds,
+        reports: Reports,
+        backlog: Backlog,
+    ) -> None:
+        self._keeping = Keeping(name, options, target, interval)
+        self._elsewhere = Elsewhere(self._keeping, publisher, reports)
+        self._publisher, self._groups, self._rounds = publisher, groups, rounds
+        self._reports, self._backlog = reports, backlog
+        self._furthest = rounds.furthest = FurthestOffsets(options, target, self.store)
+        self.begun = False
+        self._recalled: tuple[int, set[int]] = 0, set()
+        """How many tasks there were, and those whose groups were recalled."""
+
+    @property
+    def store(self) -> StoredState:
+        return self._keeping.store
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        return self._keeping.store.remarks
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        return self._keeping.store.unreadable
+
+    async def begin(self) -> None:
+        """Once a task runs: reads what was known before this instance began. None of it is an answer while the source
+        answers."""
+        self.begun = True
+        await self._keeping.begin()
+
+    async def follow(self, assignment: Assignment, summary: Summary) -> Summary:
+        """Before a round. Raises ClusterAway."""
+        await self._keeping.store.follow()
+        if self._keeping.lost():
+            self._reports.forget_marks()
+        self._recalled[1].intersection_update(assignment.active)
+        self._elsewhere.show(assignment)
+        whole = summary.rounds > 0 and len(assignment.active) == assignment.task_count
+        self._elsewhere.show_missing(self._backlog.told.keys(), others=not whole)
+        return replace(summary, elsewhere=self._keeping.elsewhere(assignment))
+
+    async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
+        """While the source is away: tasks that this instance has not looked at are as they were looked at last."""
+        self._keeping.broke_off()
+        looked = self._keeping.looked_at(assignment, assignment.active - set(summary.tasks))
+        if not looked:
+            return summary
+        await self._recall(assignment, looked, reason)
+        known = [] if summary.as_of_ms is None or not summary.tasks else [summary.as_of_ms]
+        as_of_ms = min([*known, *(each.as_of_ms for each in looked.values())])
+        return replace(summary, as_of_ms=as_of_ms, tasks=sorted({*summary.tasks, *looked}))
+
+    async def _recall(self, assignment: Assignment, tasks: Collection[int], reason: Reason) -> None:
+        if assignment.task_count != self._recalled[0]:
+            self._recalled = assignment.task_count, set()
+        new = set(tasks) - self._recalled[1]
+        if new:
+            self._recalled[1].update(new)
+            await self._elsewhere.recall(assignment, new, self._groups, self._rounds, reason)
+
+    async def ended(self, assignment: Assignment, seen: Collection[str], began_ms: int) -> None:
+        """After a round that both clusters have answered."""
+        changed, self._reports.changed = self._reports.changed, {}
+        await self._keeping.ended(assignment, changed, seen, self._backlog.told, began_ms)
+        await self._furthest.drop_gone(assignment, seen)

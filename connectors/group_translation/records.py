@@ -1,0 +1,128 @@
+"""Groups as the readiness topic has them: made of plans, and made into reports and into what rounds remember. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bridge.model.state_records.group_record import GroupRecord, GroupRow
+from bridge.model.values import (
+    Committed,
+    Evidence,
+    Flag,
+    Judgement,
+    Reason,
+    TopicPartition,
+    Verdict,
+)
+from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.translation.plan import GroupPlan, Row, Written
+
+_WEAKEST = ("pending", "bounded", "exact")
+
+
+def record_of(plan: GroupPlan, as_of_ms: int, task: int, task_count: int, state: str) -> GroupRecord:
+    reason = None if plan.reason is None else plan.reason.value
+    return GroupRecord(as_of_ms, task, task_count, state, reason, tuple(map(_row, plan.rows)))
+
+
+def _row(row: Row) -> GroupRow:
+    verdict = row.verdict
+    return GroupRow(
+        topic=row.source.topic,
+        partition=row.source.partition,
+        offset=row.committed.offset,
+        metadata=row.committed.metadata,
+        target_topic=row.target.topic,
+        target_offset=verdict.offset,
+        verdict=verdict.judgement.value,
+        bound=verdict.bound,
+        evidence=verdict.evidence.value if verdict.evidence else None,
+        reason=verdict.reason.value if verdict.reason else None,
+        standing=row.standing,
+        flags=tuple(flag.value for flag in verdict.flags),
+        detail=verdict.detail,
+    )
+
+
+def report_of(
+    record: GroupRecord,
+    group: str,
+    *,
+    connector: str,
+    source: str,
+    target: str,
+    task: int,
+    reason: Reason | None,
+) -> GroupReport:
+    """The report that the record was written with. `reason`: why it was not looked at since."""
+    bounds = [row.bound for row in record.rows]
+    known = [bound for bound in bounds if bound is not None]
+    reasons = [row.reason for row in record.rows if row.reason]
+    verdicts = {row.verdict for row in record.rows}
+    return GroupReport(
+        group=group,
+        connector=connector,
+        source=source,
+        target=target,
+        task=task,
+        ready=record.reason is None and all(map(_stands, record.rows)),
+        verdict=next((each for each in _WEAKEST if each in verdicts), "pending"),
+        bound=sum(known) if known and len(known) == len(bounds) else None,
+        target_state=record.state,
+        synced_at_ms=record.as_of_ms,
+        reason=reason.value if reason else record.reason or (reasons[0] if reasons else None),
+        partitions=[_partition(row) for row in record.rows],
+    )
+
+
+def _stands(row: GroupRow) -> bool:
+    return row.verdict != Judgement.PENDING and row.standing == row.target_offset
+
+
+def _partition(row: GroupRow) -> PartitionReport:
+    return PartitionReport(
+        topic=row.topic,
+        partition=row.partition,
+        target_topic=row.target_topic,
+        committed=row.offset,
+        target_offset=row.target_offset,
+        written=row.standing,
+        verdict=row.verdict,
+        evidence=row.evidence,
+        bound=row.bound,
+        reason=row.reason,
+        flags=list(row.flags),
+        detail=dict(row.detail),
+    )
+
+
+def committed_of(record: GroupRecord) -> dict[TopicPartition, Committed]:
+    """By source partition."""
+    return {
+        TopicPartition(row.topic, row.partition): Committed(row.offset, row.metadata) for row in record.rows
+    }
+
+
+def written_of(record: GroupRecord) -> Mapping[TopicPartition, Written]:
+    """By target partition, the offsets that stand there because they translate those of the source."""
+    return {
+        TopicPartition(row.target_topic, row.partition): Written(row.offset, verdict)
+        for row in record.rows
+        if _stands(row) and (verdict := _verdict(row)) is not None
+    }
+
+
+def _verdict(row: GroupRow) -> Verdict | None:
+    """None where a later version has words for it that this one does not know."""
+    try:
+        return Verdict(
+            Judgement(row.verdict),
+            row.target_offset,
+            row.bound,
+            None if row.evidence is None else Evidence(row.evidence),
+            None if row.reason is None else Reason(row.reason),
+            tuple(map(Flag, row.flags)),
+            detail=dict(row.detail),
+        )
+    except ValueError:
+        return None

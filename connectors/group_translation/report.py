@@ -1,0 +1,145 @@
+"""Plans that have been carried out, as operators read them: one report a group, and the sums of a round."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from bridge.model.values import Judgement, Reason
+from bridge.protocol.messages import GroupReport, PartitionReport
+from bridge.translation.plan import GroupPlan, Row
+from connectors.base import Summary
+from connectors.group_translation.round import Outcome
+
+_ORDER = (Judgement.EXACT, Judgement.BOUNDED, Judgement.PENDING)
+
+
+def report(
+    plan: GroupPlan,
+    *,
+    connector: str,
+    source: str,
+    target: str,
+    task: int,
+    state: str,
+    synced_at_ms: int | None,
+) -> GroupReport:
+    """The report on one group. Ready: every partition has an answer, and it stands on the target."""
+    rows = [_row(row) for row in plan.rows]
+    judgements = [row.verdict.judgement for row in plan.rows]
+    ready = plan.reason is None and all(_stands(row) for row in plan.rows)
+    reasons = [row.verdict.reason for row in plan.rows if row.verdict.reason]
+    reason: Reason | None = plan.reason or (reasons[0] if reasons else None)
+    bounds = [row.verdict.bound for row in plan.rows]
+    known = [bound for bound in bounds if bound is not None]
+    return GroupReport(
+        group=plan.group,
+        connector=connector,
+        source=source,
+        target=target,
+        task=task,
+        ready=ready,
+        verdict=max(judgements, key=_ORDER.index, default=Judgement.PENDING).value,
+        bound=sum(known) if known and len(known) == len(bounds) else None,
+        target_state=state,
+        synced_at_ms=synced_at_ms,
+        reason=reason.value if reason else None,
+        partitions=rows,
+    )
+
+
+def _stands(row: Row) -> bool:
+    return row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
+
+
+def _row(row: Row) -> PartitionReport:
+    verdict = row.verdict
+    return PartitionReport(
+        topic=row.source.topic,
+        partition=row.source.partition,
+        target_topic=row.target.topic,
+        committed=row.committed.offset,
+        target_offset=verdict.offset,
+        written=row.standing,
+        verdict=verdict.judgement.value,
+        evidence=verdict.evidence.value if verdict.evidence else None,
+        bound=verdict.bound,
+        reason=verdict.reason.value if verdict.reason else None,
+        flags=[flag.value for flag in verdict.flags],
+        detail=verdict.detail,
+    )
+
+
+def fingerprint(plan: GroupPlan) -> int:
+    """Equal for plans that read the same."""
+    rows = (
+        (row.source, row.committed.offset, row.standing, v.judgement, v.offset, v.bound, v.reason, v.flags)
+        for row in plan.rows
+        for v in (row.verdict,)
+    )
+    return hash((plan.reason, *rows))
+
+
+def pack(found: GroupReport) -> bytes:
+    return zlib.compress(found.model_dump_json().encode(), 1)
+
+
+def unpack(packed: bytes) -> GroupReport:
+    return GroupReport.model_validate_json(zlib.decompress(packed))
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the portions of a round add up to."""
+
+    seen: set[str] = field(default_factory=set)
+    judgements: Counter[Judgement] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    errors: set[str] = field(default_factory=set)
+    lookups: int = 0
+    writes: int = 0
+    checkpoints: int = 0
+
+    def count(self, plan: GroupPlan) -> None:
+        self.seen.add(plan.group)
+        for row in plan.rows:
+            self.judgements[row.verdict.judgement] += 1
+            if row.verdict.reason:
+                self.reasons[row.verdict.reason.value] += 1
+
+    def add(self, outcome: Outcome) -> None:
+        self.errors.update(outcome.errors)
+        self.lookups += outcome.lookups
+        self.writes += outcome.writes
+        self.checkpoints += outcome.checkpoints
+
+    def summary(self, before: Summary, began_ms: int, seconds: float) -> Summary:
+        """After a round that both clusters have answered."""
+        return replace(
+            self.added_to(before),
+            as_of_ms=began_ms,
+            away_since_ms={},
+            failure=None,
+            last_success_ms=int(time.time() * 1000),
+            last_round_seconds=seconds,
+            usual_round_seconds=min(seconds, before.last_round_seconds or seconds),
+            rounds=before.rounds + 1,
+            clusters_seen=frozenset({"source", "target"}),
+            errors=sorted(self.errors)[:20],
+        )
+
+    def added_to(self, before: Summary) -> Summary:
+        """The sums of a round, which may have been one without the source: that is no success, and heals nothing."""
+        return replace(
+            before,
+            groups=len(self.seen),
+            exact=self.judgements[Judgement.EXACT],
+            bounded=self.judgements[Judgement.BOUNDED],
+            pending=self.judgements[Judgement.PENDING],
+            reasons=dict(self.reasons),
+            lookups=before.lookups + self.lookups,
+            writes=before.writes + self.writes,
+            checkpoints=before.checkpoints + self.checkpoints,
+        )

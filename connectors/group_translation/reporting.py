@@ -1,0 +1,147 @@
+"""The reports of one connector: what was published last of each group, and what has changed since."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+from bridge.errors import KafkaFailure
+from bridge.model.assignment import task_of
+from bridge.model.state_records.group_record import GroupRecord
+from bridge.model.values import Reason, Side
+from bridge.protocol.messages import GroupReport
+from bridge.translation.plan import GroupPlan
+from connectors.base import Publisher
+from connectors.cluster_away import reason_of
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.records import record_of, report_of
+from connectors.group_translation.report import Tally, fingerprint, pack, report, unpack
+from connectors.group_translation.round import Outcome
+
+
+class Reports:
+    """Of the groups that this instance looks after. `changed`: what the readiness topic has to hold of them, since the
+    last look at it; None where a group is gone."""
+
+    def __init__(self, name: str, options: GroupOptions, publisher: Publisher) -> None:
+        self._name, self._options, self._publisher = name, options, publisher
+        self.task_count = 1
+        self._last: dict[str, tuple[int | None, bytes]] = {}
+        """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
+        self.changed: dict[str, GroupRecord | Reason | None] = {}
+        """A reason: nothing else is new."""
+
+    def task(self, name: str) -> int:
+        return task_of(name, self.task_count)
+
+    def names(self) -> list[str]:
+        return list(self._last)
+
+    def outcome(self, outcome: Outcome, tally: Tally, away: KafkaFailure | None) -> None:
+        """Publishes the reports of a portion that differ from the last ones. Without the source that is the reason of
+        all that have no other; where nothing is known without it the last verdicts stand."""
+        now_ms = int(time.time() * 1000)
+        changed: dict[str, GroupReport | None] = {}
+        reason = None if away is None else reason_of(Side.SOURCE, away)
+        for name, plan in outcome.plans.items():
+            if reason is not None and all(row.verdict.reason is reason for row in plan.rows):
+                continue
+            tally.count(plan)
+            mark = hash((fingerprint(plan), reason, self.task(name)))
+            if self._last.get(name, (None,))[0] != mark:
+                changed[name] = found = self._report(plan, now_ms, reason)
+                self._last[name] = (mark, pack(found))
+                if reason is None:
+                    place = self.task(name), self.task_count
+                    self.changed[name] = record_of(plan, now_ms, *place, found.target_state)
+        for name, reason in outcome.troubles.items():
+            tally.seen.add(name)
+            changed[name] = self._not_seen(name, reason)
+            self.changed[name] = reason
+        tally.add(outcome)
+        if changed:
+            self._publisher.groups(changed)
+
+    def unsupported(self, names: Iterable[str], tally: Tally) -> dict[str, GroupReport | None]:
+        """Reports of groups of types that are not synced."""
+        changed: dict[str, GroupReport | None] = {}
+        for name in names:
+            tally.seen.add(name)
+            mark = hash((Reason.GROUP_TYPE_UNSUPPORTED, self.task(name)))
+            if self._last.get(name, (None,))[0] != mark:
+                changed[name] = found = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
+                self._last[name] = (mark, pack(found))
+                self.changed[name] = Reason.GROUP_TYPE_UNSUPPORTED
+        return changed
+
+    def gone(self, stay: Collection[str]) -> dict[str, GroupReport | None]:
+        """Groups that are not among those that stay."""
+        changed: dict[str, GroupReport | None] = {name: None for name in self._last if name not in stay}
+        for name in changed:
+            del self._last[name]
+            self.changed[name] = None
+        return changed
+
+    def away(self, names: Iterable[str], reason: Reason, *, ready: bool) -> None:
+        """A cluster as a whole does not answer."""
+        self._publisher.groups({name: self._not_seen(name, reason, ready=ready) for name in names})
+
+    def recalled(self, records: Mapping[str, GroupRecord], reason: Reason) -> None:
+        """Groups as the readiness topic has them, of tasks that this instance has not looked at. `reason`: shown where
+        the record has none."""
+        changed: dict[str, GroupReport | None] = {}
+        for name, record in records.items():
+            changed[name] = found = self.recorded(name, record, reason)
+            self._last[name] = (None, pack(found))
+        self._publisher.groups(changed)
+
+    def last(self, name: str) -> GroupReport | None:
+        """The report as it was published last."""
+        found = self._last.get(name)
+        return None if found is None else unpack(found[1])
+
+    def forget(self, name: str) -> None:
+        """Another instance looks after the group."""
+        self._last.pop(name, None)
+        self.changed.pop(name, None)
+
+    def recorded(self, name: str, record: GroupRecord, reason: Reason | None = None) -> GroupReport:
+        """`reason`: shown instead of the record's."""
+        aliases = self._options.source_alias, self._options.target_alias
+        return report_of(
+            record,
+            name,
+            connector=self._name,
+            source=aliases[0],
+            target=aliases[1],
+            task=self.task(name),
+            reason=reason,
+        )
+
+    def forget_marks(self) -> None:
+        """Everything is new again: the readiness topic has lost what it held."""
+        self._last = {name: (None, packed) for name, (_, packed) in self._last.items()}
+
+    def _report(self, plan: GroupPlan, now_ms: int | None, reason: Reason | None = None) -> GroupReport:
+        """`reason`: shown where the plan has none."""
+        options = self._options
+        state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
+        found = report(
+            plan,
+            connector=self._name,
+            source=options.source_alias,
+            target=options.target_alias,
+            task=self.task(plan.group),
+            state=state,
+            synced_at_ms=now_ms,
+        )
+        return found.model_copy(update={"reason": reason.value}) if reason and not found.reason else found
+
+    def _not_seen(self, name: str, reason: Reason, *, ready: bool = False) -> GroupReport:
+        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5). `ready`: it
+        stays so if it was."""
+        _, packed = self._last.get(name, (None, None))
+        last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
+        found = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})
+        self._last[name] = (None, pack(found))
+        return found

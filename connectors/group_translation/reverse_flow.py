@@ -1,0 +1,134 @@
+"""The loop guard of failback: what the opposite flow has put where it is says nothing new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bridge.mm2.records import Checkpoint
+from bridge.model.state_records.furthest import Furthest, FurthestRecord
+from bridge.model.state_records.move_record import MoveRecord
+from bridge.model.state_records.readiness_records import RecordKey, decode_key, decode_value
+from bridge.model.state_records.state_value import Value
+from bridge.model.values import Reason, Side, TopicPartition, Verdict
+from bridge.translation.plan import Translated
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.followed_topic import Followed
+from connectors.ports import Cluster
+
+_WAITING = Verdict.pending(Reason.MOVED_BY_MIRROR)
+_KINDS = FurthestRecord.kind, MoveRecord.kind
+
+Change = tuple[RecordKey, Value | None]
+
+
+class Opposite:
+    """What the flow from the target has put on the source, by group and partition: its checkpoints, and what its
+    connectors keep in the readiness topic.
+
+    A group that its consumers have moved on stands past everything that the mirror has put there. The last of it alone
+    does not tell: after a reset on the target it is a low one, while the offset here stays where it was (group offsets
+    are not moved back), and sent back it would undo the reset.
+    """
+
+    def __init__(self, options: GroupOptions, source: Cluster, *, known_only: bool) -> None:
+        """`known_only`: groups that the other flow tells nothing of stay where they are."""
+        self._known_only = known_only
+        self._checkpoints: dict[str, dict[TopicPartition, Furthest]] = {}
+        self._records: dict[str, dict[tuple[str, str], Mapping[TopicPartition, int]]] = {}
+        """By group; then by connector and kind, the furthest offsets."""
+        self._other = f"{options.target_alias} to {options.source_alias}"
+        alias, wait = options.target_alias, options.admin_timeout_ms
+        topics = options.policy.checkpoints_topic(alias), options.policy.readiness_topic(alias)
+        told, kept = map(source.tail, topics)
+        self._logs: tuple[Followed[Checkpoint], Followed[Change | None]] = (
+            Followed(
+                Side.SOURCE,
+                told,
+                Checkpoint.checked,
+                self._tell,
+                self._checkpoints.clear,
+                wait,
+                optional=True,
+            ),
+            Followed(Side.SOURCE, kept, _decode, self._keep, self._records.clear, wait, optional=True),
+        )
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        return {**self._logs[0].unreadable, **self._logs[1].unreadable}
+
+    @property
+    def troubles(self) -> list[str]:
+        """Why its topics can't be read. One that is missing is none: there may be no opposite flow."""
+        return [log.remark for log in self._logs if log.remark is not None]
+
+    async def follow(self) -> None:
+        """Raises ClusterAway."""
+        for log in self._logs:
+            await log.follow()
+
+    def guarded(
+        self, group: str, rows: Sequence[Translated], source_end: Callable[[TopicPartition], int | None]
+    ) -> list[Translated]:
+        """Pending where consumers have not moved the group on. What is past the source's end counts for nothing, as in
+        `Checkpoints.emit`: no group would ever get there."""
+        if troubles := self.troubles:
+            return _held(rows, troubles[0])
+        if self._known_only and group not in self._checkpoints and group not in self._records:
+            return _held(rows, f"nothing tells what the flow {self._other} has committed of the group")
+
+        def moved(row: Translated) -> bool:
+            end = source_end(row.source)
+            return any(
+                row.committed.offset <= furthest and (end is None or furthest <= end)
+                for furthest in self._furthest(group, row.source)
+            )
+
+        return [row._replace(verdict=_WAITING) if moved(row) else row for row in rows]
+
+    def _furthest(self, group: str, place: TopicPartition) -> list[int]:
+        """By each of those who tell. A move is told of by its record alone where it was made before the others were
+        kept."""
+        found = []
+        if (checkpoint := self._checkpoints.get(group, {}).get(place)) is not None:
+            found.append(checkpoint.furthest)
+        kept = self._records.get(group, {})
+        for (connector, kind), rows in kept.items():
+            newer = kept.get((connector, FurthestRecord.kind), {}) if kind == MoveRecord.kind else {}
+            if place in rows and place not in newer:
+                found.append(rows[place])
+        return found
+
+    def _tell(self, checkpoint: Checkpoint) -> None:
+        group, place, upstream, downstream, _ = checkpoint
+        of_group = self._checkpoints.setdefault(group, {})
+        of_group[place] = Furthest.after(of_group.get(place), upstream, downstream)
+
+    def _keep(self, change: Change | None) -> None:
+        if change is None:
+            return
+        key, value = change
+        of_group = self._records.setdefault(key.name, {})
+        if isinstance(value, FurthestRecord):
+            of_group[key.connector, key.kind] = {place: row.furthest for place, row in value.rows.items()}
+        elif isinstance(value, MoveRecord):
+            of_group[key.connector, key.kind] = {
+                TopicPartition(row.target_topic, row.partition): row.target_offset for row in value.rows
+            }
+        else:
+            of_group.pop((key.connector, key.kind), None)
+            if not of_group:
+                del self._records[key.name]
+
+
+def _decode(key: bytes | None, value: bytes | None) -> Change | None:
+    """None for what else the topic holds. Raises SchemaError."""
+    found = decode_key(key)
+    if found.kind not in _KINDS:
+        return None
+    return found, None if value is None else decode_value(found, value)
+
+
+def _held(rows: Sequence[Translated], why: str) -> list[Translated]:
+    verdict = Verdict.pending(Reason.MOVED_BY_MIRROR, said=why)
+    return [row._replace(verdict=verdict) for row in rows]

@@ -1,0 +1,136 @@
+"""Places of merged runs, found out by batch headers within what a round may read (docs/offset-runs.md): those of the
+target, and of the source, while it answers, where a run does not tell what was skipped.
+
+A run is read from its start to its end, for all groups that are in it; then the answers are kept, for as long as groups
+stand where they stood. What a round has no room for comes before anything new in the next one, and the largest run
+takes half of a round at most: so each is done after as many rounds as all of them take, whatever is asked beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bridge.model.lookups import Scan, Scanned
+from bridge.model.values import Side
+from bridge.translation.records.log_window import LogBounds, Steps
+from bridge.translation.runs.markers import RunPlaces
+from bridge.translation.runs.runs import OffsetRun
+
+READ_BYTES = 4 * 1024 * 1024
+ROUND_BYTES = 192 * 1024 * 1024
+"""What the rounds of one connector read at most while the source answers: for what neither runs nor records tell."""
+ALONE_BYTES = 512 * 1024 * 1024
+"""The same while it does not; the next round then follows at once."""
+MOST_RUNS = 4096
+"""Of which answers are kept."""
+
+
+class Scanning:
+    """What one connector knows of places, by run, which has its topic ids."""
+
+    def __init__(self) -> None:
+        self._places: dict[OffsetRun, RunPlaces] = {}
+        self._granted: dict[OffsetRun, int] = {}
+        """What each run may still take of this round, in bytes."""
+        self._costs: dict[OffsetRun, int] = {}
+        self._taken = 0
+        """What was granted to runs that are not in the queue."""
+        self._queue: dict[OffsetRun, int] = {}
+        """Runs that had to wait, the one that has waited longest first, with what those before it take."""
+        self._queued = 0
+        self._waiting: dict[OffsetRun, int] = {}
+        """Those of this round, with what they take."""
+
+    @property
+    def places(self) -> Mapping[OffsetRun, RunPlaces]:
+        return self._places
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether this round had no room for all."""
+        return bool(self._waiting)
+
+    def end_round(self, *, whole: bool = True) -> None:
+        """`whole`: every group was asked about."""
+        self._places = {run: each for run, each in self._places.items() if each.end_round(whole=whole)}
+        longest_first = [run for run in self._queue if run in self._waiting]
+        self._queue, self._queued = {}, 0
+        for run in dict.fromkeys([*longest_first, *self._waiting]):
+            self._queue[run] = self._queued
+            self._queued += self._waiting[run]
+        self._granted, self._costs, self._taken, self._waiting = {}, {}, 0, {}
+
+    def due(
+        self,
+        run: OffsetRun | None,
+        offset: int,
+        target: LogBounds,
+        most: int,
+        source: LogBounds | None = None,
+    ) -> bool:
+        """Whether reading (on) can make an answer exact, and there is room for it in a round of `most` bytes: what
+        stands before it is not known on the target, or, where there is a `source` to ask, not there. `run`: the one
+        that the offset lies in."""
+        if run is None or not (run.extra or run.skipped):
+            return False
+        places = self._places.get(run) or RunPlaces(run)
+        by_source = _by_source(places, offset, source)
+        by_target = places.unsettled(offset) and places.read_to < min(run.downstream_end, target.end)
+        unread = places.unread * (places.hidden > 0) + places.source_unread * by_source
+        return (by_source or by_target) and self._grant(run, unread, most)
+
+    def steps(
+        self, run: OffsetRun, offset: int, target: LogBounds, source: LogBounds | None = None
+    ) -> Steps[None]:
+        """Reads until all is found, or the run or what it may take ends: the source first, for without it the target's
+        headers prove nothing."""
+        places = self._places.pop(run, None) or RunPlaces(run)
+        self._places[run] = places
+        if len(self._places) > MOST_RUNS:
+            del self._places[next(iter(self._places))]
+        while _by_source(places, offset, source):
+            size = min(READ_BYTES, places.source_unread)
+            answer = yield from self._read(run, Scan(Side.SOURCE, places.source_read_to, size))
+            if answer is None:
+                return
+            if answer.end > places.source_read_to:  # several groups in one run read it side by side
+                self._granted[run] -= answer.size
+            places.learn_source(answer)
+        end = min(run.downstream_end, target.end)
+        while places.unsettled(offset) and places.read_to < end:
+            size = min(READ_BYTES, places.unread + 1)
+            answer = yield from self._read(run, Scan(Side.TARGET, max(places.read_to, target.start), size))
+            if answer is None:
+                return
+            if answer.end > places.read_to:
+                self._granted[run] -= answer.size
+            places.learn(answer)
+
+    def _read(self, run: OffsetRun, scan: Scan) -> Steps[Scanned | None]:
+        """None where the run may take no more, or nothing can be read."""
+        if self._granted[run] <= 0:
+            self._waiting[run] = self._costs[run]
+            return None
+        answer = yield scan
+        return answer if isinstance(answer, Scanned) else None
+
+    def _grant(self, run: OffsetRun, unread: int, most: int) -> bool:
+        if run in self._granted:
+            if self._granted[run] <= 0:
+                self._waiting[run] = self._costs[run]
+            return self._granted[run] > 0
+        # The end of a fetch is fetched again where it is the middle of a batch.
+        cost = min(unread + unread // 4 + READ_BYTES, most // 2)
+        if self._taken + self._queue.get(run, self._queued) + cost > most:
+            self._waiting[run] = cost
+            return False
+        self._granted[run] = self._costs[run] = cost
+        self._taken += 0 if run in self._queue else cost
+        return True
+
+
+def _by_source(places: RunPlaces, offset: int, source: LogBounds | None) -> bool:
+    """Whether the source can tell how many copies stand before an offset: what transforms have dropped it does not."""
+    run = places.run
+    whole = source is not None and source.start <= run.upstream_start and not run.transformed
+    return whole and places.uncounted_before(offset)

@@ -1,0 +1,233 @@
+"""The readiness topic on the target, as one connector reads and writes it: the newest value of each of its keys."""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.state_records.furthest import FurthestRecord
+from bridge.model.state_records.group_record import GroupRecord
+from bridge.model.state_records.move_record import MoveRecord
+from bridge.model.state_records.readiness_records import RecordKey, decode_key, decode_value, encode
+from bridge.model.state_records.state_value import Value
+from bridge.model.values import LogRecord, Side
+from connectors.cluster_away import ClusterAway, ask
+from connectors.group_translation.checks import GroupOptions
+from connectors.group_translation.followed_topic import Followed
+from connectors.internal_topics import make
+from connectors.ports import Cluster, Tail
+
+log = logging.getLogger(__name__)
+
+V = TypeVar("V", bound=Value)
+
+Place = tuple[str, str]
+"""Kind and name."""
+Changes = Mapping[Place, Value | None]
+"""None takes back what stands there."""
+
+_HOLDS = "what is known of groups while the source is away"
+
+
+class _Kept(NamedTuple):
+    meaning: int
+    packed: bytes
+    """The value as stored, compressed: a fifth of its size, and a twentieth of the objects'."""
+
+
+class _Records(Followed[LogRecord]):
+    """Records as they are: whose they are says how they are read."""
+
+    def __init__(
+        self, tail: Tail, apply: Callable[[LogRecord], None], restart: Callable[[], None], timeout_ms: int
+    ) -> None:
+        super().__init__(Side.TARGET, tail, _not_decoded, apply, restart, timeout_ms, optional=True)
+
+    def _read(self, record: LogRecord) -> None:
+        self._apply(record)
+
+
+def _not_decoded(_key: bytes | None, _value: bytes | None) -> LogRecord:
+    raise AssertionError("records are applied as they are")
+
+
+class StoredState:
+    """Read to its end with `follow`, written with `put`. What `put` has written counts at once."""
+
+    def __init__(self, connector: str, options: GroupOptions, target: Cluster) -> None:
+        self._connector, self._options, self._target = connector, options, target
+        self.topic = options.policy.readiness_topic(options.source_alias)
+        self._kept: dict[Place, _Kept] = {}
+        self._others: dict[str, dict[bytes, int]] = {}
+        """Of other connectors: keys, and the time (ms) of their newest record."""
+        self._news: set[str] = set()
+        self._made = False
+        self.lost = 0
+        """How often what it held was gone, because the topic was deleted, made again, or cut back."""
+        self.whole = False
+        """It was read up to its end, or there is none."""
+        self._trouble: str | None = None
+        tail = target.tail(self.topic)
+        wait = options.admin_timeout_ms
+        self._log = _Records(tail, self._apply, self._begin_anew, wait)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Why it can't be read or written now."""
+        return [remark for remark in (self._log.remark, self._trouble) if remark is not None]
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        return self._log.unreadable
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def follow(self) -> None:
+        """Reads what is new. Raises ClusterAway; each request is bounded by admin.timeout.ms."""
+        await self._log.follow()
+        self.whole = self._log.remark is None
+
+    def get(self, kind: type[V], name: str) -> V | None:
+        kept = self._kept.get((kind.kind, name))
+        if kept is None:
+            return None
+        return kind.trusted(json.loads(zlib.decompress(kept.packed)))
+
+    def all(self, kind: type[V]) -> Iterator[tuple[str, V]]:
+        """Names and values; others may come and go meanwhile."""
+        for name in self.names(kind):
+            found = self.get(kind, name)
+            if found is not None:
+                yield name, found
+
+    def names(self, kind: type[Value]) -> list[str]:
+        return [name for each, name in self._kept if each == kind.kind]
+
+    def meaning(self, kind: type[Value], name: str) -> int | None:
+        """That of the value that stands there; costs nothing."""
+        kept = self._kept.get((kind.kind, name))
+        return None if kept is None else kept.meaning
+
+    def take_changed(self) -> set[str]:
+        """Groups of which something was read since the last call."""
+        taken, self._news = self._news, set()
+        return taken
+
+    def silent(self, before_ms: int) -> dict[str, list[bytes]]:
+        """Other connectors of which nothing was written since then, with all of their keys."""
+        return {
+            name: list(keys) for name, keys in self._others.items() if keys and max(keys.values()) < before_ms
+        }
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    async def put(self, changes: Changes) -> None:
+        """Written and acknowledged when it returns; what would mean the same as what stands there is not written.
+        Raises ClusterAway, and KafkaFailure for what concerns the topic alone, which `remarks` say too."""
+        due: dict[Place, Value | None] = {}
+        for place, value in changes.items():
+            kept = self._kept.get(place)
+            if (kept is not None) if value is None else (kept is None or kept.meaning != value.meaning):
+                due[place] = value
+        encoded = {place: None if value is None else encode(value) for place, value in due.items()}
+        await self._append([(self._key(place), value) for place, value in encoded.items()])
+        for place, value in due.items():
+            self._keep(place, value, encoded[place])
+
+    async def drop(self, keys: list[bytes]) -> None:
+        """Takes back records of other connectors. Raises as `put`."""
+        await self._append([(key, None) for key in keys])
+
+    async def _append(self, records: list[tuple[bytes, bytes | None]]) -> None:
+        if not records:
+            return
+        try:
+            if not self._made:
+                await self._make()
+            await ask(Side.TARGET, self._target.append(self.topic, records), self._options.admin_timeout_ms)
+        except ClusterAway as away:
+            failed = away.failure
+            self._made = self._made and failed.fault is not KafkaFault.UNKNOWN_TOPIC
+            if failed.fault not in _OF_THE_TOPIC:
+                raise
+            self._say(failed)
+            raise failed from None
+        except KafkaFailure as failed:
+            self._say(failed)
+            raise
+        self._trouble = None
+
+    def _say(self, failed: KafkaFailure) -> None:
+        trouble = f"{self.topic} on the target cluster can't be written: {failed}; {_LOST}"
+        if trouble != self._trouble:
+            log.warning(trouble, extra={"connector": self._connector})
+        self._trouble = trouble
+
+    async def _make(self) -> None:
+        options = self._options
+        factor, wait = options.readiness_replication_factor, options.admin_timeout_ms
+        failed = await make(self._target, self.topic, factor, wait, holds=_HOLDS)
+        if failed is not None:
+            raise failed
+        self._made = True
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def _key(self, place: Place) -> bytes:
+        return RecordKey(self._connector, *place).encode()
+
+    def _apply(self, record: LogRecord) -> None:
+        """Raises SchemaError."""
+        key = decode_key(record.key)
+        if key.connector != self._connector:
+            if key.kind not in _HOLDS_ON:
+                self._apply_other(key.connector, record)
+            return
+        place = key.kind, key.name
+        if key.kind == GroupRecord.kind:
+            self._news.add(key.name)
+        # What can't be read has replaced what stood there all the same.
+        self._kept.pop(place, None)
+        if record.value is not None:
+            self._keep(place, decode_value(key, record.value), record.value)
+
+    def _apply_other(self, connector: str, record: LogRecord) -> None:
+        assert record.key is not None, "it was decoded"
+        keys = self._others.setdefault(connector, {})
+        if record.value is None:
+            keys.pop(record.key, None)
+        else:
+            keys[record.key] = record.timestamp
+
+    def _keep(self, place: Place, value: Value | None, encoded: bytes | None) -> None:
+        if value is None or encoded is None:
+            self._kept.pop(place, None)
+        else:
+            self._kept[place] = _Kept(value.meaning, zlib.compress(encoded, 1))
+
+    def _begin_anew(self) -> None:
+        self.lost += bool(self._kept)
+        self._news.update(self.names(GroupRecord))
+        self._kept.clear()
+        self._others.clear()
+        self._made, self.whole = False, False
+
+
+_HOLDS_ON = MoveRecord.kind, FurthestRecord.kind
+"""Kinds that count however long their connector does not run."""
+_OF_THE_TOPIC = {
+    KafkaFault.NOT_AUTHORIZED,
+    KafkaFault.UNKNOWN_TOPIC,
+    KafkaFault.TOPIC_CONFIG,
+    KafkaFault.RECORD_REFUSED,
+    KafkaFault.RECORD_TOO_LARGE,
+}
+_LOST = (
+    "grant DESCRIBE, READ and WRITE on it, and CREATE where nobody else makes it; until then a service that is started "
+    "while the source is away knows no groups, and others don't know what this one knows "
+    "(emit.group-readiness.enabled=false does without)"
+)

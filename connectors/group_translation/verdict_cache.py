@@ -1,0 +1,117 @@
+"""What one connector remembers between rounds: verdicts and partition memories, as long as what they rest on holds.
+
+Keyed by topic id, partition, offset and leader epoch (decision 0010): an exact verdict whose ids, epochs and offset
+have not moved costs no look-up. Nothing here is needed to be right: after a restart it is found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bridge.model.values import Bounds, Evidence, Judgement, TopicPartition, Verdict
+from bridge.translation.records.partition_cache import PartitionMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What verdicts on a pair of partitions depend on; when it changes all of them are dropped."""
+
+    source_id: str
+    source_epoch: int
+    target_id: str
+    target_epoch: int
+
+
+@dataclass(slots=True)
+class _Pair:
+    identity: Identity
+    memory: PartitionMemory = field(default_factory=PartitionMemory)
+    verdicts: dict[int, tuple[Verdict, int]] = field(default_factory=dict)
+    """Exact verdicts by source offset, with the target's end then."""
+
+
+class Verdicts:
+    """By pair of partitions."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[tuple[TopicPartition, TopicPartition], _Pair] = {}
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def memory(self, source: TopicPartition, target: TopicPartition, identity: Identity) -> PartitionMemory:
+        return self._pair(source, target, identity).memory
+
+    def recall(
+        self,
+        source: TopicPartition,
+        target: TopicPartition,
+        identity: Identity,
+        offset: int,
+        bounds: tuple[Bounds, Bounds],
+    ) -> Verdict | None:
+        """The exact verdict on `offset`, if it still holds. `bounds`: of source and target now."""
+        found = self._pair(source, target, identity).verdicts.get(offset)
+        source_now, target_now = bounds
+        return _holds(found, target_now) if source_now.start <= offset <= source_now.end else None
+
+    def recall_apart(
+        self, source: TopicPartition, target: TopicPartition, target_id: str, offset: int, there: Bounds
+    ) -> Verdict | None:
+        """The same while the source can't be asked, unless it rests on runs, which answer for themselves. `there`: the
+        target's bounds now."""
+        pair = self._pairs.get((source, target))
+        if pair is None or (pair.identity.target_id, pair.identity.target_epoch) != (
+            target_id,
+            there.leader_epoch,
+        ):
+            return None
+        found = _holds(pair.verdicts.get(offset), there)
+        return None if found is None or found.evidence is Evidence.RUN else found
+
+    def remember(
+        self,
+        source: TopicPartition,
+        target: TopicPartition,
+        identity: Identity,
+        offset: int,
+        verdict: Verdict,
+        target_end: int,
+    ) -> None:
+        pair = self._pair(source, target, identity)
+        if verdict.judgement is Judgement.EXACT:
+            pair.verdicts[offset] = (verdict, target_end)
+
+    def keep(
+        self, seen: Mapping[tuple[TopicPartition, TopicPartition], set[int]], *, whole: bool = True
+    ) -> None:
+        """Forgets the verdicts on offsets that no group is committed at, and, unless the round broke off (`whole`), the
+        pairs that are not in `seen`."""
+        if whole:
+            self._pairs = {pair: kept for pair, kept in self._pairs.items() if pair in seen}
+        for pair in seen.keys() & self._pairs.keys():
+            kept = self._pairs[pair]
+            if len(kept.verdicts) > len(seen[pair]):
+                kept.verdicts = {
+                    offset: found for offset, found in kept.verdicts.items() if offset in seen[pair]
+                }
+
+    def _pair(self, source: TopicPartition, target: TopicPartition, identity: Identity) -> _Pair:
+        pair = self._pairs.get((source, target))
+        if pair is None or pair.identity != identity:
+            pair = self._pairs[source, target] = _Pair(identity)
+        return pair
+
+
+def _holds(found: tuple[Verdict, int] | None, target: Bounds) -> Verdict | None:
+    """A verdict that was exact with the target's end then, if it is so with its bounds now."""
+    if found is None:
+        return None
+    verdict, end = found
+    assert verdict.offset is not None
+    if not target.start <= verdict.offset <= target.end:
+        return None
+    if "next_copy" not in verdict.detail and end != target.end:
+        return None  # it was exact because nothing had come yet; something has
+    return verdict

@@ -1,2 +1,0 @@
-"""What connectors that translate offsets of consumer groups share: judging, committing, reporting, and the life of an
-instance."""

@@ -1,0 +1,86 @@
+"""The two clusters as rounds ask them: with a limit in time, and failures that say which cluster they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.topics import ConfigEntry
+from bridge.model.values import Side, TopicInfo
+from connectors.cluster_away import ask
+from connectors.ports import Cluster, TopicAdmin
+from connectors.source.options import SourceOptions
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def of(side: Side, failure: KafkaFailure) -> KafkaFailure:
+    return KafkaFailure(failure.fault, f"{side} cluster: {failure}", retriable=failure.retriable)
+
+
+def failed(side: Side, answers: Mapping[K, object]) -> dict[K, KafkaFailure]:
+    """Those of the answers that are failures."""
+    return {key: of(side, answer) for key, answer in answers.items() if isinstance(answer, KafkaFailure)}
+
+
+_RIGHTS = {Side.SOURCE: "READ", Side.TARGET: "WRITE"}
+"""What copying takes of topics."""
+_CONFIGS = {Side.SOURCE: "DESCRIBE_CONFIGS", Side.TARGET: "ALTER_CONFIGS"}
+"""What it takes to keep their configurations alike."""
+
+
+class Sides:
+    """Every method but `cluster` and `admin` raises ClusterAway."""
+
+    def __init__(self, options: SourceOptions, source: Cluster, target: Cluster) -> None:
+        self._clusters = {Side.SOURCE: source, Side.TARGET: target}
+        self._aliases = {Side.SOURCE: options.source_alias, Side.TARGET: options.target_alias}
+        self._timeout_ms = options.admin_timeout_ms
+
+    def cluster(self, side: Side) -> Cluster:
+        return self._clusters[side]
+
+    def admin(self, side: Side) -> TopicAdmin:
+        return self._clusters[side].topic_admin
+
+    async def ask(self, side: Side, work: Coroutine[Any, Any, T]) -> T:
+        return await ask(side, work, self._timeout_ms)
+
+    async def topics(
+        self, side: Side, names: Sequence[str]
+    ) -> tuple[dict[str, TopicInfo | None], dict[str, KafkaFailure]]:
+        """Of each name, None for those that do not exist; and failures where nobody can tell."""
+        answers = await self.ask(side, self.cluster(side).topics(names, right=_RIGHTS[side])) if names else {}
+        found: dict[str, TopicInfo | None] = {}
+        unknown = {}
+        for name, answer in answers.items():
+            if isinstance(answer, TopicInfo):
+                found[name] = answer
+            elif answer.fault is KafkaFault.UNKNOWN_TOPIC:
+                found[name] = None
+            else:
+                unknown[name] = of(side, answer)
+        return found, unknown
+
+    async def configs(
+        self, side: Side, names: Sequence[str]
+    ) -> tuple[dict[str, Mapping[str, ConfigEntry]], list[KafkaFailure]]:
+        """Of topics; those that are gone are left out. What we may not see is one failure, in stock's words (1.8)."""
+        answers = await self.ask(side, self.admin(side).configs(names)) if names else {}
+        found, refused, others = {}, [], []
+        for name, answer in answers.items():
+            if not isinstance(answer, KafkaFailure):
+                found[name] = answer
+            elif answer.fault is KafkaFault.NOT_AUTHORIZED:
+                refused.append(name)
+            elif answer.fault is not KafkaFault.UNKNOWN_TOPIC:
+                others.append(of(side, answer))
+        if refused:
+            said = (
+                "TopicAuthorizationException occurred while trying to describe configs for topics "
+                f"[{', '.join(sorted(refused))}] on {self._aliases[side]} cluster; grant {_CONFIGS[side]} on them"
+            )
+            others.append(KafkaFailure(KafkaFault.NOT_AUTHORIZED, said))
+        return found, others

@@ -1,0 +1,155 @@
+"""`mirror-bridge failover`, `rollback` and `plan`: answers for people and programs, exit statuses, and the CSV."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from bridge.cli import app
+from bridge.commands.failover import as_csv
+from bridge.protocol.base import Message
+from bridge.protocol.messages import (
+    ErrorBody,
+    Failover,
+    FailoverPlan,
+    MovedGroup,
+    MoveGroups,
+    PlannedOffset,
+    RolledBack,
+    ValidationError,
+)
+from tests.unit.commands.test_progress_command import serve
+
+AT_MS = 1_795_000_000_000
+
+
+def group(name: str, topic: str = "A.orders") -> MovedGroup:
+    rows = [
+        PlannedOffset(
+            topic="orders",
+            partition=n,
+            committed=9,
+            target_topic=topic,
+            offset=400 + n,
+            verdict="exact",
+            bound=0,
+        )
+        for n in range(2)
+    ]
+    return MovedGroup(group=name, connector="c", moved_at_ms=AT_MS, as_of_ms=AT_MS, partitions=rows)
+
+
+MOVED = Failover(
+    flow="A-to-B",
+    source="A",
+    target="B",
+    groups=[group("g\x1b[2J")],
+    next=["Start the consumers\x1b[2J on B."],
+)
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, answer: Message, *arguments: str, status: int = 200
+) -> tuple[int, str, str, list[httpx.Request]]:
+    asked: list[httpx.Request] = []
+
+    def said(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(status, content=answer.model_dump_json())
+
+    with monkeypatch.context() as patched:
+        serve(patched, said)
+        done = CliRunner().invoke(
+            app, [*arguments], env={"COLUMNS": "200", "MIRROR_BRIDGE_AUTH_TOKEN": "t0ken"}
+        )
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr, asked
+
+
+def test_failover_asks_for_what_was_given_and_tells_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = ("--flow", "A-to-B", "--dry-run", "--accept-as-of", "--timeout", "3")
+    code, out, err, (asked,) = run(monkeypatch, MOVED, "failover", "g", "h", *flags)
+    assert (code, err) == (0, "")
+    assert (asked.method, asked.url.path) == ("POST", "/v1/failover")
+    assert asked.headers["authorization"] == "Bearer t0ken"
+    body = MoveGroups.model_validate_json(asked.content)
+    assert body == MoveGroups(
+        flow="A-to-B", groups=["g", "h"], dry_run=True, accept_as_of=True, timeout_ms=3000
+    )
+    assert "\x1b" not in out
+    assert out.splitlines()[-1] == "Start the consumers\\x1b[2J on B."
+    assert [line.split()[5] for line in out.splitlines() if "orders" in line] == ["400", "401"]
+    code, out, _, (asked,) = run(monkeypatch, MOVED, "failover", "--all", "--flow", "A-to-B", "-o", "json")
+    assert MoveGroups.model_validate_json(asked.content).all
+    assert (code, json.loads(out)) == (0, MOVED.model_dump())
+
+
+def test_rollback_asks_for_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = RolledBack(flow="A-to-B", groups=["g"], next=["g set back"])
+    code, out, err, (asked,) = run(monkeypatch, done, "rollback", "g", "--flow", "A-to-B")
+    assert (code, out, err) == (0, "g set back\n", "")
+    assert asked.url.path == "/v1/failover/rollback"
+    assert MoveGroups.model_validate_json(asked.content) == MoveGroups(flow="A-to-B", groups=["g"])
+    code, out, _, (asked,) = run(
+        monkeypatch, done, "failover", "--back", "g", "--flow", "A-to-B", "--dry-run"
+    )
+    assert (code, out, asked.url.path) == (0, "g set back\n", "/v1/failover/back")
+    assert MoveGroups.model_validate_json(asked.content).dry_run
+    assert run(monkeypatch, done, "failover", "--back", "g", "--flow", "A-to-B", "--accept-as-of")[0] == 2
+    code, out, _, _ = run(monkeypatch, done, "rollback", "--all", "--flow", "A-to-B", "-o", "json")
+    assert (code, json.loads(out)) == (0, done.model_dump())
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        ("not_ready", 409, 1),
+        ("refused", 409, 1),
+        ("unknown_connector", 404, 1),
+        ("cannot_tell", 409, 3),
+        ("not_answered", 503, 3),
+        ("kafka", 503, 3),
+        ("unauthorized", 401, 3),
+    ],
+)
+@pytest.mark.parametrize("command", ["failover", "rollback", "plan"])
+def test_a_refusal_has_a_status_and_names_each_group(
+    monkeypatch: pytest.MonkeyPatch, command: str, error: str, status: int, code: int
+) -> None:
+    lines = [ValidationError(key="group g\x1b[2J", message="not_ready: target_ahead")]
+    body = ErrorBody(error_code=error, message="no", validation_errors=lines)
+    found, out, err, _ = run(monkeypatch, body, command, "g", "--flow", "A-to-B", status=status)
+    assert (found, out) == (code, "")
+    named = error in ("not_ready", "cannot_tell")
+    rest = "mirror-bridge: group g\\x1b[2J: not_ready: target_ahead\n" if named else ""
+    assert err == f"mirror-bridge: no\n{rest}"
+
+
+@pytest.mark.parametrize("command", ["failover", "rollback", "plan"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--flow", "A-to-B"], ["g", "--all", "--flow", "A-to-B"], ["g"]],
+    ids=["none", "both", "no flow"],
+)
+def test_a_wrong_call_is_a_matter_of_usage(
+    monkeypatch: pytest.MonkeyPatch, command: str, arguments: Sequence[str]
+) -> None:
+    assert run(monkeypatch, MOVED, command, *arguments)[0] == 2
+
+
+def test_a_plan_is_csv_for_one_group_and_for_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = FailoverPlan(flow="A-to-B", as_of_ms=AT_MS, groups=[group("g")])
+    code, out, err, (asked,) = run(monkeypatch, plan, "plan", "g", "--flow", "A-to-B", "--accept-as-of")
+    assert (code, out, err) == (0, "A.orders,0,400\nA.orders,1,401\n", "")
+    assert dict(asked.url.params) == {"flow": "A-to-B", "group": "g", "accept_as_of": "true"}
+    both = plan.model_copy(update={"groups": [group("g"), group('a,"b"')]})
+    code, out, _, (asked,) = run(monkeypatch, both, "plan", "--all", "--flow", "A-to-B")
+    assert out.splitlines()[2] == '"a,""b""",A.orders,0,400'
+    assert "group" not in asked.url.params
+    code, out, _, _ = run(monkeypatch, both, "plan", "--all", "--flow", "A-to-B", "-o", "json")
+    assert (code, json.loads(out)) == (0, both.model_dump())
+    assert as_csv([]) == ""

@@ -1,0 +1,150 @@
+"""Handing a mirror back to stock: what is planned, and what the command refuses before it asks any cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bridge.cli import app
+from bridge.model.values import TopicPartition
+from bridge.translation.runs.partition_runs import PartitionRuns
+from bridge.translation.runs.runs import OffsetRun
+from bridge.translation.runs.source_offsets import Outcome, Row, plan
+from tests.unit.connectors.source.test_source_instance import PROPS
+
+OURS = {**PROPS, "connector.class": "BridgeMirrorSourceConnector", "bridge.url": "http://127.0.0.1:8900"}
+
+
+def runs(topic: str, position: int, *, handed_back: bool = False) -> dict[TopicPartition, PartitionRuns]:
+    """Everything up to `position` is copied."""
+    place = TopicPartition(topic, 0)
+    run = OffsetRun(place, "id", f"A.{topic}", "t", 0, 0, 0, position, 0, 0, 3, position, 1)
+    return {place: PartitionRuns([run._replace(handed_back=handed_back)])}
+
+
+@pytest.mark.parametrize(
+    ("known", "topic_id", "offset", "outcome"),
+    [
+        (runs("a", 42), "id", 41, Outcome.HANDED_BACK),
+        (runs("a", 42), "", 41, Outcome.HANDED_BACK),
+        (runs("a", 0), "id", None, Outcome.FROM_RESET),
+        (runs("a", 42), "another", None, Outcome.MADE_AGAIN),
+        (runs("a", 42), None, None, Outcome.GONE),
+        (runs("a", 42, handed_back=True), "id", None, Outcome.ALREADY),
+    ],
+)
+def test_what_each_partition_becomes(
+    known: Mapping[TopicPartition, PartitionRuns], topic_id: str | None, offset: int | None, outcome: Outcome
+) -> None:
+    ((place, each),) = known.items()
+    (row,) = plan(known, {"a": topic_id})
+    assert row == Row(place, each.position or 0, offset, outcome)
+    assert row.written is (outcome not in (Outcome.GONE, Outcome.ALREADY))
+
+
+@contextmanager
+def connect(state: str = "STOPPED", tasks: int = 0, **changes: str) -> Iterator[str]:
+    """A worker's REST API that knows one connector, `mirror`; its address."""
+    config = {**OURS, **{key.replace("_", "."): value for key, value in changes.items()}}
+    answers: dict[str, Any] = {
+        "/connectors/mirror/status": {"connector": {"state": state}, "tasks": [{}] * tasks},
+        "/connectors/mirror/config": config,
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = answers.get(self.path)
+            body = json.dumps(known or {"error_code": 404, "message": "Connector other not found"}).encode()
+            self.send_response(200 if known else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def refused(url: str, *more: str, name: str = "mirror") -> tuple[int, str]:
+    """Exit status, and the one line on standard error."""
+    done = CliRunner().invoke(app, ["hand-back", name, "--connect-url", url, *more], env={"COLUMNS": "80"})
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert done.stdout == ""
+    return done.exit_code, done.stderr
+
+
+@pytest.mark.parametrize(("state", "tasks"), [("RUNNING", 1), ("PAUSED", 1), ("STOPPED", 1)])
+def test_a_connector_that_is_not_stopped(state: str, tasks: int) -> None:
+    with connect(state, tasks) as url:
+        code, said = refused(url)
+    assert code == 1
+    assert f"connector mirror is {state} and has 1 task(s): PUT /connectors/mirror/stop" in said
+
+
+def test_a_connector_that_is_stocks_by_now_or_unknown() -> None:
+    with connect(connector_class="org.apache.kafka.connect.mirror.MirrorSourceConnector") as url:
+        code, said = refused(url)
+        assert (code, "hand back before its class is changed" in said) == (1, True)
+        code, said = refused(url, name="other")
+        assert (code, "Connector other not found" in said) == (1, True)
+
+
+def test_all_errors_of_a_configuration_and_secrets_of_the_worker(tmp_path: Path) -> None:
+    secret = "${file:/etc/s:p}"
+    with connect(target_cluster_sasl_jaas_config=secret) as url:
+        code, said = refused(url)
+        assert (code, "target.cluster.sasl.jaas.config refer to config providers" in said) == (2, True)
+        file = tmp_path / "mirror.json"
+        file.write_text(
+            json.dumps(
+                {"name": "mirror", "config": OURS | {"offset.lag.max": -1, "refresh.topics.enabled": "x"}}
+            )
+        )
+        code, said = refused(url, "--config", str(file))
+        assert (code, "2 error(s)" in said) == (2, True)
+        assert "offset.lag.max" in said
+        assert "refresh.topics.enabled" in said
+        for text, words in (
+            ("[]", "must be a JSON object"),
+            ("{", "is no JSON"),
+            ('{"a": []}', "a must be text"),
+        ):
+            file.write_text(text)
+            code, said = refused(url, "--config", str(file))
+            assert (code, words in said) == (2, True)
+
+
+def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bridge.commands import hand_back
+
+    monkeypatch.setattr(hand_back, "PATIENCE_SECONDS", 0.01)
+    code, said = refused("http://127.0.0.1:1")
+    assert code == 1
+    assert said.startswith("mirror-bridge: Connect at http://127.0.0.1:1: ")
+    assert refused("localhost:8083")[0] == 2
+
+
+def test_clusters_that_are_away() -> None:
+    with connect(
+        source_cluster_bootstrap_servers="127.0.0.1:1", target_cluster_bootstrap_servers="127.0.0.1:1"
+    ) as url:
+        code, said = refused(url)
+    (line,) = said.splitlines()
+    assert (code, "127.0.0.1" in line or "while trying to" in line) == (1, True)

@@ -1,0 +1,342 @@
+"""What a configuration may name: everything else is an error of validate, before it is loaded, opened or reached."""
+
+from __future__ import annotations
+
+import re
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from bridge.errors import ConfigRejected
+from bridge.kafka.config.settings import StaticClientCheck
+from bridge.policy import Policy, fits
+from bridge.settings import SettingsRejected, load_settings
+from connectors.base import Kind
+from connectors.config.allowed_names import allowed, code
+from connectors.config.spark_keys import HARMLESS
+from connectors.registry import KINDS
+from connectors.source.options import SourceOptions
+from tests.unit.connectors.source.test_source_options import GOOD
+
+SOURCE = KINDS["source"]
+OPEN = Policy(("*",), ("*",), ("*",))
+
+
+def errors(
+    props: Mapping[str, str], policy: Policy | None = None, kind: Kind = SOURCE
+) -> dict[str, list[str]]:
+    checks = allowed(StaticClientCheck(), policy or Policy())
+    found: dict[str, list[str]] = {}
+    for error in kind.validate(GOOD | props, checks).errors:
+        found.setdefault(error.key, []).append(error.message)
+    return found
+
+
+def test_what_docs_and_tests_use_needs_no_setting() -> None:
+    props = {
+        "spark.master": " local[2] ",
+        "spark.default.parallelism": "4",
+        "spark.driver.host": "bridge.example.org",
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "2",
+        "spark.executor.instances": "2",
+        "spark.executor.memoryOverhead": "512m",
+        "spark.cores.max": "8",
+        "spark.dynamicAllocation.enabled": "false",
+        "spark.task.maxFailures": "8",
+        "spark.ui.enabled": "true",
+        "spark.network.timeout": "120s",
+        "spark.log.level": "INFO",
+        "spark.kubernetes.namespace": "mirror",
+        "spark.yarn.queue": "mirror",
+        "spark.authenticate": "true",
+        "topic.filter.class": "python:bridge.mm2.filters.DefaultTopicFilter",
+        "replication.policy.class": "python:bridge.mm2.replication_policy.IdentityReplicationPolicy",
+        "bridge.transforms": "mask",
+        "bridge.transforms.mask.type": "python:bridge.transforms.mask_fields",
+        "bridge.transforms.mask.fields": "a,python:b.c",
+    }
+    assert errors(props) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.plugins", "org.example.Evil"),
+        ("spark.plugins ", "org.example.Evil"),
+        ("spark.jars", "/tmp/evil.jar"),
+        ("spark.jars.packages", "org:evil:1"),
+        ("spark.driver.extraClassPath", "/tmp/evil.jar"),
+        ("spark.driver.extraJavaOptions", "-XX:OnOutOfMemoryError=/tmp/evil"),
+        ("spark.driver.defaultJavaOptions", "-javaagent:/tmp/evil.jar"),
+        ("spark.executor.extraJavaOptions", "-javaagent:/tmp/evil.jar"),
+        ("spark.executor.extraLibraryPath", "/tmp"),
+        ("spark.executorEnv.LD_PRELOAD", "/tmp/evil.so"),
+        ("spark.pyspark.python", "/tmp/evil"),
+        ("spark.pyspark.driver.python", "/tmp/evil"),
+        ("spark.python.daemon.module", "evil"),
+        ("spark.python.worker.module", "evil"),
+        ("spark.submit.pyFiles", "/tmp/evil.py"),
+        ("spark.archives", "/tmp/evil.tar.gz"),
+        ("spark.files", "/etc/passwd"),
+        ("spark.eventLog.dir", "file:///tmp/evil"),
+        ("spark.local.dir", "/etc"),
+        ("spark.metrics.conf", "/tmp/evil"),
+        ("spark.extraListeners", "org.example.Evil"),
+        ("spark.serializer", "org.example.Evil"),
+        ("spark.hadoop.fs.evil.impl", "org.example.Evil"),
+        ("spark.sql.extensions", "org.example.Evil"),
+        ("spark.ui.filters", "org.example.Evil"),
+        ("spark.scheduler.allocation.file", "/etc/passwd"),
+        ("spark.executor.resource.gpu.discoveryScript", "/tmp/evil"),
+        ("spark.kubernetes.allocation.pods.allocator", "org.example.Evil"),
+        ("spark.kubernetes.executor.podTemplateFile", "/tmp/evil"),
+        ("spark.kubernetes.executor.volumes.hostPath.root.mount.path", "/root"),
+        ("spark.kubernetes.executor.secretKeyRef.A", "a:b"),
+        ("spark.kerberos.keytab", "/etc/krb5.keytab"),
+        ("spark.driver.bindAddress", "0.0.0.0"),
+        ("spark.redaction.regex", "x"),
+        ("spark.authenticate", "false"),
+        ("spark.network.crypto.enabled", "no"),
+        ("spark.io.encryption.enabled", "false"),
+    ],
+)
+def test_keys_that_load_run_read_or_write_are_refused(key: str, value: str) -> None:
+    found = errors({key: value})
+    assert list(found) == [key]
+    (said,) = found[key]
+    assert said.startswith("Invalid value ")
+    assert f" for configuration {key}: " in said
+    assert f"MIRROR_BRIDGE_ALLOWED_SPARK_KEYS={key}, which is empty now" in said
+    assert errors({key: value}, Policy(spark_keys=(key,))) == {}
+    assert errors({key: value}, Policy(spark_keys=("spark.*",))) == {}
+
+
+def test_no_name_that_spark_itself_knows_sounds_like_code_or_files() -> None:
+    """Of the names in Spark's own classes those that any configuration may have: patterns hold no surprise."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    names = {
+        found.decode()
+        for part in ("core", "kubernetes", "yarn")
+        for jar in jars.glob(f"spark-{part}_*.jar")
+        for found in _names(jar)
+    }
+    assert len(names) > 900
+    allowed = {name for name in names if fits(name, HARMLESS)}
+    print(f"{len(allowed)} of {len(names)} names")
+    assert len(allowed) > 100
+    risky = re.compile(
+        r"class|jar|file|path|dir|uri|url|java|option|script|plugin|command|module|image|template|volume|"
+        r"mount|env|filter|serializer|codec|allocator|factory|provider|hadoop|keytab|secret|password|bind",
+        re.IGNORECASE,
+    )
+    secret = {"spark.authenticate.secret", "spark.authenticate.secretBitLength"}
+    assert {name for name in allowed if risky.search(name)} == secret
+    assert {name for name in allowed if "python" in name.lower()} == {"spark.python.worker.reuse"}
+
+
+def _names(jar: Path) -> Iterator[bytes]:
+    with zipfile.ZipFile(jar) as packed:
+        for each in packed.namelist():
+            if each.endswith(".class"):
+                yield from re.findall(rb"spark\.[a-zA-Z][a-zA-Z0-9.]*[a-zA-Z0-9]", packed.read(each))
+
+
+def test_values_of_spark_that_may_be_secrets_are_not_shown() -> None:
+    for key in ("spark.ssl.keyPassword", "spark.hadoop.fs.s3a.access.key", "spark.driver.extraJavaOptions"):
+        (said,) = errors({key: "geheim"})[key]
+        assert "geheim" not in said
+
+
+def test_a_value_is_one_line() -> None:
+    assert (
+        "line breaks" in errors({"spark.app.name": "a\nspark.plugins=org.example.Evil"})["spark.app.name"][0]
+    )
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[4]", "local[2,8]"])
+def test_masters_on_this_machine(master: str) -> None:
+    assert errors({"spark.master": master}) == {}
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "spark://evil:7077",
+        "yarn",
+        "k8s://https://evil",
+        "local-cluster[2,1,1024]",
+        "localhost",
+        "local[2]evil",
+    ],
+)
+def test_other_masters_are_allowed_by_the_service(master: str) -> None:
+    (said,) = errors({"spark.master": master})["spark.master"]
+    assert f"Invalid value {master} for configuration spark.master: " in said
+    assert f"MIRROR_BRIDGE_ALLOWED_SPARK_MASTERS={master}, which is empty now" in said
+    secured = {"spark.authenticate": "true", "spark.authenticate.secret": "s"}
+    assert errors({"spark.master": master, **secured}, OPEN) == {}
+    other = Policy(spark_masters=("spark://ours:*",))
+    assert "which is spark://ours:* now" in errors({"spark.master": master}, other)["spark.master"][0]
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the module `writing_module` writes when it is imported."""
+    there = tmp_path / "written"
+    (tmp_path / "writing_module.py").write_text(
+        f"open({str(there)!r}, 'w').close()\n"
+        "class Filter:\n    def should_replicate_topic(self, topic): return True\n"
+        "    def should_replicate_group(self, group): return True\n"
+        "def through(batch): return batch\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "writing_module", raising=False)
+    return there
+
+
+@pytest.mark.parametrize(
+    "props",
+    [
+        {"topic.filter.class": " python:writing_module.Filter"},
+        {"replication.policy.class": "python:writing_module.Filter"},
+        {"config.property.filter.class": "python:writing_module.Filter"},
+        {"bridge.transforms": "python:bridge.transforms.drop_where, python:writing_module.through"},
+        {"bridge.transforms.a.type": "python:writing_module.through", "bridge.transforms": "a"},
+    ],
+)
+def test_a_module_that_is_not_allowed_is_not_loaded(written: Path, props: dict[str, str]) -> None:
+    found = errors(props)
+    key = next(iter(props))
+    assert list(found) == [key]
+    (said,) = found[key]
+    assert "writing_module" in said
+    assert "what MIRROR_BRIDGE_ALLOWED_PYTHON_MODULES names, which is empty now" in said
+    assert not written.exists()
+    with pytest.raises(ConfigRejected):
+        SourceOptions.from_props(GOOD | props, allowed(StaticClientCheck(), Policy()))
+    assert not written.exists()
+
+
+@pytest.mark.parametrize("kind", ["group_offset", "checkpoint", "heartbeat"])
+def test_no_kind_of_connector_loads_it(written: Path, kind: str) -> None:
+    props = {"replication.policy.class": "python:writing_module.Filter"}
+    assert list(errors(props, kind=KINDS[kind])) == ["replication.policy.class"]
+    assert not written.exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "fine"),
+    [
+        ("writing_module", True),
+        ("*", True),
+        ("writing", False),
+        ("writing_module.deeper", False),
+    ],
+)
+def test_allowed_modules_have_all_below_them(written: Path, module: str, fine: bool) -> None:
+    found = errors({"topic.filter.class": "python:writing_module.Filter"}, Policy(python_modules=(module,)))
+    assert (not found) == fine == written.exists()
+
+
+def test_names_that_are_no_module_of_ours() -> None:
+    """`bridge` itself is not among them: it can start processes."""
+    for name in ("bridge.local.processes.Process", "bridge.transforms_of_others.f", "os.system", "system"):
+        assert list(errors({"bridge.transforms": f"python:{name}"})) == ["bridge.transforms"]
+
+
+def test_code_of_others() -> None:
+    props = {
+        "topic.filter.class": "python:a.B",
+        "replication.policy.class": "python:bridge.mm2.replication_policy.DefaultReplicationPolicy",
+        "bridge.transforms": "mask,python:c.d,python:bridge.transforms.mask_fields",
+        "bridge.transforms.mask.type": "python:e.f.g",
+        "bridge.transforms.mask.fields": "python:h.i",
+        "topics": "python",
+    }
+    assert code(props) == {
+        "topic.filter.class": ["a.B"],
+        "bridge.transforms": ["c.d"],
+        "bridge.transforms.mask.type": ["e.f.g"],
+    }
+
+
+@pytest.mark.parametrize("key", ["source.cluster.bootstrap.servers", "source.consumer.bootstrap.servers"])
+def test_servers_that_the_service_may_connect_to(key: str) -> None:
+    ours = Policy(
+        bootstrap=("*.prod.example.org:9092", "10.0.0.?:*", GOOD["target.cluster.bootstrap.servers"])
+    )
+    base = {"source.cluster.bootstrap.servers": "a.prod.example.org:9092"}
+    for fine in ("A.prod.example.org:9092", "a.prod.example.org:9092, 10.0.0.1:19", "SSL://10.0.0.2:1"):
+        assert errors(base | {key: fine}, ours) == {}
+    for wrong in ("a.prod.example.org:9093", "169.254.169.254:80", "x:1@10.0.0.1:9", "10.0.0.1:9,evil:1"):
+        (said, *_) = errors(base | {key: wrong}, ours)[key]
+        assert f"Invalid value {wrong} for configuration {key}: " in said
+        assert "MIRROR_BRIDGE_ALLOWED_BOOTSTRAP is *.prod.example.org:9092,10.0.0.?:*," in said
+    assert errors(base | {key: "anything:1"}) == {}
+
+
+def test_all_refusals_come_at_once_and_beside_other_errors() -> None:
+    found = errors(
+        {
+            "spark.plugins": "org.example.Evil",
+            "spark.master": "spark://evil:1",
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": "s",
+            "topic.filter.class": "python:no.such.Filter",
+            "replication.policy.class": "python:os.system",
+            "bridge.transforms": "a",
+            "bridge.transforms.a.type": "python:no.such.function",
+            "source.cluster.bootstrap.servers": "evil:1",
+            "replication.factor": "many",
+            "source.cluster.security.protocol": "NOTLS",
+        },
+        Policy(bootstrap=(GOOD["target.cluster.bootstrap.servers"],)),
+    )
+    assert {key: len(said) for key, said in found.items()} == dict.fromkeys(
+        (
+            *("spark.plugins", "spark.master", "topic.filter.class", "replication.policy.class"),
+            *("bridge.transforms.a.type", "source.cluster.bootstrap.servers", "replication.factor"),
+        ),
+        1,
+    ) | {"source.cluster.security.protocol": len(found["source.cluster.security.protocol"])}
+
+
+def test_settings_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().policy() == Policy()
+    for name, value in {
+        "SPARK_KEYS": "spark.archives, spark.yarn.*",
+        "SPARK_MASTERS": "yarn,k8s://*",
+        "PYTHON_MODULES": "mycompany.mirror",
+        "FOLDERS": "/etc/kafka,/run/secrets",
+        "BOOTSTRAP": "*.Prod.example.org:9092",
+    }.items():
+        monkeypatch.setenv(f"MIRROR_BRIDGE_ALLOWED_{name}", value)
+    monkeypatch.setenv("MIRROR_BRIDGE_IMPORT_SECONDS", "2")
+    assert load_settings(allowed_folders="/etc/kafka").policy() == Policy(
+        ("spark.archives", "spark.yarn.*"),
+        ("yarn", "k8s://*"),
+        ("mycompany.mirror",),
+        ("/etc/kafka",),
+        ("*.prod.example.org:9092",),
+        2.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("allowed_spark_keys", "plugins", "'plugins' is no spark"),
+        ("allowed_python_modules", "a/b.py", "is no module"),
+        ("allowed_folders", "secrets", "its whole path"),
+        ("allowed_bootstrap", "host", "host:port"),
+        ("import_seconds", 0, "greater than 0"),
+    ],
+)
+def test_settings_that_mean_nothing(setting: str, value: object, why: str) -> None:
+    with pytest.raises(SettingsRejected, match=f"{setting}: .*{why}"):
+        load_settings(**{setting: value})

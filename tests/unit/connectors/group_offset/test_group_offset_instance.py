@@ -1,0 +1,425 @@
+"""The connector at work over clusters in memory: which groups, when, and what is reported."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.model.assignment import task_of
+from bridge.model.values import Committed, GroupState, TopicPartition
+from connectors import failures
+from connectors.base import Assignment
+from connectors.group_offset.options import GroupOffsetOptions
+from connectors.group_offset.task import GroupOffsetInstance
+from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, FakeClusters, mirrored
+from tests.unit.connectors.group_translation.test_round import options
+from tests.unit.connectors.run_instance import ALONE, Published, Watching, play
+
+COPY = TopicPartition("A.orders", 0)
+UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
+REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "Authentication failed", retriable=False)
+
+
+WITHOUT_TOPIC = {"emit.group-readiness.enabled": "false"}
+
+
+class Stand(Watching):
+    """An instance that runs for the time of `play`, with intervals of a few hundredths of a second."""
+
+    def __init__(self, source: FakeCluster, target: FakeCluster, **given: str) -> None:
+        self.source, self.target = source, target
+        self.clusters = FakeClusters(source, target)
+        self.published = Published()
+        chosen = options(**given)
+        self.options = _hasty(chosen)
+
+    def play(
+        self,
+        script: Callable[[GroupOffsetInstance], Awaitable[None]],
+        assignment: Assignment = ALONE,
+    ) -> None:
+        play(
+            lambda: GroupOffsetInstance("c", self.options, self.clusters, {}, self.published),
+            script,
+            assignment,
+        )
+
+
+def _hasty(chosen: GroupOffsetOptions, sync: float = 0.02, refresh: float = 600.0) -> GroupOffsetOptions:
+    return replace(chosen, sync_interval=sync, refresh_groups_interval=refresh)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+
+
+# -- which groups ----------------------------------------------------------------------------------------------------
+
+
+def grouped() -> tuple[FakeCluster, FakeCluster]:
+    source, target = mirrored()
+    for name in ("orders-app", "payments-app", "console-consumer-1"):
+        source.group(name, {("orders", 0): 5})
+    source.group("tool", {("orders", 0): 5}, protocol="")
+    source.group("new", {("orders", 0): 5}, kind="consumer")
+    source.group("connect", {("orders", 0): 5}, protocol="connect")
+    source.group("shared", {}, kind="share", protocol="share")
+    source.group("flows", {}, GroupState.STABLE, kind="streams", protocol="streams")
+    return source, target
+
+
+def written(target: FakeCluster) -> set[str]:
+    return {group for group, _ in target.altered}
+
+
+def test_groups_as_stock_lists_them() -> None:
+    stand = Stand(*grouped())
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+
+    stand.play(script)
+    assert written(stand.target) == {"orders-app", "payments-app", "tool", "new"}
+    reasons = {name: report.reason for name, report in stand.published.reports.items()}
+    unsupported = "group_type_unsupported"
+    assert reasons == {
+        **dict.fromkeys(("orders-app", "payments-app", "tool", "new"), None),
+        **dict.fromkeys(("shared", "flows"), unsupported),
+    }
+    assert not stand.published.reports["shared"].ready
+    assert stand.published.reports["shared"].bound is None
+    assert len(stand.published.changes) == 2  # the groups, and those of other types; then nothing was new
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"groups": "orders-.*"}, {"orders-app"}),
+        ({"groups_exclude": "tool,new"}, {"orders-app", "payments-app", "console-consumer-1"}),
+        ({"task_assigned_groups": "tool,absent"}, {"tool"}),
+    ],
+)
+def test_filters(given: dict[str, str], expected: set[str]) -> None:
+    stand = Stand(*grouped(), **given)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds()
+
+    stand.play(script)
+    assert written(stand.target) == expected
+
+
+def test_tasks_share_the_groups_and_take_over_when_told() -> None:
+    source, target = mirrored()
+    names = [f"g{number}" for number in range(40)]
+    for name in names:
+        source.group(name, {("orders", 0): 5})
+    stand = Stand(source, target)
+    mine = {name for name in names if task_of(name, 3) in (0, 2)}
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        assert written(target) == mine == set(stand.published.reports)
+        assert {report.task for report in stand.published.reports.values()} == {0, 2}
+        instance.assign(Assignment(3, frozenset({0, 1, 2})))
+        await stand.rounds(2)
+        assert written(target) == set(names)
+        instance.assign(Assignment(3, frozenset({1})))
+        before, writes = set(stand.published.reports), len(written(target))
+        await stand.rounds(2)
+        assert (set(stand.published.reports), len(written(target))) == (before, writes) == (set(names), 40), (
+            "what is known of groups of a task that does not run stays"
+        )
+
+    stand.play(script, Assignment(3, frozenset({0, 2})))
+
+
+def test_without_an_active_task_nothing_is_asked() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await asyncio.sleep(0.1)
+        assert (source.calls, target.calls) == ({}, {})
+        instance.assign(Assignment(1, frozenset({0})))
+        await stand.rounds()
+
+    stand.play(script, Assignment(1, frozenset()))
+    assert len(stand.clusters.released) == 2
+
+
+def test_enabled_false_runs_nothing() -> None:
+    source, target = grouped()
+    stand = Stand(source, target, enabled="false")
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await asyncio.sleep(0.1)
+
+    stand.play(script)
+    assert (source.calls, target.calls) == ({}, {})
+
+
+# -- when ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_new_groups_are_found_at_the_refresh_interval_when_that_is_enabled(enabled: bool) -> None:
+    source, target = mirrored()
+    source.group("first", {("orders", 0): 5})
+    stand = Stand(source, target, refresh_groups_enabled=str(enabled).lower())
+    stand.options = _hasty(stand.options, refresh=0.05)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds()
+        source.group("second", {("orders", 0): 6})
+        if enabled:
+            source.delete_group("first")
+        await stand.rounds(6)
+
+    stand.play(script)
+    assert set(stand.published.reports) == ({"second"} if enabled else {"first"})
+    assert written(target) == ({"first", "second"} if enabled else {"first"})
+
+
+def test_groups_that_a_coordinator_has_not_loaded_yet_stay() -> None:
+    source, target = mirrored()
+    for name in ("loaded", "loading", "deleted"):
+        source.group(name, {("orders", 0): 5})
+    stand = Stand(source, target)
+    stand.options = _hasty(stand.options, refresh=0.05)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds()
+        source.delete_group("deleted")
+        listed = dict(source.listed)
+        source.listed.clear()
+        source.group_trouble["loading"] = KafkaFailure(KafkaFault.OTHER, "The coordinator is loading")
+        listings = source.calls["list_groups"]
+        while source.calls["list_groups"] < listings + 3:
+            await stand.rounds()
+        await stand.rounds(2)
+        assert set(stand.published.reports) == {"loaded", "loading"}
+        assert stand.published.reports["loading"].reason is not None
+        source.listed |= listed
+        source.group_trouble.clear()
+        source.group("loaded", {("orders", 0): 6})
+        await stand.rounds(2)
+        assert (target.altered[-1][0], target.altered[-1][1][COPY].offset) == ("loaded", 13)
+
+    stand.play(script)
+
+
+def test_groups_are_not_listed_every_round() -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(5)
+
+    stand.play(script)
+    assert source.calls["list_groups"] == 1
+
+
+def test_a_commit_crosses_within_an_interval() -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds()
+        source.group("g", {("orders", 0): 9})
+        await stand.rounds(2)
+
+    stand.play(script)
+    assert target.offsets["g"][COPY].offset == 9 + JUNK
+    assert stand.published.reports["g"].partitions[0].written == 9 + JUNK
+
+
+# -- trouble ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_round_that_fails_is_tried_again_soon_and_names_the_side(side: str) -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    source.group("shared", {}, kind="share")
+    stand = Stand(source, target)
+    stand.options = _hasty(stand.options, sync=2.0)
+    cluster = source if side == "source" else target
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds()
+        assert stand.published.reports["g"].ready
+        cluster.away = UNREACHABLE
+        instance.assign(Assignment(2, frozenset({0, 1})))  # so that the next round is now
+        summary = await stand.summaries(4)
+        assert stand.published.reports["g"].reason == f"{side}_unreachable"
+        # Its last verdict is still told.
+        assert stand.published.reports["g"].partitions[0].written == 5 + JUNK
+        assert summary.errors == [f"{side} cluster: nobody there"]
+        assert (summary.failure, summary.rounds) == (None, 1)
+        cluster.away = None
+        healed = await asyncio.wait_for(stand.rounds(), 1.5)
+        assert healed.errors == []
+        assert stand.published.reports["g"].reason is None
+        assert stand.published.reports["shared"].reason == "group_type_unsupported"
+
+    stand.play(script)
+
+
+def test_a_single_failed_round_is_no_lasting_error() -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    source.away = UNREACHABLE
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.summaries(1)
+        source.away = None
+        assert stand.published.summaries[0].errors == ()
+        assert (await stand.rounds()).errors == []
+
+    stand.play(script)
+
+
+def test_credentials_refused_three_rounds_in_a_row_are_a_failure() -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target)
+    target.away = REFUSED
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.summaries(4)
+        assert [summary.failure for summary in stand.published.summaries[:4]] == [
+            None,
+            None,
+            "target cluster: Authentication failed",
+            "target cluster: Authentication failed",
+        ]
+        target.away = None  # and still it goes on
+        assert (await stand.rounds()).failure is None
+
+    stand.play(script)
+
+
+def test_credentials_refused_now_and_then_are_none() -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target)
+    failures = iter([REFUSED, REFUSED, UNREACHABLE] * 3)
+
+    def before(_call: str) -> None:
+        source.away = next(failures, None)
+
+    source.before = before
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds()
+
+    stand.play(script)
+    assert {summary.failure for summary in stand.published.summaries} == {None}
+
+
+def test_a_cluster_that_hangs_ends_the_round_in_time() -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target, admin_timeout_ms="50")
+    stuck = True
+
+    class Hanging(FakeCluster):
+        async def committed(self, groups):  # type: ignore[no-untyped-def]
+            if stuck:
+                await asyncio.sleep(60)
+            return await super().committed(groups)
+
+    hanging = Hanging()
+    hanging.__dict__.update(source.__dict__)
+    stand = Stand(hanging, target, admin_timeout_ms="50")
+
+    async def script(_: GroupOffsetInstance) -> None:
+        nonlocal stuck
+        summary = await stand.summaries(4)
+        assert summary.errors == ["source cluster: no answer within admin.timeout.ms"]
+        assert stand.published.reports["g"].reason == "source_unreachable"
+        stuck = False
+        await stand.rounds()
+
+    stand.play(script)
+    assert target.offsets["g"][COPY] == Committed(5 + JUNK, "", 5)
+
+
+def test_a_group_in_trouble_keeps_its_last_verdict_with_the_reason() -> None:
+    source, target = mirrored()
+    source.group("g", {("orders", 0): 5})
+    source.group("fine", {("orders", 0): 6})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds()
+        source.group_trouble["g"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no READ on group g")
+        summary = await stand.rounds(2)
+        report = stand.published.reports["g"]
+        assert (report.reason, report.partitions[0].written) == ("source_not_authorized", 5 + JUNK)
+        assert stand.published.reports["fine"].reason is None
+        assert list(summary.errors) == ["no READ on group g"]
+        source.group_trouble.clear()
+        assert list((await stand.rounds(2)).errors) == []
+        assert stand.published.reports["g"].reason is None
+
+    stand.play(script)
+
+
+# -- reports ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_changed_is_reported() -> None:
+    source, target = mirrored()
+    for number in range(5):
+        source.group(f"g{number}", {("orders", 0): 5})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(3)
+        assert [set(change) for change in stand.published.changes] == [{f"g{number}" for number in range(5)}]
+        source.group("g3", {("orders", 0): 6})
+        await stand.rounds(2)
+        assert [set(change) for change in stand.published.changes[1:]] == [{"g3"}]
+
+    stand.play(script)
+
+
+def test_a_report_and_the_sums() -> None:
+    source, target = mirrored(partitions=2)
+    source.group("g", {("orders", 0): 5, ("orders", 1): 30})
+    target.group("busy", {("A.orders", 0): 1}, GroupState.STABLE)
+    source.group("busy", {("orders", 0): 5})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+
+    stand.play(script)
+    report = stand.published.reports["g"]
+    assert (report.connector, report.source, report.target, report.task) == ("c", "A", "B", 0)
+    assert (report.ready, report.verdict, report.reason) == (False, "pending", "offset_beyond_end")
+    first, second = report.partitions
+    assert (first.topic, first.target_topic, first.partition) == ("orders", "A.orders", 0)
+    assert (first.committed, first.target_offset, first.written) == (5, 5 + JUNK, 5 + JUNK)
+    assert (first.verdict, first.evidence, first.bound, first.reason) == ("exact", "verified", 0, None)
+    assert (second.committed, second.target_offset, second.written) == (30, None, None)
+    busy = stand.published.reports["busy"]
+    assert (busy.ready, busy.target_state, busy.reason) == (False, "ACTIVE", "group_active_on_target")
+    assert (busy.partitions[0].written, busy.partitions[0].detail["answer"]) == (1, 5 + JUNK)
+    summary = stand.published.summaries[-1]
+    assert (summary.groups, summary.exact, summary.bounded, summary.pending) == (2, 1, 0, 2)
+    assert dict(summary.reasons) == {"offset_beyond_end": 1, "group_active_on_target": 1}
+    assert summary.clusters_seen == {"source", "target"}
+    assert summary.last_success_ms is not None
+    assert (summary.writes, summary.rounds) == (1, 2)

@@ -1,0 +1,298 @@
+"""MirrorGroupOffsetConnector there and back, over clusters in memory: groups that consumers have moved on the target
+come home, and nothing that the mirror itself has committed there ever does."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.mm2.records import Checkpoint
+from bridge.model.state_records.furthest import Furthest, FurthestRecord
+from bridge.model.state_records.move_record import MOVED, MoveRecord, MoveRow
+from bridge.model.state_records.readiness_records import RecordKey, decode, encode
+from bridge.model.state_records.state_value import Value
+from bridge.model.values import TopicPartition
+from connectors import failures
+from connectors.group_offset.task import GroupOffsetInstance
+from connectors.group_translation import furthest, keeping
+from tests.unit.connectors.checkpoint.checkpoint_scenario import CheckpointStand, put
+from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
+from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, Stand
+from tests.unit.connectors.group_translation.test_readiness_topic import until
+from tests.unit.connectors.run_instance import Published
+
+TOPIC, CHECKPOINTS = "mm2-group-readiness.A.internal", "A.checkpoints.internal"
+ORIGINAL, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(keeping, "TASKS_EVERY", 0.0)
+
+
+def there(a: FakeCluster, b: FakeCluster, rounds: int = 2, **given: str) -> Published:
+    return _lives(Stand(a, b, **given), rounds)
+
+
+def back(a: FakeCluster, b: FakeCluster, rounds: int = 2, **given: str) -> Published:
+    flow = {"source_cluster_alias": "B", "target_cluster_alias": "A", "reverse_checkpointing_enabled": "true"}
+    return _lives(Stand(b, a, **(flow | given)), rounds)
+
+
+def _lives(stand: Stand, rounds: int) -> Published:
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(rounds)
+
+    stand.play(script)
+    return stand.published
+
+
+def home(a: FakeCluster, group: str = "g") -> int:
+    return a.offsets[group][ORIGINAL].offset
+
+
+def beyond(b: FakeCluster, group: str = "g") -> int:
+    return b.offsets[group][COPY].offset
+
+
+def held(published: Published, group: str = "g") -> str | None:
+    (row,) = published.reports[group].partitions
+    return row.reason
+
+
+def record(b: FakeCluster, value: Value, group: str = "g", connector: str = "other") -> None:
+    put(b, TOPIC, RecordKey(connector, value.kind, group).encode(), encode(value))
+
+
+def records(b: FakeCluster) -> list[FurthestRecord | None]:
+    """Of all connectors, in the log's order; None takes one back."""
+    found: list[FurthestRecord | None] = []
+    for row in b.logs[TopicPartition(TOPIC, 0)].rows:
+        key, value = decode(row.key, row.value)
+        if key.kind == FurthestRecord.kind:
+            assert value is None or isinstance(value, FurthestRecord)
+            found.append(value)
+    return found
+
+
+# -- there and back ----------------------------------------------------------------------------------------------------
+
+
+def test_a_group_that_consumers_have_moved_comes_home_and_goes_on() -> None:
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    there(a, b)
+    assert (home(a), beyond(b)) == (5, 5 + JUNK)
+    assert held(back(a, b)) == "moved_by_mirror"
+    assert a.altered == []
+    b.group("g", {("A.orders", 0): 12 + JUNK})
+    back(a, b)
+    assert (home(a), beyond(b)) == (12, 12 + JUNK)
+    a.group("g", {("orders", 0): 17})
+    there(a, b)
+    assert held(back(a, b)) == "moved_by_mirror"
+    assert (home(a), beyond(b)) == (17, 17 + JUNK)
+
+
+def late() -> tuple[FakeCluster, FakeCluster]:
+    """The mirror has begun at record 10: a group that has still to read earlier ones begins there on B."""
+    a, b = FakeCluster(), FakeCluster()
+    original, copy = Log(epoch=3), Log(epoch=5)
+    original.append(20)
+    copy.append(10, first=10)
+    a.topic("orders", original)
+    b.topic("A.orders", copy)
+    a.group("g", {("orders", 0): 5})
+    return a, b
+
+
+def test_what_the_mirror_began_behind_is_not_skipped_at_home() -> None:
+    a, b = late()
+    there(a, b)
+    assert beyond(b) == 0
+    assert held(back(a, b)) == "moved_by_mirror"
+    assert home(a) == 5
+
+
+def test_what_a_killed_mirror_has_committed_is_known_all_the_same() -> None:
+    """The furthest offset is in the topic before it is committed."""
+    a, b = late()
+    seen: list[list[FurthestRecord | None]] = []
+
+    def before(call: str) -> None:
+        if call == "alter":
+            seen.append(records(b))
+
+    b.before = before
+    there(a, b)
+    assert [record and record.rows for record in seen[0]] == [{COPY: Furthest(5, 0, 0)}]
+
+
+def test_an_operators_reset_is_not_undone() -> None:
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 12 + JUNK})
+    back(a, b)
+    there(a, b)  # it stands at 12 on both sides now, and the flow there knows it
+    a.group("g", {("orders", 0): 2})
+    there(a, b)
+    assert held(back(a, b)) == "moved_by_mirror"
+    assert (home(a), beyond(b)) == (2, 12 + JUNK)
+
+
+def test_partitions_without_an_offset_at_home_get_that_of_the_consumers() -> None:
+    a, b = mirrored(partitions=2)
+    a.group("g", {("orders", 0): 5})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 5 + JUNK, ("A.orders", 1): 3 + JUNK})
+    back(a, b)
+    assert {place.partition: at.offset for place, at in a.offsets["g"].items()} == {0: 5, 1: 3}
+
+
+# -- who tells what the mirror has committed ---------------------------------------------------------------------------
+
+
+def test_a_group_that_nothing_is_known_of_stays() -> None:
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    there(a, b, **WITHOUT_TOPIC)
+    b.group("g", {("A.orders", 0): 12 + JUNK})
+    published = back(a, b)
+    (row,) = published.reports["g"].partitions
+    assert (row.reason, home(a)) == ("moved_by_mirror", 5)
+    assert row.detail["said"] == "nothing tells what the flow A to B has committed of the group"
+
+
+def test_stocks_checkpoints_tell_it_too() -> None:
+    a, b = mirrored()
+    checkpoint = Checkpoint("g", COPY, 5, 5 + JUNK, "")
+    put(b, CHECKPOINTS, checkpoint.key(), checkpoint.value())
+    b.group("g", {("A.orders", 0): 5 + JUNK})
+    assert held(back(a, b)) == "moved_by_mirror"
+    b.group("g", {("A.orders", 0): 6 + JUNK})
+    back(a, b)
+    assert home(a) == 6
+
+
+def test_moves_of_before_tell_it_until_the_flow_there_does() -> None:
+    a, b = mirrored()
+    row = MoveRow("orders", 0, 5, "A.orders", 5 + JUNK)
+    record(b, MoveRecord(MOVED, 1, 1, False, None, (row,)))
+    b.group("g", {("A.orders", 0): 5 + JUNK})
+    assert held(back(a, b)) == "moved_by_mirror"
+    # The topic was cut back since.
+    record(b, FurthestRecord(1, {COPY: Furthest(9, JUNK, JUNK)}))
+    back(a, b)
+    assert home(a) == 5
+
+
+def test_the_furthest_of_several_connectors_counts_and_what_is_taken_back_does_not() -> None:
+    a, b = mirrored()
+    record(b, FurthestRecord(1, {COPY: Furthest(5, 5 + JUNK, 5 + JUNK)}), connector="one")
+    record(b, FurthestRecord(1, {COPY: Furthest(9, 9 + JUNK, 9 + JUNK)}), connector="two")
+    b.group("g", {("A.orders", 0): 8 + JUNK})
+    assert held(back(a, b)) == "moved_by_mirror"
+    put(b, TOPIC, RecordKey("two", "furthest", "g").encode(), None)
+    back(a, b)
+    assert home(a) == 8
+    put(b, TOPIC, RecordKey("one", "furthest", "g").encode(), None)
+    b.group("g", {("A.orders", 0): 9 + JUNK})
+    assert held(back(a, b)) == "moved_by_mirror", "nobody tells anything of it any more"
+
+
+def test_a_record_that_nobody_can_have_written_holds_no_group() -> None:
+    a, b = mirrored()
+    record(b, FurthestRecord(1, {COPY: Furthest(5, 10**15, 10**15)}))
+    put(b, TOPIC, b"garbage", None)
+    b.group("g", {("A.orders", 0): 8 + JUNK})
+    published = back(a, b)
+    assert home(a) == 8
+    assert published.summaries[-1].unreadable_records[TOPIC] == 1
+
+
+def test_where_it_can_not_be_read_nothing_comes_home_and_health_says_why() -> None:
+    a, b = mirrored()
+    record(b, FurthestRecord(1, {COPY: Furthest(5, 5 + JUNK, 5 + JUNK)}))
+    b.group("g", {("A.orders", 0): 8 + JUNK})
+    b.topic_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no READ")
+    published = back(a, b)
+    assert held(published) == "moved_by_mirror"
+    assert any(TOPIC in error for error in published.summaries[-1].errors)
+    assert "g" not in a.offsets
+
+
+def test_the_way_home_of_the_checkpoint_connector_knows_what_a_group_offset_connector_has_committed() -> None:
+    a, b = late()
+    there(a, b)
+    aliases = {"source_cluster_alias": "B", "target_cluster_alias": "A"}
+    ways = {"reverse_checkpointing_enabled": "true", "sync_group_offsets_enabled": "true"}
+    published = CheckpointStand(b, a, **aliases, **ways).play_rounds()
+    assert published.reports["g"].reason == "moved_by_mirror"
+    assert home(a) == 5
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_written_when_it_changes_and_the_furthest_stays() -> None:
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 9})
+    there(a, b, rounds=4)
+    a.group("g", {("orders", 0): 3})
+    there(a, b, rounds=4)
+    there(a, b)
+    found = [each.rows[COPY] for each in records(b) if each is not None]
+    assert found == [(9, 9 + JUNK, 9 + JUNK), (3, 3 + JUNK, 9 + JUNK)]
+
+
+def test_a_partition_whose_offsets_are_gone_on_both_sides_is_dropped() -> None:
+    a, b = mirrored(partitions=2)
+    a.group("g", {("orders", 0): 5, ("orders", 1): 5})
+    there(a, b)
+    a.group("g", {("orders", 0): 6})
+    there(a, b)
+    b.group("g", {("A.orders", 0): 6 + JUNK})
+    a.group("g", {("orders", 0): 7})
+    there(a, b)
+    assert [len(each.rows) for each in records(b) if each is not None] == [2, 2, 1]
+
+
+def test_a_group_that_is_gone_from_both_clusters_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(furthest, "DROP_EVERY", 0.0)
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    a.group("h", {("orders", 0): 5})
+    there(a, b)
+    a.delete_group("g")
+    there(a, b)
+    assert None not in records(b), "its consumers may read on B"
+    b.delete_group("g")
+    there(a, b)
+    assert records(b).count(None) == 1
+
+
+def test_a_topic_that_can_not_be_written_holds_up_no_commit() -> None:
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    b.append_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no WRITE")
+    published = there(a, b, rounds=3)
+    assert beyond(b) == 5 + JUNK
+    assert any(TOPIC in error for error in published.summaries[-1].errors)
+
+
+def test_it_is_written_again_once_the_topic_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = mirrored()
+    a.group("g", {("orders", 0): 5})
+    stand = Stand(a, b)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        b.topic(TOPIC, Log(), topic_id="another")
+        b.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
+        await until(lambda: bool(records(b)))
+
+    stand.play(script)
+    assert records(b)[0] is not None

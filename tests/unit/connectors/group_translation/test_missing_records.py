@@ -1,0 +1,127 @@
+"""What connectors of groups publish of records that are not on the target yet."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from bridge.translation.runs.runs import Segment
+from connectors import failures
+from connectors.base import Missing
+from connectors.group_offset.task import GroupOffsetInstance
+from tests.unit.connectors.fake_clusters import JUNK, Log, mirrored
+from tests.unit.connectors.group_offset.test_group_offset_instance import Stand
+from tests.unit.connectors.group_translation.test_runs_followed import ORIGINAL, put_runs
+from tests.unit.connectors.group_translation.test_source_away import behind, copy_the_rest, gone
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+
+
+def test_what_runs_have_not_come_to_is_missing() -> None:
+    source, target = mirrored(10)
+    put_runs(target, Segment(0, 0, JUNK, 10))
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target)
+    missing = stand.published.missing
+
+    async def script(_: GroupOffsetInstance) -> None:
+        began_ms = int(time.time() * 1000)
+        await stand.rounds(2)
+        assert missing == {ORIGINAL: Missing(0)}
+        source.logs[ORIGINAL].append(10, first=10)
+        before_ms = int(time.time() * 1000)
+        await stand.rounds(2)
+        records, since_ms, stuck_since_ms = missing[ORIGINAL]
+        assert stuck_since_ms >= before_ms
+        assert records == 10
+        assert began_ms <= since_ms <= before_ms
+        copy_the_rest(target)
+        await stand.rounds(2)
+        assert missing == {ORIGINAL: Missing(0)}
+
+    stand.play(script)
+
+
+def test_what_was_missing_when_the_source_went_stays_missing() -> None:
+    stand = Stand(*behind())
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        assert stand.published.missing[ORIGINAL][:2] == (10, -1)
+        await gone(stand)
+        assert stand.published.missing[ORIGINAL][:2] == (10, -1)
+
+    stand.play(script)
+
+
+@pytest.mark.parametrize(
+    ("committed", "before", "after"), [(10, Missing(0), Missing()), (5, Missing(), Missing())]
+)
+def test_without_runs_it_is_known_only_where_the_sources_last_record_was_found_on_the_target(
+    committed: int, before: Missing, after: Missing
+) -> None:
+    """A group that is behind the mirror itself shows nothing of the mirror."""
+    source, target = mirrored(10)
+    source.group("g", {("orders", 0): committed})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        assert stand.published.missing[ORIGINAL] == before
+        source.logs[ORIGINAL].append(10, first=10)
+        await stand.rounds(2)
+        assert stand.published.missing[ORIGINAL] == after
+
+    stand.play(script)
+
+
+def test_a_topic_that_was_made_again_is_missing_whole() -> None:
+    source, target = mirrored(10)
+    put_runs(target, Segment(0, 0, JUNK, 10))
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        source.ids["orders"] = "another"
+        await stand.rounds(2)
+        assert stand.published.missing[ORIGINAL][:2] == (10, -1)
+
+    stand.play(script)
+
+
+def test_a_target_topic_that_was_made_again_lacks_everything() -> None:
+    """Until the mirror has copied to it, the runs still tell of the one that is gone."""
+    source, target = mirrored(10)
+    put_runs(target, Segment(0, 0, JUNK, 10))
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        target.topic("A.orders", Log(), topic_id="another")
+        await stand.rounds(2)
+        assert stand.published.missing[ORIGINAL][:2] == (10, -1)
+
+    stand.play(script)
+
+
+def test_partitions_that_no_group_reads_any_more_are_taken_back() -> None:
+    source, target = mirrored(10)
+    put_runs(target, Segment(0, 0, JUNK, 10))
+    source.group("g", {("orders", 0): 5})
+    stand = Stand(source, target)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(2)
+        assert stand.published.missing
+        source.offsets["g"].clear()
+        await stand.rounds(2)
+        assert stand.published.missing == {}
+
+    stand.play(script)

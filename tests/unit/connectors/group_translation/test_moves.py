@@ -1,0 +1,514 @@
+"""Groups that are moved, over clusters in memory: frozen, kept through everything, set back, and none by halves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
+from bridge.model.state_records.move_record import MoveRecord, MoveRow, Standing
+from bridge.model.state_records.readiness_records import RecordKey, decode, encode
+from bridge.model.values import Committed, GroupState, TopicPartition
+from bridge.protocol.messages import GroupReport
+from connectors import failures, internal_topics
+from connectors.base import Arguments, Assignment
+from connectors.group_offset.task import GroupOffsetInstance
+from connectors.group_translation import moves
+from connectors.group_translation.move_plan import Facts, planned
+from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
+from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, Stand
+from tests.unit.service.service_fakes import partition, report
+
+COPY = TopicPartition("A.orders", 0)
+TOPIC = "mm2-group-readiness.A.internal"
+PLACE = TopicPartition(TOPIC, 0)
+FACTS: Mapping[str, Any] = {
+    "as_of_ms": 1_000,
+    "source_away": False,
+    "missing_since_ms": None,
+    "missing": [["orders", 0, 3]],
+}
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(internal_topics, "LOOKS_AFTER_SECONDS", (0.0,))
+
+
+def grouped(*names: str) -> tuple[FakeCluster, FakeCluster]:
+    source, target = mirrored()
+    for name in names or ("g",):
+        source.group(name, {("orders", 0): 5})
+    return source, target
+
+
+def wanted(*names: str, dry_run: bool = False) -> Arguments:
+    return {"groups": dict.fromkeys(names or ("g",), FACTS), "dry_run": dry_run}
+
+
+def stored(target: FakeCluster) -> dict[str, MoveRecord]:
+    """The moves that stand in the topic."""
+    found: dict[str, MoveRecord] = {}
+    for row in target.logs[PLACE].rows if PLACE in target.logs else ():
+        key, value = decode(row.key, row.value)
+        if key.kind == "move":
+            found.pop(key.name, None)
+            if isinstance(value, MoveRecord):
+                found[key.name] = value
+    return found
+
+
+def _of_moves(records: Sequence[tuple[bytes | None, bytes | None]]) -> bool:
+    return any(decode(*each)[0].kind == "move" for each in records)
+
+
+def at(target: FakeCluster, group: str = "g") -> int:
+    return target.offsets[group][COPY].offset
+
+
+def test_a_moved_group_is_committed_no_more_whatever_restarts() -> None:
+    source, target = grouped("g", "h")
+    stand = Stand(source, target)
+
+    async def moved(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        answer = await instance.operate("move", wanted())
+        assert set(answer["moved"]) == {"g"}
+        assert answer["refused"] == {}
+        assert answer["moved"]["g"]["snapshot"][0]["offset"] == 5 + JUNK
+        assert answer["moved"]["g"]["partitions"][0]["missing"] == 3
+        seen = stand.published.reports["g"]
+        assert (seen.reason, seen.moved_at_ms) == ("moved", answer["moved"]["g"]["atMs"])
+        for name in ("g", "h"):
+            source.group(name, {("orders", 0): 9})
+        await stand.rounds(2)
+        assert (at(target, "g"), at(target, "h")) == (5 + JUNK, 9 + JUNK)
+        assert (await instance.operate("move", wanted()))["moved"] == answer["moved"], "the same answer again"
+
+    stand.play(moved)
+    again = Stand(source, target)
+
+    async def restarted(_: GroupOffsetInstance) -> None:
+        await again.rounds(2)
+        assert at(target) == 5 + JUNK
+        assert again.published.reports["g"].moved_at_ms == stored(target)["g"].at_ms
+
+    again.play(restarted)
+    source.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
+
+
+def test_a_moved_group_is_reported_by_a_service_that_starts_without_the_source() -> None:
+    source, target = grouped()
+    first = Stand(source, target)
+
+    async def move(instance: GroupOffsetInstance) -> None:
+        await first.rounds(1)
+        await instance.operate("move", wanted())
+
+    first.play(move)
+    source.delete_group("g")
+    second = Stand(source, target)
+
+    async def gone(_: GroupOffsetInstance) -> None:
+        await second.rounds(2)
+        assert second.published.reports["g"].reason == "moved"
+
+    second.play(gone)
+
+
+def test_a_dry_run_moves_nothing() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        assert set((await instance.operate("move", wanted(dry_run=True)))["moved"]) == {"g"}
+        assert stored(target) == {}
+        source.group("g", {("orders", 0): 9})
+        await stand.rounds(2)
+        assert at(target) == 9 + JUNK
+
+    stand.play(script)
+
+
+def test_of_several_groups_none_is_moved_where_one_can_not_be() -> None:
+    source, target = grouped("g", "h")
+    stand = Stand(source, target)
+    stand.options = replace(stand.options, sync_interval=3600.0)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        target.offsets["h"][COPY] = Committed(3)
+        answer = await instance.operate("move", wanted("g", "h"))
+        assert answer["refused"]["h"][0] == "not_looked_at_yet"
+        assert stored(target) == {}
+        target.offsets["h"][COPY] = Committed(5 + JUNK)
+        target.states["h"] = GroupState.STABLE
+        answer = await instance.operate("move", wanted("g", "h"))
+        assert answer["refused"]["h"][0] == "group_active_on_target"
+        assert stored(target) == {}
+        del target.states["h"]
+        assert set((await instance.operate("move", wanted("g", "h")))["moved"]) == {"g", "h"}
+
+    stand.play(script)
+
+
+def test_what_is_interrupted_is_completed_by_a_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic refuses behind the first portion: what is in it is moved, the rest is not, and it is an error."""
+    monkeypatch.setattr(moves, "AT_ONCE", 2)
+    names = [f"g{number}" for number in range(5)]
+    source, target = grouped(*names)
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        append, count = target.append, 0
+
+        async def fail_later(topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+            nonlocal count
+            count += _of_moves(records)
+            if count == 2 and _of_moves(records):
+                raise KafkaFailure(KafkaFault.UNREACHABLE, "killed")
+            await append(topic, records)
+
+        target.append = fail_later  # type: ignore[method-assign]
+        with pytest.raises(KafkaFailure, match="target cluster: killed"):
+            await instance.operate("move", wanted(*names))
+        target.append = append  # type: ignore[method-assign]
+        assert count == 2
+        first = stored(target)
+        assert set(first) == {"g0", "g1"}
+        source.group("g0", {("orders", 0): 9})
+        source.group("g4", {("orders", 0): 9})
+        await stand.rounds(2)
+        assert (at(target, "g0"), at(target, "g4")) == (5 + JUNK, 9 + JUNK)
+        answer = await instance.operate("move", wanted(*names))
+        assert set(answer["moved"]) == set(stored(target)) == set(names)
+        assert answer["moved"]["g0"]["atMs"] == first["g0"].at_ms, "the first time counts"
+
+    stand.play(script)
+
+
+def test_a_move_that_can_not_be_kept_is_none() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed", retriable=False)
+        with pytest.raises(KafkaFailure, match="not allowed"):
+            await instance.operate("move", wanted())
+        source.group("g", {("orders", 0): 9})
+        await stand.rounds(2)
+        assert at(target) == 9 + JUNK
+        assert stand.published.reports["g"].reason is None
+
+    stand.play(script)
+    off = Stand(source, target, **{"emit.group-readiness.enabled": "false"})
+
+    async def disabled(instance: GroupOffsetInstance) -> None:
+        await off.rounds(1)
+        for operation in ("move", "roll_back"):
+            with pytest.raises(OperationRefused, match=r"emit\.group-readiness\.enabled=false"):
+                await instance.operate(operation, wanted())
+
+    off.play(disabled)
+
+
+def test_a_topic_that_is_deleted_takes_no_move_with_it() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        await instance.operate("move", wanted())
+        await stand.rounds(2)
+        target.topic(TOPIC, Log(), topic_id="made anew")
+        target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
+        target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed", retriable=False)
+        source.group("g", {("orders", 0): 9})
+        await stand.rounds(2)
+        assert (stored(target), at(target)) == ({}, 5 + JUNK)
+        target.append_trouble.clear()
+        await stand.rounds(2)
+        assert set(stored(target)) == {"g"}
+        assert at(target) == 5 + JUNK
+
+    stand.play(script)
+
+
+def test_a_rollback_sets_back_what_a_drill_has_committed_and_the_flow_goes_on() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        await instance.operate("move", wanted())
+        other = TopicPartition("A.other", 1)
+        target.offsets["g"] = {COPY: Committed(15 + JUNK), other: Committed(4)}
+        source.group("g", {("orders", 0): 8})
+        target.states["g"] = GroupState.STABLE
+        with pytest.raises(OperationRefused, match="group g is STABLE on B"):
+            await instance.operate("roll_back", {"groups": ["g"]})
+        assert at(target) == 15 + JUNK
+        assert set(stored(target)) == {"g"}
+        del target.states["g"]
+        done = await instance.operate("roll_back", {"groups": ["g"]})
+        assert [(each["topic"], each["partition"], each["offset"]) for each in done["left"]["g"]] == [
+            ("A.other", 1, 4)
+        ]
+        assert target.altered[-1] == ("g", {COPY: Committed(5 + JUNK, "", 5)})
+        assert stored(target) == {}
+        await stand.rounds(2)
+        assert at(target) == 8 + JUNK
+        seen = stand.published.reports["g"]
+        assert (seen.ready, seen.moved_at_ms) == (True, None)
+
+    stand.play(script)
+
+
+def test_a_rollback_that_breaks_off_leaves_the_group_moved() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        await instance.operate("move", wanted())
+        target.offsets["g"] = {COPY: Committed(15 + JUNK)}
+        target.alter_trouble[COPY] = KafkaFailure(KafkaFault.OTHER, "refused")
+        with pytest.raises(KafkaFailure, match="refused"):
+            await instance.operate("roll_back", {"groups": ["g"]})
+        assert set(stored(target)) == {"g"}
+        target.alter_trouble.clear()
+        target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.UNREACHABLE, "killed")
+        with pytest.raises(KafkaFailure, match="killed"):
+            await instance.operate("roll_back", {"groups": ["g"]})
+        assert set(stored(target)) == {"g"}
+        assert stand.published.reports["g"].reason == "moved"
+        target.append_trouble.clear()
+        await instance.operate("roll_back", {"groups": ["g"]})
+        assert stored(target) == {}
+
+    stand.play(script)
+
+
+HOME: Arguments = {
+    "topic": "orders",
+    "partition": 0,
+    "offset": 15,
+    "targetTopic": "A.orders",
+    "targetOffset": 16 + JUNK,
+    "verdict": "exact",
+    "bound": 0,
+}
+"""The consumers on the target stand behind a transaction marker: the same place is one offset lower by the records."""
+
+
+def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_restarts() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        await instance.operate("move", wanted())
+        target.offsets["g"] = {COPY: Committed(16 + JUNK)}
+        source.group("g", {("orders", 0): 15})
+        target.states["g"] = GroupState.STABLE
+        with pytest.raises(OperationRefused, match="group g is STABLE on B"):
+            await instance.operate("give_back", {"groups": {"g": [HOME]}})
+        del target.states["g"]
+        with pytest.raises(OperationRefused, match=r"another offset of A\.orders-0 on B meanwhile"):
+            await instance.operate("give_back", {"groups": {"g": [{**HOME, "targetOffset": 14 + JUNK}]}})
+        assert stored(target)["g"].state == "moved"
+        await instance.operate("give_back", {"groups": {"g": [HOME]}})
+        assert stored(target)["g"].state == "returned"
+        await stand.rounds(2)
+        seen = stand.published.reports["g"]
+        assert (seen.ready, seen.reason, seen.moved_at_ms) == (True, None, None)
+        assert at(target) == 16 + JUNK, "it is not moved back"
+
+    stand.play(script)
+    again = Stand(source, target)
+
+    async def restarted(instance: GroupOffsetInstance) -> None:
+        await again.rounds(2)
+        seen = again.published.reports["g"]
+        assert (seen.ready, at(target)) == (True, 16 + JUNK)
+        source.group("g", {("orders", 0): 18})
+        await again.rounds(2)
+        assert at(target) == 18 + JUNK
+        answer = await instance.operate("move", wanted())
+        assert answer["moved"]["g"]["partitions"][0]["offset"] == 18, "it can be moved again"
+
+    again.play(restarted)
+
+
+def test_a_group_comes_home_whole_or_stays_moved() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        await instance.operate("move", wanted())
+        target.offsets["g"] = {COPY: Committed(16 + JUNK)}
+        source.group("g", {("orders", 0): 15})
+        target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.UNREACHABLE, "killed")
+        with pytest.raises(KafkaFailure, match="killed"):
+            await instance.operate("give_back", {"groups": {"g": [HOME]}})
+        assert (stored(target)["g"].state, at(target)) == ("moved", 16 + JUNK)
+        assert stand.published.reports["g"].reason == "moved"
+        target.append_trouble.clear()
+        await instance.operate("give_back", {"groups": {"g": [HOME]}})
+        assert stored(target)["g"].state == "returned"
+
+    stand.play(script)
+
+
+def test_no_group_is_moved_in_the_middle_of_a_round() -> None:
+    source, target = grouped()
+    stand = Stand(source, target)
+    stand.options = replace(stand.options, sync_interval=3600.0)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        calls: list[str] = []
+        asking: list[asyncio.Task[Arguments]] = []
+
+        def watch(call: str) -> None:
+            calls.append(call)
+            if call == "list_groups" and not asking:
+                asking.append(asyncio.ensure_future(instance.operate("move", wanted())))
+
+        source.group("g", {("orders", 0): 9})
+        append = target.append
+
+        async def watched(topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+            calls.extend(["move"] * _of_moves(records))
+            await append(topic, records)
+
+        target.before = watch
+        target.append = watched  # type: ignore[method-assign]
+        await instance.operate("refresh", {})
+        (moving,) = asking
+        answer = await moving
+        assert calls.index("move") > calls.index("alter"), "the round's commit comes first"
+        assert answer["refused"] == {}
+        assert answer["moved"]["g"]["partitions"][0]["targetOffset"] == 9 + JUNK
+
+    stand.play(script)
+
+
+def test_moved_groups_are_reported_whatever_task_looks_after_them() -> None:
+    """Other services of the connector answer the same, though they do not move it."""
+    source, target = grouped("g", "h", "i", "j")
+    stand = Stand(source, target)
+
+    async def script(instance: GroupOffsetInstance) -> None:
+        await stand.rounds(1)
+        await instance.operate("move", wanted("g", "h", "i", "j"))
+
+    stand.play(script)
+    other = Stand(source, target)
+
+    async def beside(_: GroupOffsetInstance) -> None:
+        await other.rounds(2)
+        assert {each.reason for each in other.published.reports.values()} == {"moved"}
+        assert {each.task for each in other.published.reports.values()} == {0, 1}
+        assert len(other.published.reports) == 4
+
+    other.play(beside, Assignment(2, frozenset({0})))
+
+
+def test_a_service_that_starts_without_the_source_knows_what_is_moved() -> None:
+    source, target = grouped("g", "h")
+    first = Stand(source, target)
+
+    async def move(instance: GroupOffsetInstance) -> None:
+        await first.rounds(2)
+        await instance.operate("move", wanted())
+
+    first.play(move)
+    source.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
+    second = Stand(source, target)
+
+    async def alone(_: GroupOffsetInstance) -> None:
+        await second.summaries(3)
+        assert second.published.reports["g"].reason == "moved"
+        assert second.published.reports["h"].reason == "source_unreachable"
+        assert all(
+            each is None or each.reason == "moved"
+            for change in second.published.changes
+            for name, each in change.items()
+            if name == "g"
+        ), "it was never anything else"
+
+    second.play(alone)
+
+
+# -- the plan of a move ----------------------------------------------------------------------------------------------
+
+THERE = {TopicPartition("A.orders", number): Committed(400 + number, "m", 2) for number in range(2)}
+WHOLE = Facts(1, source_away=False, missing_since_ms=7, missing={("orders", 1): 12})
+
+
+def test_a_plan_keeps_what_stands_on_the_target_as_it_is() -> None:
+    more = THERE | {TopicPartition("else", 3): Committed(9)}
+    made = planned(report("g"), GroupState.EMPTY, more, WHOLE, 5)
+    assert isinstance(made, MoveRecord)
+    assert (made.state, made.at_ms, made.as_of_ms, made.missing_since_ms) == ("moved", 5, 1, 7)
+    assert made.rows == (
+        MoveRow("orders", 0, 1001, "A.orders", 400, "exact", 0, None),
+        MoveRow("orders", 1, 1002, "A.orders", 401, "exact", 0, 12),
+    )
+    assert made.snapshot == (
+        Standing("A.orders", 0, 400, "m", 2),
+        Standing("A.orders", 1, 401, "m", 2),
+        Standing("else", 3, 9, "", -1),
+    )
+    key = RecordKey("c", "move", "g")
+    assert decode(key.encode(), encode(made)) == (key, made)
+
+
+PENDING = partition(1, verdict="pending", reason="copy_not_found", target_offset=None)
+ANY = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "there", "reason"),
+    [
+        (None, GroupState.EMPTY, THERE, "not_looked_at_yet"),
+        (report("g", partitions=0), GroupState.EMPTY, THERE, "not_looked_at_yet"),
+        (report("g"), GroupState.STABLE, THERE, "group_active_on_target"),
+        (report("g"), GroupState.UNKNOWN, THERE, "group_state_unknown"),
+        (report("g"), GroupState.EMPTY, ANY, "target_not_authorized"),
+        (report("g"), GroupState.EMPTY, {}, "not_looked_at_yet"),
+        (report("g"), GroupState.EMPTY, THERE | {COPY: Committed(399)}, "not_looked_at_yet"),
+        (report("g").model_copy(update={"partitions": [PENDING]}), GroupState.EMPTY, THERE, "copy_not_found"),
+    ],
+)
+def test_a_group_that_does_not_stand_where_it_should_is_not_moved(
+    found: GroupReport | None, state: GroupState, there: Any, reason: str
+) -> None:
+    made = planned(found, state, there, WHOLE, 5)
+    assert not isinstance(made, MoveRecord)
+    assert made[0] == reason
+
+
+@pytest.mark.parametrize(("given", "named"), [(WITHOUT_TOPIC, False), ({}, True)])
+def test_turned_off_no_right_on_the_topic_is_needed(given: Mapping[str, str], named: bool) -> None:
+    source, target = grouped()
+    target.topic_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
+    stand = Stand(source, target, **given)
+
+    async def script(_: GroupOffsetInstance) -> None:
+        await stand.rounds(3)
+
+    stand.play(script)
+    assert any(TOPIC in error for error in stand.published.summaries[-1].errors) is named
+    assert stand.published.reports["g"].ready

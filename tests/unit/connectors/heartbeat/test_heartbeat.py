@@ -1,0 +1,211 @@
+"""Heartbeats over a cluster in memory: what is emitted, when, and what a cluster that is away does to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.mm2.records import Heartbeat
+from bridge.protocol.messages import GroupReport
+from connectors import failures
+from connectors.base import Assignment, CheckedOnOpen, EmittedRecord, SourceOffset, Summary
+from connectors.heartbeat import task as task_module
+from connectors.heartbeat.options import HeartbeatOptions
+from connectors.heartbeat.task import HeartbeatInstance
+from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters
+from tests.unit.connectors.run_instance import ALONE, play
+
+INTERVAL = 0.02
+NOBODY = Assignment(1, frozenset())
+UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
+REFUSED = KafkaFailure(KafkaFault.CREDENTIALS, "Authentication failed", retriable=False)
+NO_FACTOR = KafkaFailure(KafkaFault.OTHER, "Error while attempting to create/find topic 'heartbeats'")
+
+
+class Published:
+    def __init__(self) -> None:
+        self.emitted: list[EmittedRecord] = []
+        self.summaries = [Summary()]
+        self.more = asyncio.Event()
+
+    def records(self, records: Sequence[EmittedRecord]) -> None:
+        self.emitted += records
+
+    def summary(self, summary: Summary) -> None:
+        self.summaries.append(summary)
+        self.more.set()
+
+    def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
+        raise AssertionError("heartbeats are of no group")
+
+    async def stored_offsets(self, partitions: object) -> Sequence[SourceOffset | None]:
+        raise AssertionError("nothing to be taken over")
+
+    async def until(self, done: Callable[[Summary], bool]) -> Summary:
+        while not done(self.summaries[-1]):
+            self.more.clear()
+            await self.more.wait()
+        return self.summaries[-1]
+
+
+class Stand:
+    def __init__(self, **given: str) -> None:
+        props = {
+            "source.cluster.alias": "testSource",
+            "target.cluster.alias": "testTarget",
+            "target.cluster.bootstrap.servers": "b:9092",
+        }
+        given = {key.replace("_", "."): value for key, value in given.items()}
+        self.options = replace(
+            HeartbeatOptions.from_props(props | given, CheckedOnOpen()), emit_interval=INTERVAL
+        )
+        self.target = FakeCluster()
+        self.clusters = FakeClusters(FakeCluster(), self.target)
+        self.published = Published()
+
+    def play(self, script: Callable[[HeartbeatInstance], Awaitable[None]]) -> None:
+        play(lambda: HeartbeatInstance("h", self.options, self.clusters, {}, self.published), script, None)
+        assert self.clusters.released == [self.target]
+
+    def emit(self, count: int) -> Callable[[HeartbeatInstance], Awaitable[None]]:
+        async def script(instance: HeartbeatInstance) -> None:
+            instance.assign(ALONE)
+            await self.published.until(lambda summary: summary.rounds >= count)
+
+        return script
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.02)
+
+
+def test_poll_creates_records() -> None:
+    """MirrorHeartbeatTaskTest.testPollCreatesRecords; bytes as mm2.md 2."""
+    stand = Stand()
+    stand.play(stand.emit(2))
+    assert len(stand.published.emitted) == 2
+    for record in stand.published.emitted:
+        assert record.source_partition == {
+            "sourceClusterAlias": "testSource",
+            "targetClusterAlias": "testTarget",
+        }
+        assert record.source_offset == {"offset": 0}
+        assert record.topic == "heartbeats"
+        beat = Heartbeat.decode(record.key, record.value)
+        assert beat == Heartbeat("testSource", "testTarget", record.timestamp)
+    assert len({record.affinity for record in stand.published.emitted}) == 1
+
+
+def test_one_record_each_interval_and_the_first_after_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+
+    async def until(_: HeartbeatInstance, due: float) -> bool:
+        nonlocal now
+        now = max(now, due)
+        await asyncio.sleep(0)
+        return True
+
+    clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now)
+    monkeypatch.setattr(task_module, "time", clock)
+    monkeypatch.setattr(HeartbeatInstance, "_until", until)
+    stand = Stand()
+    stand.options = replace(stand.options, emit_interval=7.0)
+    stand.play(stand.emit(3))
+    assert [record.timestamp for record in stand.published.emitted[:3]] == [107_000, 114_000, 121_000]
+
+
+def test_the_topic_is_made_first_once_and_with_its_replication_factor() -> None:
+    stand = Stand(heartbeats_topic_replication_factor="-1", replication_policy_separator="-")
+    stand.play(stand.emit(3))
+    assert stand.target.created == [("heartbeats", -1)]
+
+
+def test_nothing_is_emitted_while_no_task_is_alive() -> None:
+    stand = Stand()
+
+    async def script(instance: HeartbeatInstance) -> None:
+        await asyncio.sleep(3 * INTERVAL)
+        assert stand.published.emitted == []
+        await stand.emit(1)(instance)
+        instance.assign(NOBODY)
+        await asyncio.sleep(0)
+        before = len(stand.published.emitted)
+        await asyncio.sleep(3 * INTERVAL)
+        assert len(stand.published.emitted) == before
+        await stand.emit(before + 1)(instance)
+
+    stand.play(script)
+    assert stand.target.created == [("heartbeats", 3)]
+
+
+def test_emit_heartbeats_enabled_false_is_nothing_at_all() -> None:
+    stand = Stand(emit_heartbeats_enabled="false")
+
+    async def script(instance: HeartbeatInstance) -> None:
+        instance.assign(ALONE)
+        await asyncio.sleep(3 * INTERVAL)
+
+    stand.play(script)
+    assert (stand.published.emitted, stand.target.created) == ([], [])
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_a_cluster_that_is_away_fails_nothing_and_is_named_while_it_lasts(raised: bool) -> None:
+    stand = Stand()
+
+    async def script(instance: HeartbeatInstance) -> None:
+        if raised:
+            stand.target.away = UNREACHABLE
+        else:
+            stand.target.create_trouble["heartbeats"] = NO_FACTOR
+        instance.assign(ALONE)
+        said = await stand.published.until(lambda summary: bool(summary.errors))
+        assert said.errors == [f"target cluster: {UNREACHABLE if raised else NO_FACTOR}"]
+        assert (said.failure, stand.published.emitted) == (None, [])
+        assert said.clusters_seen == {"source"}
+        assert list(said.away_since_ms) == (["target"] if raised else [])
+        stand.target.away = None
+        stand.target.create_trouble.clear()
+        well = await stand.published.until(lambda summary: summary.rounds > 0)
+        assert (well.errors, dict(well.away_since_ms)) == ((), {})
+        assert well.clusters_seen == {"source", "target"}
+        assert well.last_success_ms == stand.published.emitted[-1].timestamp
+
+    stand.play(script)
+
+
+def test_credentials_that_stay_wrong_are_a_failure_until_they_are_right() -> None:
+    stand = Stand()
+
+    async def script(instance: HeartbeatInstance) -> None:
+        stand.target.away = REFUSED
+        instance.assign(ALONE)
+        said = await stand.published.until(lambda summary: summary.failure is not None)
+        assert said.failure == "target cluster: Authentication failed"
+        assert said.failure_code == "credentials"
+        stand.target.away = None
+        await stand.published.until(lambda summary: summary.failure is None and summary.rounds > 0)
+
+    stand.play(script)
+
+
+def test_a_cluster_that_hangs_is_left_after_the_admin_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand = Stand(admin_timeout_ms="10")
+
+    async def hang(name: str, replication_factor: int) -> None:
+        await asyncio.sleep(60)
+
+    async def script(instance: HeartbeatInstance) -> None:
+        monkeypatch.setattr(stand.target, "create_compacted_topic", hang)
+        instance.assign(ALONE)
+        said = await stand.published.until(lambda summary: bool(summary.errors))
+        assert said.errors == ["target cluster: no answer within admin.timeout.ms"]
+
+    stand.play(script)

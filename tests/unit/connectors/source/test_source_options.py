@@ -1,0 +1,304 @@
+"""BridgeMirrorSourceConnector's configuration: what is accepted, what it means, each wrong one by its key."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import connectors.source
+from bridge.kafka.config.settings import StaticClientCheck
+from connectors.registry import KINDS
+from connectors.source.checks import NO_SYNCS_TO_SET_UP, NOT_EXACTLY_ONCE, validate
+from connectors.source.options import SourceOptions
+
+CONNECTOR_JSON = Path(connectors.source.__file__).with_name("connector.json")
+GOOD = {
+    "name": "mirror",
+    "source.cluster.alias": "source1",
+    "source.cluster.bootstrap.servers": "a:9092",
+    "target.cluster.alias": "target2",
+    "target.cluster.bootstrap.servers": "b:9092",
+}
+CLIENTS = StaticClientCheck()
+
+
+def errors(changes: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    return [(error.key, error.message) for error in validate(GOOD | dict(changes), CLIENTS).errors]
+
+
+def options(**changes: str) -> SourceOptions:
+    given = {key.replace("__", "-").replace("_", "."): value for key, value in changes.items()}
+    return SourceOptions.from_props(GOOD | given, CLIENTS)
+
+
+def test_the_json_that_an_operator_puts_is_accepted() -> None:
+    given = json.loads(CONNECTOR_JSON.read_text())
+    assert given["config"]["connector.class"] == "BridgeMirrorSourceConnector"
+    assert SourceOptions.from_props(given["config"], CLIENTS).target_alias == "B"
+
+
+def test_the_kind_is_registered() -> None:
+    kind = KINDS["source"]
+    assert kind.connector_class == "dev.mirrorbridge.BridgeMirrorSourceConnector"
+    assert kind.validate(GOOD, CLIENTS).errors == ()
+
+
+def test_defaults_are_stocks_but_for_committed_data_only() -> None:
+    found = options()
+    assert (found.refresh_enabled, found.sync_configs_enabled, found.sync_acls_enabled) == (True, True, True)
+    intervals = (found.refresh_interval, found.sync_configs_interval, found.sync_acls_interval)
+    assert intervals == (600.0, 600.0, 600.0)
+    assert (found.replication_factor, found.internal_replication_factor, found.offset_lag_max) == (2, 3, 100)
+    assert (found.emit_syncs, found.syncs_on_target, found.heartbeats_replication) == (True, False, True)
+    assert (found.from_latest, found.committed_only, found.revoke_acls) == (False, True, False)
+    assert (found.fail_on_gap, found.fail_on_refused_record) == (False, True)
+    assert (found.transaction_interval, found.batch_size) == (0.1, 16384)
+
+
+def test_internal_topics_have_a_replication_factor_without_offset_syncs_too() -> None:
+    """No key of the offset-syncs topic may be given then."""
+    found = options(emit_offset__syncs_enabled="false", replication_factor="1")
+    assert found.internal_replication_factor == 1
+
+
+def test_every_key_takes_effect() -> None:
+    found = options(
+        refresh_topics_enabled="false",
+        refresh_topics_interval_seconds="1",
+        sync_topic_configs_enabled="false",
+        sync_topic_configs_interval_seconds="2",
+        sync_topic_acls_enabled="false",
+        sync_topic_acls_interval_seconds="3",
+        sync_topic_acls_revoke="TRUE",
+        replication_factor="-1",
+        offset__syncs_topic_replication_factor="1",
+        offset__syncs_topic_location="target",
+        offset_lag_max="0",
+        heartbeats_replication_enabled="false",
+        transaction_interval_ms="250",
+        source_gap_policy="fail",
+        source_record_policy="report",
+        admin_timeout_ms="7",
+    )
+    assert (found.refresh_enabled, found.sync_configs_enabled, found.sync_acls_enabled) == (
+        False,
+        False,
+        False,
+    )
+    intervals = (found.refresh_interval, found.sync_configs_interval, found.sync_acls_interval)
+    assert intervals == (1.0, 2.0, 3.0)
+    assert (found.revoke_acls, found.replication_factor, found.internal_replication_factor) == (True, -1, 1)
+    assert (found.syncs_on_target, found.offset_lag_max, found.heartbeats_replication) == (True, 0, False)
+    assert (found.transaction_interval, found.fail_on_gap, found.fail_on_refused_record) == (
+        0.25,
+        True,
+        False,
+    )
+    assert found.admin_timeout_ms == 7
+    assert not options(enabled="false").enabled
+
+
+@pytest.mark.parametrize(
+    ("consumer", "own", "committed"),
+    [
+        *((None, None, True), ("read_committed", None, True), (None, "read_committed", True)),
+        *(("read_uncommitted", "read_committed", True), ("read_committed", "read_uncommitted", False)),
+        *(("read_uncommitted", None, False), (None, "read_uncommitted", False)),
+    ],
+)
+def test_exactly_once_support_validation(consumer: str | None, own: str | None, committed: bool) -> None:
+    """MirrorSourceConnectorTest.testExactlyOnceSupportValidation, with our default."""
+    given = {"consumer.isolation.level": consumer, "source.consumer.isolation.level": own}
+    assert SourceOptions.from_props(GOOD | given, CLIENTS).committed_only is committed
+    expected = [] if committed else [("exactly.once.support", NOT_EXACTLY_ONCE)]
+    assert errors(given | {"exactly.once.support": "required"}) == expected
+    assert errors(given | {"exactly.once.support": "requested"}) == []
+    both = dict(errors(given | {"exactly.once.support": "required", "offset.lag.max": "bad"}))
+    assert both.pop("offset.lag.max") == (
+        "Invalid value bad for configuration offset.lag.max: Not a number of type LONG"
+    )
+    assert both == dict(expected)
+
+
+@pytest.mark.parametrize("key", ["offset-syncs.topic.location", "offset-syncs.topic.replication.factor"])
+def test_no_offset_syncs_can_be_set_up_where_none_are_emitted(key: str) -> None:
+    value = "1" if key.endswith("factor") else "target"
+    assert errors({"emit.offset-syncs.enabled": "FALSE", key: value}) == [
+        ("emit.offset-syncs.enabled", NO_SYNCS_TO_SET_UP)
+    ]
+    assert errors({"emit.offset-syncs.enabled": "true", key: value}) == []
+    assert errors({"emit.offset-syncs.enabled": "false"}) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("source.cluster.alias", None, "Missing required configuration"),
+        ("source.cluster.bootstrap.servers", None, "Missing required configuration"),
+        ("target.cluster.bootstrap.servers", "b", "is not of the form host:port"),
+        ("source.cluster.alias", "us.west", "the alias contains the separator '.'"),
+        ("topics", "(", "is not a regular expression"),
+        ("replication.factor", "0", "Replication factor must be positive"),
+        ("offset.lag.max", "-1", "Value must be at least 0"),
+        ("offset-syncs.topic.location", "something", "String must be one of: source, target"),
+        ("transaction.interval.ms", "0", "Value must be at least 1"),
+        ("transaction.interval.ms", "15000", "Value must be no more than 5000"),
+        ("source.gap.policy", "stop", "String must be one of: report, fail"),
+        ("source.record.policy", "skip", "String must be one of: report, fail"),
+        ("spark.speculation", "true", "spark.speculation must be false or absent"),
+        ("consumer.auto.offset.reset", "none", "must be earliest or latest"),
+        ("source.consumer.auto.offset.reset", "by_duration:PT1H", "must be earliest or latest"),
+        ("target.producer.batch.size", "big", "Not a number of type INT"),
+        ("target.producer.no.such", "1", "is not a property of Kafka's producer client"),
+        ("source.producer.no.such", "1", "is not a property of Kafka's producer client"),
+        ("config.property.filter.class", "x.Y", "Java classes can't be loaded here"),
+    ],
+)
+def test_each_wrong_value_is_one_error_that_names_its_key(key: str, value: str | None, why: str) -> None:
+    found = errors({key: value})
+    assert [name for name, _ in found] == [key]
+    assert why in found[0][1]
+
+
+def test_the_sources_producer_is_nobodys_business_without_offset_syncs_there() -> None:
+    given = {"source.producer.no.such": "1"}
+    assert errors(given | {"offset-syncs.topic.location": "target"}) == []
+    assert errors(given | {"emit.offset-syncs.enabled": "false"}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, None),
+        ({"spark.master": " local[4] "}, None),
+        ({"spark.master": "yarn"}, "spark.authenticate"),
+        ({"spark.master": "yarn", "spark.authenticate": "true"}, None),
+        ({"spark.master": "k8s://https://api", "spark.authenticate": "false"}, None),
+        ({"spark.master": "spark://m:7077", "spark.authenticate": "true"}, "spark.authenticate.secret"),
+        (
+            {
+                "spark.master": "spark://m:7077",
+                "spark.authenticate": "true",
+                "spark.authenticate.secret": "s",
+            },
+            None,
+        ),
+        ({"spark.master": "local-cluster[1,1,512]"}, "spark.authenticate"),
+    ],
+)
+def test_passwords_go_to_other_machines_by_authenticated_connections(
+    given: Mapping[str, str], missing: str | None
+) -> None:
+    found = errors(given)
+    assert [key for key, _ in found] == ([] if missing is None else [missing])
+    assert all(message.startswith(f"Missing configuration {missing}: ") for _, message in found)
+
+
+def test_b25_the_timestamp_type_has_to_be_excluded() -> None:
+    ((key, message),) = errors({"config.properties.exclude": "min.insync.replicas"})
+    assert key == "config.properties.exclude"
+    assert "message.timestamp.type must be excluded" in message
+    assert errors({"config.properties.exclude": "min.insync.replicas, message\\.timestamp\\..*"}) == []
+
+
+def test_b29_an_alias_with_the_separator_is_refused() -> None:
+    assert [key for key, _ in errors({"target.cluster.alias": "us.west"})] == ["target.cluster.alias"]
+    assert errors({"target.cluster.alias": "us.west", "replication.policy.separator": "_"}) == []
+
+
+@pytest.mark.parametrize(
+    ("location", "topic"),
+    [("source", "mm2-offset-syncs.target2.internal"), ("target", "mm2-offset-syncs.source1.internal")],
+)
+def test_offset_syncs_topic(location: str, topic: str) -> None:
+    """MirrorSourceConfigTest.testOffsetSyncsTopic."""
+    spec = options(offset__syncs_topic_location=location).spec("mirror", {})
+    assert (spec.syncs_topic, spec.syncs_on_target) == (topic, location == "target")
+    assert options(emit_offset__syncs_enabled="false").spec("mirror", {}).syncs_topic == ""
+
+
+def test_the_pipeline_is_told_everything_by_name() -> None:
+    found = options(
+        consumer_auto_offset_reset="earliest",
+        source_consumer_auto_offset_reset="latest",
+        producer_batch_size="1",
+        target_producer_batch_size="1048576",
+        source_gap_policy="fail",
+    )
+    spec = found.spec("mirror", GOOD)
+    assert (spec.name, spec.props, spec.source_alias) == ("mirror", GOOD, "source1")
+    assert spec.runs_topic == "mm2-offset-runs.source1.internal"
+    assert spec.layout_topic == "mm2-layout.source1.internal"
+    assert spec.gaps_topic == "mm2-gaps.source1.internal"
+    assert (spec.from_latest, spec.batch_size, spec.offset_lag_max) == (True, 1048576, 100)
+    assert (spec.committed_only, spec.fail_on_gap, spec.fail_on_refused_record) == (True, True, True)
+    assert spec.transaction_interval == 0.1
+    assert not spec.until_caught_up
+
+
+REJECT_ALL: dict[str, str] = {"topics": ""}
+
+
+@pytest.mark.parametrize(
+    ("given", "topics", "replicated"),
+    [
+        ({}, "heartbeats us-west.heartbeats topic1", True),
+        (REJECT_ALL, "heartbeats us-west.heartbeats", True),
+        (REJECT_ALL | {"replication.policy.separator": "_"}, "us-west.heartbeats topic1", False),
+        (REJECT_ALL | {"heartbeats.replication.enabled": "false"}, "heartbeats us-west.heartbeats", False),
+        ({"heartbeats.replication.enabled": "false"}, "heartbeats us-west.heartbeats", True),
+        ({}, "target2.topic1 target2.source1.topic1 source1.target2.topic1", False),
+        ({}, "target2.source1.target2.topic1 source1.target2.source1.topic1", False),
+        ({}, "topic1 source1.topic1", True),
+        ({}, "mm2-offset-runs.source1.internal __consumer_offsets .b source1.checkpoints.internal", False),
+    ],
+    ids=[
+        "testReplicatesHeartbeatsByDefault",
+        "testReplicatesHeartbeatsDespiteFilter",
+        "testReplicatesHeartbeatsDespiteFilter with separator _",
+        "testDoesNotReplicateHeartbeatsWhenDisabled",
+        "testReplicatesHeartbeatsWhenDisabledButFilterAllows",
+        "testNoCycles",
+        "testNoCycles, longer",
+        "testNoCycles, none",
+        "internal",
+    ],
+)
+def test_which_topics_are_copied(given: Mapping[str, str], topics: str, replicated: bool) -> None:
+    """MirrorSourceConnectorTest, by the names of its tests."""
+    found = SourceOptions.from_props(GOOD | dict(given), CLIENTS)
+    assert [found.replicates(topic) for topic in topics.split()] == [replicated] * len(topics.split())
+
+
+def test_identity_replication() -> None:
+    """MirrorSourceConnectorTest.testIdentityReplication."""
+    found = options(replication_policy_class="IdentityReplicationPolicy", target_cluster_alias="target")
+    for names in itertools.product(("", "target.", "source."), repeat=2):
+        assert found.replicates("".join(names) + "topic1")
+    assert not any(map(found.replicates, ("target.heartbeats", "target.source.heartbeats")))
+    assert not found.replicates("source.target.heartbeats")
+    assert found.replicates("heartbeats")
+    assert found.replicates("othersource.heartbeats")
+
+
+def test_what_writes_the_copies_is_tuned_as_stocks_is() -> None:
+    """By Connect's override of its producer, which wins over target.producer, which wins over producer."""
+    plain = options()
+    assert (plain.batch_size, plain.compression, plain.compression_level) == (16384, "", None)
+    given = {
+        "producer.compression.type": "gzip",
+        "target.producer.compression.type": "lz4",
+        "producer.override.compression.type": "zstd",
+        "target.producer.compression.zstd.level": "9",
+        "producer.compression.gzip.level": "1",
+        "target.producer.batch.size": "1",
+        "producer.override.batch.size": "32768",
+    }
+    found = SourceOptions.from_props(GOOD | given, CLIENTS)
+    assert (found.batch_size, found.compression, found.compression_level) == (32768, "zstd", 9)
+    spec = found.spec("mirror", {})
+    assert (spec.batch_size, spec.compression, spec.compression_level) == (32768, "zstd", 9)

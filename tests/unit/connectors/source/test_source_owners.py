@@ -1,0 +1,75 @@
+"""What an operator is told before a second connector copies to the same topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from bridge.protocol.messages import CopyTotals
+from bridge.service.state.copied_topics import copied_topics
+from bridge.service.state.snapshots import Snapshots
+from bridge.service.state.task_table import TaskTable
+from connectors.base import CopiedTopics, CopyReport, CopyRow
+from connectors.registry import KINDS
+from tests.unit.connectors.source.test_source_options import CLIENTS, GOOD
+
+ONE = CopiedTopics("one", {**GOOD, "name": "one"}, {("orders", "source1.orders"), ("bills", "source1.bills")})
+
+
+def said(changes: Mapping[str, str], *others: CopiedTopics) -> list[tuple[str, str]]:
+    config = {**GOOD, "name": "two", **changes}
+    assert not KINDS["source"].validate(config, CLIENTS).errors
+    return [(error.key, error.message) for error in KINDS["source"].conflicts(config, others)]
+
+
+def test_the_same_copy_is_an_error_of_topics_that_names_the_owner() -> None:
+    ((key, message),) = said({}, ONE)
+    assert key == "topics"
+    assert message.startswith(
+        "connector one copies bills to source1.bills, orders to source1.orders already, and two would write"
+    )
+
+
+def test_where_transforms_may_send_records_to_counts_too() -> None:
+    split = {
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "bridge.transforms": "split",
+        "bridge.transforms.split.type": "python:tests.support.own_transforms.even",
+        "bridge.transforms.split.topics": "orders",
+        "bridge.transforms.split.to": "source1.orders,source1.bills",
+    }
+    ((key, message),) = said(split, ONE)
+    assert key == "topics"
+    assert message.startswith("connector one copies orders to source1.orders already, and two would write")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "one"},
+        {"topics": "payments"},
+        {"topics.exclude": "orders,bills"},
+        {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"},
+        {"bridge.take.over.from": "one"},
+        {"source.cluster.alias": "source2"},
+        {"target.cluster.bootstrap.servers": "c:9092"},
+    ],
+)
+def test_another_copy_is_none(changes: Mapping[str, str]) -> None:
+    assert said(changes, ONE) == []
+
+
+def test_only_connectors_with_a_task_that_runs_count() -> None:
+    table, snapshots = TaskTable(lambda: 0.0), Snapshots()
+    table.start_task("one", 0, "1-a", "source", 1, dict(ONE.config))
+    table.start_task("groups", 0, "1-a", "group_offset", 1, {})
+    row = CopyRow("orders", 0, "source1.orders", 5, 5, 0, 5, 50, 0.0, 0.0, -1, -1)
+    totals = CopyTotals(source="A", target="B", state="copying", layout=1, restarts=0, partitions=1)
+    generation = table.connector("one").generation
+    snapshots.progress("one", generation, CopyReport(totals, [row], [], None, True))
+    assert copied_topics(table, snapshots, "source") == [
+        CopiedTopics("one", table.connector("one").config, {("orders", "source1.orders")})
+    ]
+    table.stop_task("one", 0, "1-a")
+    assert copied_topics(table, snapshots, "source") == []

@@ -1,0 +1,147 @@
+"""What the source connector tells of its pipeline's progress: rates, sums, and only what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bridge.model.copying import (
+    Copied,
+    Gap,
+    GapKind,
+    PipelineState,
+    PipelineStatus,
+    Progress,
+)
+from bridge.model.values import TopicPartition
+from bridge.protocol.messages import GapReport
+from connectors.base import CopyReport
+from connectors.source.progress import HALF_WINDOW, Reporter
+
+GAP = Gap(TopicPartition("orders", 0), GapKind.SOURCE_RECREATED, "id", 5, -1, 1_700_000_000_000, "made anew")
+
+
+def copied(*partitions: int) -> list[Copied]:
+    return [Copied(TopicPartition("orders", each), "id", "A.orders", "id") for each in partitions]
+
+
+def status(*progress: Progress, gaps: Sequence[Gap] = ()) -> PipelineStatus:
+    counts = {kind.value: sum(gap.kind is kind for gap in gaps) for kind in {gap.kind for gap in gaps}}
+    return PipelineStatus(
+        PipelineState.COPYING, 3, {each.source: each for each in progress}, gaps, gap_counts=counts
+    )
+
+
+def at(partition: int, position: int, records: int = 0, end: int = -1, latency: int = -1) -> Progress:
+    place = TopicPartition("orders", partition)
+    return Progress(place, position, end, records, records * 100, latency, latency)
+
+
+class Looking:
+    """A reporter looked at on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.reporter = Reporter("A", "B")
+        self.now = 1000.0
+
+    def look(self, said: PipelineStatus, wanted: Sequence[Copied], after: float = 1.0) -> CopyReport:
+        report = self.maybe(said, wanted, after)
+        assert report is not None
+        return report
+
+    def maybe(self, said: PipelineStatus, wanted: Sequence[Copied], after: float = 1.0) -> CopyReport | None:
+        self.now += after
+        return self.reporter.report(said, wanted, self.now)
+
+
+def test_first_everything_then_what_has_changed_then_nothing() -> None:
+    looking, wanted = Looking(), copied(0, 1)
+    first = looking.look(status(at(0, 5), at(1, 6)), wanted)
+    assert (first.whole, [row.partition for row in first.changed]) == (True, [0, 1])
+    assert (first.totals.source, first.totals.target, first.totals.state) == ("A", "B", "copying")
+    second = looking.look(status(at(0, 5), at(1, 7)), wanted)
+    assert (second.whole, [row.position for row in second.changed], second.gaps) == (False, [7], None)
+    assert looking.maybe(status(at(0, 5), at(1, 7)), wanted) is None
+
+
+def test_rates_are_over_the_last_half_minute_and_fall_to_nothing() -> None:
+    looking, wanted = Looking(), copied(0)
+    looking.look(status(at(0, 0, 0)), wanted)
+    row = looking.look(status(at(0, 1000, 1000)), wanted, 10.0).changed[0]
+    assert (row.record_rate, row.byte_rate) == (100.0, 10_000.0)
+    rates = []
+    for _ in range(4):
+        report = looking.maybe(status(at(0, 1000, 1000)), wanted, HALF_WINDOW)
+        rates.append(report.totals.record_rate if report is not None else None)
+    assert rates == [40.0, 0.0, None, None]
+
+
+def test_what_is_copied_at_the_first_look_has_been_copied_within_a_second_at_least() -> None:
+    looking = Looking()
+    row = looking.look(status(at(0, 500, 500)), copied(0)).changed[0]
+    assert row.record_rate == 500.0
+
+
+def test_another_driver_counts_anew_and_nothing_goes_back() -> None:
+    looking, wanted = Looking(), copied(0)
+    looking.look(status(at(0, 100, 100, 120)), wanted)
+    starting = looking.look(PipelineStatus(PipelineState.RETRYING), wanted)
+    assert (starting.totals.records, starting.totals.lag, starting.totals.state) == (100, 20, "retrying")
+    assert [(row.position, row.record_rate) for row in starting.changed] == [(100, 0.0)]
+    again = looking.look(status(at(0, 130, 30, 130)), wanted)
+    assert (again.totals.records, again.totals.bytes, again.totals.lag) == (130, 13_000, 0)
+
+
+def test_sums_know_what_is_known() -> None:
+    looking, wanted = Looking(), copied(0, 1, 2)
+    looking.look(status(at(0, 0), at(1, 0)), wanted)
+    totals = looking.look(
+        status(at(0, 10, 10, 15, latency=40), at(1, 20, 20, -1, latency=90), at(2, 0, latency=3)), wanted
+    ).totals
+    assert (totals.partitions, totals.lag, totals.records) == (3, 5, 30)
+    assert (totals.record_age_ms, totals.replication_latency_ms) == (90, 90)
+    idle = looking.look(
+        status(at(0, 10, 10, 15, latency=40), at(1, 20, 20, 20, latency=90), at(2, 0, latency=3)),
+        wanted,
+        100.0,
+    ).totals
+    assert (idle.record_rate, idle.lag) == (0.3, 5)
+
+
+def test_of_partitions_that_rest_no_latency_is_shown_in_the_sums() -> None:
+    looking, wanted = Looking(), copied(0)
+    looking.look(status(at(0, 10, 10, latency=86_400_000)), wanted)
+    for _ in range(3):
+        looking.maybe(status(at(0, 10, 10, latency=86_400_000)), wanted, HALF_WINDOW)
+    assert looking.look(status(at(0, 10, 10, 10, latency=86_400_000)), wanted).totals.record_age_ms is None
+
+
+def test_partitions_that_are_not_wanted_any_more_are_gone_and_stay_in_the_sums() -> None:
+    looking = Looking()
+    looking.look(status(at(0, 10), at(1, 5, 5)), copied(0, 1))
+    report = looking.look(status(at(0, 10)), copied(0))
+    assert report.gone == [TopicPartition("orders", 1)]
+    assert (report.totals.records, report.totals.partitions) == (5, 1)
+    # The state topics may tell of partitions that another connector of this source copies.
+    assert looking.maybe(status(at(0, 10), at(9, 1, 1)), copied(0)) is None
+
+
+def test_gaps_are_told_when_the_ledger_has_more() -> None:
+    looking, wanted = Looking(), copied(0)
+    assert looking.look(status(at(0, 1)), wanted).gaps is None
+    report = looking.look(status(at(0, 1), gaps=[GAP]), wanted)
+    assert report.gaps == [
+        GapReport(
+            topic="orders",
+            partition=0,
+            kind="source_recreated",
+            topic_id="id",
+            upstream_from=5,
+            upstream_to=None,
+            seen_at_ms=1_700_000_000_000,
+            detail="made anew",
+        )
+    ]
+    assert report.totals.gaps == {"source_recreated": 1}
+    assert looking.maybe(status(at(0, 1), gaps=[GAP]), wanted) is None
+    starting = looking.look(PipelineStatus(), wanted)
+    assert (starting.gaps, starting.totals.gaps) == (None, {"source_recreated": 1})

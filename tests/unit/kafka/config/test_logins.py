@@ -1,0 +1,218 @@
+"""JAAS texts, and tokens from an identity provider (a plain HTTP server here)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.jaas import JaasProblem, parse_jaas
+from bridge.kafka.config.oauth import HTTP_HOSTS, ClientCredentials, endpoint_problem, fetch
+from bridge.kafka.config.token_provider import TokenProvider
+
+SECRET = "geheim"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("a.B required;", {}),
+        ('a.B REQUIRED x="1" y=two;', {"x": "1", "y": "two"}),
+        ("a.B optional x='a\"b' ;", {"x": 'a"b'}),
+        (r'a.B required x="a\"b\\c\nd";', {"x": 'a"b\\c\nd'}),
+        ('/* c */ a.B // who\n required\n x="; = //" ;  ', {"x": "; = //"}),
+        (
+            'a.B required useKeyTab=true keyTab="/etc/k.tab" principal="u@R";',
+            {"useKeyTab": "true", "keyTab": "/etc/k.tab", "principal": "u@R"},
+        ),
+    ],
+)
+def test_jaas(text: str, options: dict[str, str]) -> None:
+    module = parse_jaas(text)
+    assert (module.name, module.simple_name, dict(module.options)) == ("a.B", "B", options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            ";",
+            "a.B",
+            "a.B;",
+            "a.B sometimes;",
+            "a.B required",
+            "a.B required geheim;",
+            "a.B required x=;",
+        ),
+        *(
+            'a.B required x="geheim',
+            "a.B required x=geheim; c.D required;",
+            "a.B required ==geheim;",
+            "= = =",
+        ),
+    ],
+)
+def test_what_is_no_jaas_is_said_without_a_value(text: str) -> None:
+    with pytest.raises(JaasProblem) as caught:
+        parse_jaas(text)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_login_module_hides_its_values() -> None:
+    assert SECRET not in repr(parse_jaas(f'a.B required password="{SECRET}";'))
+
+
+class Provider(BaseHTTPRequestHandler):
+    """Answers with what `answers` has next, and keeps what it was asked."""
+
+    answers: list[tuple[int, str]]
+    asked: list[tuple[str, str]]
+    location: str
+    """Where it redirects to."""
+    pause: float
+    """Seconds before each byte of an answer, while somebody listens."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.asked.append((self.headers["Authorization"], body))
+        status, answer = self.answers.pop(0)
+        self.send_response(status)
+        if self.location:
+            self.send_header("Location", self.location)
+        self.end_headers()
+        for byte in answer if self.pause else [answer]:
+            time.sleep(self.pause)
+            self.wfile.write(byte.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def provider() -> Iterator[tuple[str, type[Provider]]]:
+    handler = type("OwnProvider", (Provider,), {"answers": [], "asked": [], "location": "", "pause": 0.0})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/token", handler
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_token_by_client_credentials(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers.append((200, '{"access_token": "t1", "expires_in": 60}'))
+    assert asyncio.run(fetch(ClientCredentials(url, "me", SECRET, "kafka all"))) == ("t1", 60.0)
+    basic = base64.b64encode(f"me:{SECRET}".encode()).decode()
+    assert handler.asked == [(f"Basic {basic}", "grant_type=client_credentials&scope=kafka+all")]
+
+
+def test_a_token_is_kept_for_most_of_its_life(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers += [(200, '{"access_token": "t1", "expires_in": 0}'), (200, '{"access_token": "t2"}')]
+
+    async def tokens() -> list[str]:
+        tokens = TokenProvider(ClientCredentials(url, "me", SECRET, extensions={"pool": "p"}))
+        assert tokens.extensions() == {"pool": "p"}
+        first = await tokens.token()
+        return [first, *await asyncio.gather(tokens.token(), tokens.token())]
+
+    assert asyncio.run(tokens()) == ["t1", "t2", "t2"]
+    assert len(handler.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [(401, "no"), (200, "no json"), (200, "{}"), (200, "[]")])
+def test_no_token_is_trouble_with_credentials(
+    provider: tuple[str, type[Provider]], answer: tuple[int, str]
+) -> None:
+    url, handler = provider
+    handler.answers.append(answer)
+    with pytest.raises(KafkaFailure, match="no token from http://") as caught:
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+    assert caught.value.fault is KafkaFault.CREDENTIALS
+    assert SECRET not in str(caught.value)
+
+
+def test_a_provider_that_is_not_there() -> None:
+    with pytest.raises(KafkaFailure, match="ConnectError"):
+        asyncio.run(fetch(ClientCredentials("http://127.0.0.1:9/token", "me", SECRET)))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "to", ["http://{other}/token", "//{other}/token", "/elsewhere", "http://u:pw@{other}/"]
+)
+def test_a_redirect_is_refused_and_named(provider: tuple[str, type[Provider]], status: int, to: str) -> None:
+    """Also on the same host: what is asked for a token there is not what was configured."""
+    url, handler = provider
+    handler.location = to.format(other=url.split("/")[2])
+    handler.answers += [(status, ""), (200, '{"access_token": "stolen"}')]
+    with pytest.raises(KafkaFailure, match=f"redirects to .*HTTP {status}") as caught:
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+    assert len(handler.asked) == 1
+    assert "pw@" not in str(caught.value)
+
+
+def test_an_answer_without_end_is_cut_off(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers.append((200, " " * (1 << 21)))
+    with pytest.raises(KafkaFailure, match="more than 1048576 bytes"):
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+
+
+def test_an_answer_byte_by_byte_has_to_end_in_time(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.pause = 0.05
+    handler.answers.append((200, '{"access_token": "t1"}' + " " * 10))
+    with pytest.raises(KafkaFailure, match=r"no whole answer within 0\.3 s"):
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET), 0.3))
+
+
+def test_what_a_provider_answers_is_in_no_traceback(provider: tuple[str, type[Provider]]) -> None:
+    url, handler = provider
+    handler.answers.append((200, '{"access_token": "token-very-secret", "expires_in": "soon"}'))
+    with pytest.raises(KafkaFailure) as caught:
+        asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "token-very-secret" not in shown
+    assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("https://idp.example.org/token", None),
+        ("http://localhost:8080/token", None),
+        ("http://127.0.0.2/token", None),
+        ("http://[::1]:80/token", None),
+        ("http://inside.example.org/token", None),
+        ("http://idp.example.org/token", "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"),
+        ("http://localhost.example.org/token", "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"),
+        ("http://10.0.0.1/token", "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"),
+        ("https://me:geheim@idp.example.org/token", "must not carry credentials"),
+        ("http://me:geheim@127.0.0.1/token", "must not carry credentials"),
+        ("file:///etc/token", "must be https"),
+        ("https:///token", "must be https"),
+        ("https://idp:99999/token", "must be https"),
+        ("https://[::1/token", "must be https"),
+    ],
+)
+def test_where_a_client_secret_may_go(url: str, problem: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HTTP_HOSTS, "other.example.org, Inside.example.org")
+    found = endpoint_problem(url)
+    assert (found is None) == (problem is None)
+    assert found is None or ((problem or "") in found and SECRET not in found)
+    if problem is not None:
+        with pytest.raises(KafkaFailure):
+            asyncio.run(fetch(ClientCredentials(url, "me", SECRET)))

@@ -1,0 +1,530 @@
+"""Fetching from brokers in memory: what no one broker does on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.consumer import broker_fetcher
+from bridge.kafka.consumer import fetcher as consumer_fetcher
+from bridge.kafka.consumer.fetcher import FetchedPart, Fetcher, FetchFrom, FetchTrouble, TroubleKind
+from bridge.kafka.errors import failure
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.log_requests import FetchPart, PartitionMeta, TopicMeta
+from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.model.values import TopicPartition
+
+T = TypeVar("T")
+ID = "11223344-5566-7788-99aa-bbccddeeff00"
+A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+class Answer(NamedTuple):
+    """Of a partition."""
+
+    error: int = 0
+    records: bytes = b""
+    diverged: tuple[int, int] | None = None
+    preferred: int = -1
+
+
+class MemoryLink:
+    """Brokers by number; `leaders` of partitions, and what each fetch is answered by `serve`: node, partition, offset.
+    A broker remembers sessions as real ones do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rack, self.metadata_seconds = "", 300.0
+        self.racks: list[tuple[int, str]] = []
+        """Node and rack of each fetch."""
+        self.leaders = {A: 1, B: 1}
+        self.topic = TopicMeta(0, ID, {})
+        self.serve: Callable[[int, TopicPartition, int], Answer | None] = lambda *_: None
+        self.broken: dict[int, KafkaFailure] = {}
+        self.fetched: list[tuple[int, int, dict[TopicPartition, int]]] = []
+        """Node, session epoch, partitions that it has been told so far with their offsets."""
+        self.lose_sessions = False
+        self.far = self._now = 0.0
+        """Seconds until an answer; by a clock of its own, because a busy machine would pass for distance."""
+        self.sizes: list[dict[TopicPartition, int]] = []
+        """Bytes that were asked for, of the partitions of which something new was told."""
+        self.gate, self.asked = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+        self.most: list[int] = []
+        """Bytes that an answer might hold."""
+        self._known: dict[int, dict[TopicPartition, int]] = {}
+        self._asked: Any = None
+        fetch = log_requests.fetch
+
+        def spy(parts: Mapping[TopicPartition, FetchPart], **how: Any) -> Call:
+            self._asked = (parts, how["asking"])
+            return fetch(parts, **how)
+
+        monkeypatch.setattr(log_requests, "fetch", spy)
+        monkeypatch.setattr(broker_fetcher, "time", SimpleNamespace(monotonic=lambda: self._now))
+
+    async def metadata(self, topics: Iterable[str]) -> dict[str, TopicMeta]:
+        partitions = {place.partition: PartitionMeta(0, node, 0) for place, node in self.leaders.items()}
+        return {name: self.topic._replace(partitions=partitions) for name in topics}
+
+    def by_leader(
+        self, places: Iterable[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
+        nodes: dict[int, list[TopicPartition]] = {}
+        for place in places:
+            nodes.setdefault(self.leaders[place], []).append(place)
+        return nodes, {}
+
+    async def send(self, node: int, call: Call, doing: str) -> Reader:
+        return self._listed(call)
+
+    async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
+        call.prepare({1: (4, 17)})
+        parts, asking = self._asked
+        self.most.append(asking.max_bytes)
+        self.sizes.append({place: part.max_bytes for place, part in parts.items()})
+        self.asked.set()
+        await asyncio.sleep(0)
+        self._now += self.far
+        await self.gate.wait()
+        if node in self.broken:
+            raise self.broken[node]
+        error = 0
+        if self.lose_sessions and asking.epoch > 0:
+            self.lose_sessions, error, parts = False, 70, {}
+        known = self._known[node] = {} if asking.epoch == 0 else self._known[node]
+        for _, place in asking.forgotten:
+            del known[place]
+        known |= {place: part.offset for place, part in parts.items()}
+        self.fetched.append((node, asking.epoch, dict(known)))
+        self.racks.append((node, asking.rack))
+        answers = {} if error else {place: self.serve(node, place, at) for place, at in known.items()}
+        return read(self._answer(error, {place: each for place, each in answers.items() if each is not None}))
+
+    def _answer(self, error: int, answers: Mapping[TopicPartition, Answer]) -> Reader:
+        writer = Writer(flexible=True)
+        writer.int32(0)
+        writer.int16(error)
+        writer.int32(0 if error else 77)
+        writer.array(len(answers))
+        for place, answer in answers.items():
+            writer.uuid(ID)
+            writer.array(1)
+            writer.int32(place.partition)
+            writer.int16(answer.error)
+            for offset in (100, 90, 3):
+                writer.int64(offset)
+            writer.array(0)
+            writer.int32(answer.preferred)
+            writer.blob(answer.records)
+            if answer.diverged is None:
+                writer.tags()
+            else:
+                for number in (1, 0, 13):  # one tagged field, its number and size
+                    writer.varint(number)
+                writer.int32(answer.diverged[0])
+                writer.int64(answer.diverged[1])
+                writer.tags()
+            writer.tags()
+        return Reader(writer.encode(), flexible=True)
+
+    def _listed(self, call: Call) -> Reader:
+        """Logs begin at 3 and end at 100."""
+        call.prepare({2: (0, 7)})
+        request = Reader(call.encode(), flexible=False)
+        request.skip(4 + 1 + 4)
+        topic = request.string()
+        request.skip(4)
+        number, _, timestamp = request.int32(), request.int32(), request.int64()
+        writer = Writer(flexible=False)
+        writer.int32(0)
+        writer.array(1)
+        writer.string(topic)
+        writer.array(1)
+        writer.int32(number)
+        writer.int16(0)
+        writer.int64(-1)
+        writer.int64(100 if timestamp == log_requests.LATEST else 3)
+        writer.int32(0)
+        return Reader(writer.encode(), flexible=False)
+
+
+@pytest.fixture
+def link(monkeypatch: pytest.MonkeyPatch) -> MemoryLink:
+    monkeypatch.setattr(broker_fetcher, "PAUSE_SECONDS", (0.005, 0.01))
+    monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", 0.05)
+    return MemoryLink(monkeypatch)
+
+
+def fetch(link: MemoryLink, work: Callable[[Fetcher], Awaitable[T]]) -> T:
+    async def go() -> T:
+        fetcher = Fetcher(link, committed_only=True)  # type: ignore[arg-type]
+        await fetcher.start()
+        fetcher.set({A: FetchFrom(ID, 5, 2), B: FetchFrom(ID, 6)})
+        try:
+            return await work(fetcher)
+        finally:
+            await fetcher.close()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    return asyncio.run(go())
+
+
+async def until(fetcher: Fetcher, wanted: Callable[[FetchedPart], bool]) -> FetchedPart:
+    async with asyncio.timeout(5.0):
+        while True:
+            for part in await fetcher.next(0.5):
+                if wanted(part):
+                    return part
+
+
+@pytest.mark.parametrize("error", [3, 5, 6, 74, 75, 78, 56, 103])
+def test_a_partition_that_has_moved_is_found_again(link: MemoryLink, error: int) -> None:
+    def serve(node: int, place: TopicPartition, at: int) -> Answer | None:
+        if node == 1 and place == A:
+            link.leaders[A] = 2
+            return Answer(error)
+        return Answer(records=b"x") if node == 2 else None
+
+    link.serve = serve
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: bool(part.records))
+        assert (part.place, part.offset, part.trouble) == (A, 5, None)
+        assert not fetcher.errors
+
+    fetch(link, work)
+    # The broker that was left has been told so, and was not told the other partition again.
+    assert [known for node, _, known in link.fetched if node == 1][-1] == {B: 6}
+    assert [epoch for node, epoch, _ in link.fetched if node == 1] == list(
+        range(sum(node == 1 for node, _, _ in link.fetched))
+    )
+
+
+def test_a_broker_that_is_away_costs_the_others_nothing(link: MemoryLink) -> None:
+    link.leaders[B] = 2
+    link.broken[1] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
+    link.serve = lambda node, place, at: Answer(records=b"x" * at)
+
+    async def work(fetcher: Fetcher) -> None:
+        for offset in range(6, 20):
+            part = await until(fetcher, lambda part: bool(part.records))
+            assert (part.place, part.offset) == (B, offset)
+            fetcher.done(B, offset + 1, 0)
+        assert list(fetcher.errors) == [A]
+        assert "Connection refused" in str(fetcher.errors[A])
+        link.broken.clear()
+        assert (await until(fetcher, lambda part: part.place == A)).offset == 5
+        assert not fetcher.errors
+
+    fetch(link, work)
+
+
+def test_a_lost_session_is_begun_anew_with_the_positions_of_now(link: MemoryLink) -> None:
+    link.serve = lambda node, place, at: Answer(records=b"x") if (place, at) in ((A, 5), (A, 9)) else None
+
+    async def work(fetcher: Fetcher) -> None:
+        await until(fetcher, lambda part: part.offset == 5)
+        link.lose_sessions = True
+        fetcher.done(A, 9, 0)
+        await until(fetcher, lambda part: part.offset == 9)
+
+    fetch(link, work)
+    assert [known for _, epoch, known in link.fetched if epoch == 0][-1] == {B: 6, A: 9}
+
+
+def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(link: MemoryLink) -> None:
+    """A broker sends such a batch alone, and nothing of other partitions: each would cost a round trip."""
+    link.serve = lambda node, place, at: Answer(records=bytes(1_000_000 if place == A else 1000))
+
+    async def work(fetcher: Fetcher) -> None:
+        for _ in range(20):
+            for part in await fetcher.next(0.5):
+                fetcher.done(part.place, part.offset + 1, 0)
+
+    fetch(link, work)
+    sizes = {place: [each[place] for each in link.sizes if place in each] for place in (A, B)}
+    assert (sizes[A][0], set(sizes[A][1:])) == (512 * 1024, {2_000_000})
+    assert set(sizes[B]) == {512 * 1024}
+
+
+def test_more_is_asked_for_over_a_distance(link: MemoryLink) -> None:
+    link.far = 0.05
+    link.serve = lambda node, place, at: Answer(records=b"x")
+
+    async def work(fetcher: Fetcher) -> None:
+        for offset in (5, 6):
+            await until(fetcher, lambda part, offset=offset: (part.place, part.offset) == (A, offset))
+            fetcher.done(A, offset + 1, 0)
+
+    fetch(link, work)
+    first, second = [each[A] for each in link.sizes if A in each][:2]
+    assert first == 512 * 1024
+    assert second == 10 * first
+
+
+def test_no_more_is_asked_for_than_comes_in_time(link: MemoryLink) -> None:
+    link.far = 0.01
+    link.broken = {1: failure(KafkaFault.TIMEOUT, "fetch", "No answer in time")}
+    link.serve = lambda node, place, at: Answer(records=bytes(200_000))
+
+    async def work(fetcher: Fetcher) -> None:
+        while len(link.most) < 4:
+            await fetcher.next(0.01)
+        link.broken = {}
+        while len(link.most) < 12:
+            for part in await fetcher.next(0.5):
+                fetcher.done(part.place, part.offset + 1, 0)
+        link.far = 4.0
+        asked = len(link.most)
+        while len(link.most) < asked + 3:
+            for part in await fetcher.next(0.5):
+                fetcher.done(part.place, part.offset + 1, 0)
+
+    fetch(link, work)
+    assert link.most[:4] == [1 << 20, 1 << 19, 1 << 18, 1 << 17]
+    assert max(link.most[4:12]) > 1 << 18
+    assert link.most[-1] <= 110_000  # of 400 KB in four seconds a good quarter
+
+
+def test_a_log_that_took_another_way(link: MemoryLink) -> None:
+    link.serve = lambda node, place, at: Answer(diverged=(1, 4)) if place == A else Answer(records=b"x")
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: part.trouble is not None)
+        assert part == FetchedPart(A, b"", 5, trouble=FetchTrouble(TroubleKind.DIVERGED, -1, -1, 1, 4))
+        asked = len(link.fetched)
+        fetcher.done(B, 7, 0)
+        await until(fetcher, lambda part: part.offset == 7)
+        assert all(A not in known for _, _, known in link.fetched[asked + 1 :])
+
+    fetch(link, work)
+
+
+def test_an_offset_that_is_in_range_after_all_is_tried_again(link: MemoryLink) -> None:
+    answers = iter([Answer(1), Answer(1), Answer(records=b"x")])
+    link.serve = lambda node, place, at: next(answers) if place == A else None
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: part.place == A)
+        assert part.records == b"x"
+
+    fetch(link, work)
+
+
+def test_an_offset_out_of_range_comes_with_where_the_log_is(link: MemoryLink) -> None:
+    link.serve = lambda node, place, at: Answer(1) if at == 2 else None
+
+    async def work(fetcher: Fetcher) -> None:
+        fetcher.set({A: FetchFrom(ID, 2)})
+        part = await until(fetcher, lambda part: part.place == A)
+        assert part.trouble == FetchTrouble(TroubleKind.OUT_OF_RANGE, log_start=3, log_end=100)
+
+    fetch(link, work)
+
+
+@pytest.mark.parametrize("by", ["fetch", "metadata"])
+def test_a_missing_right_is_told_at_once(link: MemoryLink, by: str) -> None:
+    if by == "fetch":
+        link.serve = lambda *_: Answer(29)
+    else:
+        link.topic = link.topic._replace(error=29)
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: part.place == A)
+        assert part.trouble == FetchTrouble(TroubleKind.NOT_AUTHORIZED)
+
+    fetch(link, work)
+
+
+@pytest.mark.parametrize("found", [TopicMeta(3, "", {}), TopicMeta(0, "another id", {})])
+def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
+    link: MemoryLink, found: TopicMeta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, link.topic = link.topic, found
+    link.serve = lambda *_: Answer(records=b"x")
+    doubt = consumer_fetcher.DOUBT_SECONDS
+    monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", 60.0)
+
+    async def work(fetcher: Fetcher) -> None:
+        while set(fetcher.errors) != {A, B}:
+            assert await fetcher.next(0.01) == []
+        link.topic = known
+        # An answer from before may still be under way: it must not be believed.
+        assert (await until(fetcher, lambda part: part.place == A)).records == b"x"
+        monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", doubt)
+        link.topic = found
+        link.serve = lambda *_: Answer(100)
+        fetcher.done(A, 9, 0)
+        part = await until(fetcher, lambda part: part.place == A and part.trouble is not None)
+        assert part.offset == 9
+        assert part.trouble == FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)
+
+    fetch(link, work)
+
+
+def test_what_was_asked_before_a_new_set_is_not_handed_out(link: MemoryLink) -> None:
+    link.serve = lambda node, place, at: Answer(records=b"%d" % at)
+
+    async def work(fetcher: Fetcher) -> None:
+        link.gate.clear()
+        await link.asked.wait()
+        fetcher.set({A: FetchFrom(ID, 39)})
+        assert await fetcher.next(0.02) == []  # the leader is found meanwhile
+        link.gate.set()
+        part = await until(fetcher, lambda part: True)
+        assert (part.place, part.offset, part.records) == (A, 39, b"39")
+
+    fetch(link, work)
+
+
+def test_what_time_does_not_heal_is_raised(link: MemoryLink) -> None:
+    link.broken[1] = failure(KafkaFault.CREDENTIALS, "fetch", "Authentication failed")
+
+    async def work(fetcher: Fetcher) -> None:
+        with pytest.raises(KafkaFailure, match="Authentication failed"):
+            await until(fetcher, lambda part: True)
+
+    fetch(link, work)
+
+
+def test_a_defect_of_ours_is_no_silence(link: MemoryLink) -> None:
+    def serve(node: int, place: TopicPartition, at: int) -> Answer:
+        raise ZeroDivisionError
+
+    link.serve = serve
+
+    async def work(fetcher: Fetcher) -> None:
+        with pytest.raises(ZeroDivisionError):
+            await until(fetcher, lambda part: True)
+
+    fetch(link, work)
+
+
+# -- the nearest replica -----------------------------------------------------------------------------------------------
+
+
+def rack_aware(link: MemoryLink, *followers: Answer) -> Callable[[int, TopicPartition, int], Answer | None]:
+    """Node 1 leads A and names node 2 for our rack, which has these answers, one after the other; the last stays."""
+    left = list(followers)
+    link.rack = "r2"
+
+    def serve(node: int, place: TopicPartition, at: int) -> Answer | None:
+        if place != A:
+            return None
+        if node == 2:
+            return left.pop(0) if len(left) > 1 else left[0]
+        told = link.racks[-1] if len(link.racks) == len(link.fetched) else (node, "")
+        return Answer(preferred=2) if told == (1, "r2") else Answer(records=b"leader")
+
+    return serve
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that replicas and leases go by."""
+    now = [1000.0]
+    monkeypatch.setattr(
+        consumer_fetcher, "time", SimpleNamespace(monotonic=lambda: now[0] + time.monotonic())
+    )
+    return now
+
+
+def test_the_replica_that_the_leader_names_is_fetched_from(link: MemoryLink) -> None:
+    link.serve = rack_aware(link, Answer(records=b"near"))
+
+    async def work(fetcher: Fetcher) -> None:
+        for offset in (5, 7, 9):
+            part = await until(fetcher, lambda part: bool(part.records))
+            assert (bytes(part.records), part.offset, part.trouble) == (b"near", offset, None)
+            fetcher.done(A, offset + 2, 2)
+
+    fetch(link, work)
+    assert {rack for _, rack in link.racks} == {"r2"}
+    assert sum(A in known for node, _, known in link.fetched if node == 1) == 1, "the leader is asked once"
+
+
+def test_without_a_rack_no_leader_names_a_replica(link: MemoryLink) -> None:
+    link.serve = rack_aware(link, Answer(records=b"near"))
+    link.rack = ""
+    part = fetch(link, lambda fetcher: until(fetcher, lambda part: bool(part.records)))
+    assert bytes(part.records) == b"leader"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [Answer(1), Answer(78), Answer(6), Answer(9), Answer(56), Answer(74), Answer(diverged=(1, 3))],
+    ids=["out of range", "not available", "no replica", "replica gone", "storage", "fenced", "another way"],
+)
+def test_what_a_replica_says_of_the_log_is_no_trouble_and_the_leader_is_asked(
+    link: MemoryLink, wrong: Answer
+) -> None:
+    """A follower that lags has an end below what was fetched: nothing was cut back."""
+    link.serve = rack_aware(link, wrong)
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: bool(part.records) or part.trouble is not None)
+        assert (bytes(part.records), part.offset, part.trouble) == (b"leader", 5, None)
+        assert not fetcher.errors
+
+    fetch(link, work)
+    assert link.racks[-1] == (1, ""), "it would name the replica again"
+
+
+def test_a_replica_that_is_away_costs_a_pause(link: MemoryLink) -> None:
+    link.serve = rack_aware(link, Answer(records=b"near"))
+    link.broken[2] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
+    part = fetch(link, lambda fetcher: until(fetcher, lambda part: bool(part.records)))
+    assert bytes(part.records) == b"leader"
+
+
+def test_after_a_while_the_leader_is_told_our_rack_again(link: MemoryLink, clock: list[float]) -> None:
+    link.serve = rack_aware(link, Answer(1), Answer(records=b"near"))
+
+    async def work(fetcher: Fetcher) -> None:
+        part = await until(fetcher, lambda part: bool(part.records))
+        assert bytes(part.records) == b"leader"
+        clock[0] += 11.0
+        fetcher.done(A, 7, 2)
+        part = await until(fetcher, lambda part: bool(part.records))
+        assert (bytes(part.records), part.offset) == (b"near", 7)
+
+    fetch(link, work)
+
+
+def test_the_leader_is_asked_again_when_the_metadata_is_too_old(link: MemoryLink, clock: list[float]) -> None:
+    """Also for a partition that has no records, whose replica answers nothing."""
+    link.serve = rack_aware(link, Answer())
+    link.metadata_seconds = 0.2
+
+    async def work(fetcher: Fetcher) -> None:
+        async with asyncio.timeout(5.0):
+            while sum(A in known for node, _, known in link.fetched if node == 1) < 3:
+                await fetcher.next(0.05)
+        assert not fetcher.errors
+
+    fetch(link, work)
+    assert any(node == 2 and A in known for node, _, known in link.fetched)
+
+
+def test_the_only_partition_of_a_broker_comes_back_to_it_where_it_was(link: MemoryLink) -> None:
+    """From a replica that died, or after an error that has healed: the leader is asked for what it was asked before."""
+    del link.leaders[B]
+    link.serve = rack_aware(link, Answer(6))
+
+    async def go() -> FetchedPart:
+        fetcher = Fetcher(link, committed_only=True)  # type: ignore[arg-type]
+        await fetcher.start()
+        fetcher.set({A: FetchFrom(ID, 5, 2)})
+        try:
+            return await until(fetcher, lambda part: bool(part.records))
+        finally:
+            await fetcher.close()
+
+    part = asyncio.run(go())
+    assert (bytes(part.records), part.offset) == (b"leader", 5)

@@ -1,0 +1,216 @@
+"""Look-ups and links with brokers in memory: what shared clients must stand, and what no one broker can show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import pytest
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.errors import NodeNotReadyError, RequestTimedOutError
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.consumer.record_lookups import Lookups
+from bridge.kafka.network.client import Link
+from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.model.batch_limits import MOST_BYTES
+from bridge.model.lookups import Need, Read, Window
+from bridge.model.values import Side, TopicPartition
+from tests.support.raw_batches import batch
+
+PLACES = [TopicPartition("orders", number) for number in range(3)]
+
+
+class FakeLink:
+    """A node that leads all partitions and answers fetches by `serve`: (partition, offset, bytes, first) → records."""
+
+    def __init__(self, serve: Callable[[TopicPartition, int, int, bool], bytes], end: int = 1000) -> None:
+        self.serve, self.end = serve, end
+        self.id, self.most_decompressed = "", MOST_BYTES
+        self.before: Callable[[], None] = lambda: None
+
+    def by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
+        return {1: list(partitions)}, {}
+
+    def topic_id(self, topic: str) -> str:
+        return self.id
+
+    async def send(self, node: int, call: Call, doing: str) -> Reader:
+        request = Reader(call.prepare({1: (11, 11)}).encode(), flexible=False)
+        await asyncio.sleep(0)
+        self.before()
+        request.skip(4 + 4 + 4 + 4 + 1 + 4 + 4)
+        writer = Writer(flexible=False)
+        writer.int32(0)
+        writer.int16(0)
+        writer.int32(0)
+        topics = request.array()
+        writer.array(len(topics))
+        for _ in topics:
+            topic = request.string()
+            writer.string(topic)
+            partitions = request.array()
+            writer.array(len(partitions))
+            for at, _ in enumerate(partitions):
+                index = request.int32()
+                request.skip(4)
+                offset = request.int64()
+                request.skip(8)
+                records = self.serve(TopicPartition(topic, index), offset, request.int32(), at == 0)
+                writer.int32(index)
+                writer.int16(0)
+                for value in (self.end, self.end, 0):
+                    writer.int64(value)
+                writer.array(None)
+                writer.int32(-1)
+                writer.int32(len(records))
+                writer = _raw(writer, records)
+        return Reader(writer.encode(), flexible=False)
+
+
+def _raw(writer: Writer, data: bytes) -> Writer:
+    for byte in data:
+        writer.int8(byte - 256 if byte > 127 else byte)
+    return writer
+
+
+def ask(lookups: Lookups, *needs: tuple[TopicPartition, Need]) -> dict[TopicPartition, dict[Need, object]]:
+    wanted: dict[TopicPartition, list[Need]] = {}
+    for place, need in needs:
+        wanted.setdefault(place, []).append(need)
+    return asyncio.run(lookups.answer(wanted))  # type: ignore[arg-type]
+
+
+def read(offset: int) -> Read:
+    return Read(Side.SOURCE, offset, 100)
+
+
+def offsets(found: object) -> list[int]:
+    assert isinstance(found, Window), found
+    return [record.offset for record in found.records]
+
+
+def test_a_large_batch_is_no_hole_although_others_are_read_at_the_same_offset() -> None:
+    """A broker leaves out a batch that is too large, except for the first partition of a request."""
+
+    def serve(_place: TopicPartition, _offset: int, size: int, first: bool) -> bytes:
+        data = batch(0, 20)
+        return data if first or len(data) <= size else b""
+
+    found = ask(Lookups(FakeLink(serve), committed_only=False), *((place, read(5)) for place in PLACES))  # type: ignore[arg-type]
+    for place in PLACES:
+        assert offsets(found[place][read(5)]) == list(range(20))
+
+
+def test_a_round_of_another_connector_that_ends_meanwhile_takes_nothing_away() -> None:
+    link = FakeLink(lambda _place, offset, _size, _first: batch(offset, 3))
+    lookups = Lookups(link, committed_only=False)  # type: ignore[arg-type]
+    link.before = lookups.forget
+    found = ask(lookups, *((PLACES[0], read(at)) for at in range(0, 60, 3)))
+    assert all(offsets(found[PLACES[0]][read(at)]) == [at, at + 1, at + 2] for at in range(0, 60, 3))
+
+
+def test_what_was_read_of_a_topic_is_not_believed_of_the_next_of_that_name() -> None:
+    content = {"": batch(0, 3), "new": batch(0, 9)}
+    link = FakeLink(lambda _place, _offset, _size, _first: content[link.id])
+    lookups = Lookups(link, committed_only=False)  # type: ignore[arg-type]
+    assert offsets(ask(lookups, (PLACES[0], read(1)))[PLACES[0]][read(1)]) == [0, 1, 2]
+    link.id = "new"
+    # By name, since this node speaks nothing newer; the answer is that of the new topic all the same.
+    link.topic_id = lambda _topic: "new" if link.before else ""  # type: ignore[method-assign]
+    real = log_requests.fetch
+
+    def by_name(parts, *, committed_only):  # type: ignore[no-untyped-def]
+        return real(
+            {p: part._replace(topic_id="") for p, part in parts.items()}, committed_only=committed_only
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_requests, "fetch", by_name)
+        assert offsets(ask(lookups, (PLACES[0], read(1)))[PLACES[0]][read(1)]) == list(range(9))
+
+
+def test_a_batch_that_cannot_be_decoded_is_trouble_of_its_partition_only() -> None:
+    broken = bytearray(batch(0, 50, codec=1))
+    broken[70:110] = bytes(40)
+
+    def serve(place: TopicPartition, _offset: int, _size: int, _first: bool) -> bytes:
+        return bytes(broken) if place == PLACES[1] else batch(0, 3)
+
+    found = ask(Lookups(FakeLink(serve), committed_only=False), *((place, read(1)) for place in PLACES))  # type: ignore[arg-type]
+    failed = found[PLACES[1]][read(1)]
+    assert isinstance(failed, KafkaFailure)
+    assert str(failed).startswith("Unreadable batch: ")
+    assert "orders-1 at 1" in str(failed)
+    assert offsets(found[PLACES[0]][read(1)]) == offsets(found[PLACES[2]][read(1)]) == [0, 1, 2]
+
+
+# -- links -----------------------------------------------------------------------------------------------------------
+
+
+class Broker(NamedTuple):
+    nodeId: int
+    host: str
+    port: int
+
+
+class FakeClient(AIOKafkaClient):
+    """A client of three brokers, some of them down."""
+
+    def __init__(self, down: set[int], error: Exception | None = None) -> None:
+        self.down, self.error, self.tried = down, error or NodeNotReadyError(), []  # type: ignore[var-annotated]
+        self.cluster = self
+
+    def brokers(self) -> set[Broker]:
+        return {Broker(node, "127.0.0.1", 1) for node in (1, 2, 3)}
+
+    def broker_metadata(self, node: int) -> Broker:
+        return Broker(node, "127.0.0.1", 1)
+
+    async def ready(self, node: int, *, group: int = ConnectionGroup.DEFAULT) -> bool:
+        return True
+
+    async def send(  # type: ignore[override]
+        self, node: int, call: Call, *, group: int = ConnectionGroup.DEFAULT
+    ) -> Reader:
+        self.tried.append(node)
+        if node in self.down:
+            raise self.error
+        return Reader(str(node).encode(), flexible=False)
+
+    def __del__(self, **_: object) -> None:
+        """Nothing was opened."""
+
+
+def send(client: FakeClient, node: int | None) -> Reader:
+    link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": "127.0.0.1:1"}).raw)
+
+    async def go() -> Reader:
+        link._client = client
+        return await link.send(node, log_requests.metadata([]), "describe topics")
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("error", [NodeNotReadyError(), RequestTimedOutError()])
+def test_any_broker_will_do_where_any_will(error: Exception) -> None:
+    for up in (1, 2, 3):
+        assert send(FakeClient({1, 2, 3} - {up}, error), None).data == str(up).encode()
+
+
+def test_all_brokers_down_is_told_by_its_cause() -> None:
+    client = FakeClient({1, 2, 3})
+    with pytest.raises(KafkaFailure, match="while trying to describe topics") as caught:
+        send(client, None)
+    assert caught.value.fault is KafkaFault.UNREACHABLE
+    assert sorted(client.tried) == [1, 2, 3]
+
+
+def test_a_node_that_is_asked_for_is_not_replaced() -> None:
+    with pytest.raises(KafkaFailure, match="Connect call failed"):
+        send(FakeClient({2}), 2)

@@ -1,0 +1,162 @@
+"""A link to a broker in memory, in states that brokers are in for a moment only."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import aiokafka.client
+import pytest
+from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.config.settings import client_settings
+from bridge.kafka.network.client import Link
+from bridge.kafka.network.library_client import new_connection
+from bridge.kafka.protocol.wire import MOST_ANSWER
+from bridge.model.values import Side
+
+API_VERSIONS, METADATA = 18, 3
+
+
+class Joining:
+    """A broker that is number 1 of its cluster, and that names itself once it has `joined`."""
+
+    def __init__(self) -> None:
+        self.joined = False
+        self.port = 0
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                api, _, number = struct.unpack_from(">hhi", await reader.readexactly(size))
+                body = struct.pack(">i", number) + (
+                    self._versions() if api == API_VERSIONS else self._metadata()
+                )
+                writer.write(struct.pack(">i", len(body)) + body)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    @staticmethod
+    def _versions() -> bytes:
+        return struct.pack(">hi6h", 0, 2, API_VERSIONS, 0, 0, METADATA, 0, 0)
+
+    def _metadata(self) -> bytes:
+        """Version 0: brokers, and no topics."""
+        brokers = [struct.pack(">ih9si", 1, 9, b"127.0.0.1", self.port)] if self.joined else []
+        return struct.pack(">i", len(brokers)) + b"".join(brokers) + struct.pack(">i", 0)
+
+
+class Lying(Joining):
+    """A broker that says of its answers to Metadata that they have `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.left = asyncio.Event()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        _, _, number = struct.unpack_from(">hhi", await reader.readexactly(size))
+        body = struct.pack(">i", number) + self._versions()
+        writer.write(struct.pack(">i", len(body)) + body)
+        await reader.readexactly(4)
+        writer.write(struct.pack(">i", self.size) + bytes(100))
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        self.left.set()
+
+
+@pytest.mark.parametrize("size", [-4, 3, MOST_ANSWER + 1])
+def test_a_length_that_no_answer_has_ends_the_librarys_connection(size: int) -> None:
+    async def work() -> None:
+        broker = Lying(size)
+        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        connection = new_connection("127.0.0.1", port, request_timeout_ms=20_000)
+        try:
+            async with asyncio.timeout(10):
+                await connection.connect()
+                with pytest.raises(KafkaConnectionError, match=f"sent an answer of {size} bytes"):
+                    await connection.send(MetadataRequest([]))
+                await broker.left.wait()
+        finally:
+            await connection.close()
+            listening.close()
+            await listening.wait_closed()
+
+    asyncio.run(work())
+
+
+class Talking(Lying):
+    """A broker that sends `told` as soon as somebody is there."""
+
+    def __init__(self, told: bytes) -> None:
+        super().__init__(0)
+        self.told = told
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(struct.pack(">i", len(self.told)) + self.told)
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        self.left.set()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        struct.pack(">ihi", 1, 0, 1) + struct.pack(">3h", API_VERSIONS, 5, 2),
+        struct.pack(">ihi", 1, 0, 1 << 30),
+        struct.pack(">ih", 1, 0),
+        struct.pack(">i", 77),
+    ],
+    ids=["lowest above highest", "a billion versions", "cut short", "to something else"],
+)
+def test_what_the_library_can_not_read_ends_its_connection(told: bytes) -> None:
+    async def work() -> None:
+        broker = Talking(told)
+        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        connection = new_connection("127.0.0.1", port, request_timeout_ms=20_000)
+        try:
+            async with asyncio.timeout(10):
+                with pytest.raises(KafkaError):
+                    await connection.connect()
+                await broker.left.wait()
+        finally:
+            listening.close()
+            await listening.wait_closed()
+
+    asyncio.run(work())
+
+
+def test_the_client_has_such_connections() -> None:
+    assert vars(aiokafka.client)["create_conn"].__module__ == "bridge.kafka.network.library_client"
+
+
+def test_a_broker_that_names_no_brokers_yet_is_asked_again() -> None:
+    async def work() -> None:
+        broker = Joining()
+        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
+        broker.port = listening.sockets[0].getsockname()[1]
+        props = {"target.cluster.bootstrap.servers": f"127.0.0.1:{broker.port}"}
+        link = Link(client_settings(Side.TARGET, props).raw)
+        try:
+            with pytest.raises(KafkaFailure, match="The cluster named no brokers") as failed:
+                await link.nodes()
+            assert failed.value.fault is KafkaFault.UNREACHABLE
+            assert failed.value.retriable
+            broker.joined = True
+            assert await link.nodes() == [1]
+        finally:
+            await link.close()
+            listening.close()
+            await listening.wait_closed()
+
+    asyncio.run(work())

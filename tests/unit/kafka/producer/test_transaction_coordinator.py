@@ -1,0 +1,54 @@
+"""What a coordinator refuses, on a link in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.producer.transaction_coordinator import Coordinator
+from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.wire import Call, Reader, Writer
+from bridge.model.values import TopicPartition
+
+
+class MemoryLink:
+    """Answers AddPartitionsToTxn v3 by these codes, and FindCoordinator."""
+
+    def __init__(self, codes: dict[TopicPartition, int]) -> None:
+        self.codes = codes
+
+    async def send(self, node: int | None, call: Call, doing: str, **_: Any) -> Reader:
+        writer = Writer(flexible=node is not None)
+        writer.int32(0)
+        if node is None:
+            writer.int16(0)
+            writer.string(None)
+            writer.int32(1)
+        else:
+            writer.array(len(self.codes))
+            for place, code in self.codes.items():
+                writer.string(place.topic)
+                writer.array(1)
+                writer.int32(place.partition)
+                writer.int16(code)
+                writer.tags()
+                writer.tags()
+        return Reader(writer.encode(), flexible=writer.flexible)
+
+
+def test_topics_that_may_not_be_written_to_are_named_with_what_to_grant() -> None:
+    """The other partitions were not tried (55), and are none of the reader's business."""
+    codes = {
+        TopicPartition("orders", 0): 29,
+        TopicPartition("orders", 1): 29,
+        TopicPartition("bills", 0): 55,
+        TopicPartition("audit", 0): 29,
+    }
+    link: Any = MemoryLink(codes)
+    with pytest.raises(KafkaFailure) as told:
+        asyncio.run(Coordinator(link, "mirror-0").add(Identity(1, 0), list(codes), 5.0))
+    assert told.value.fault is KafkaFault.NOT_AUTHORIZED
+    assert "Not authorized to write to audit, orders: grant WRITE on it" in str(told.value)

@@ -1,0 +1,149 @@
+"""The driver as its launcher sees it: no Java is found out before, and one that ends again never looks well."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bridge.model.copying import PipelineState
+from bridge.pipeline import launch
+from bridge.pipeline.java import java_problem
+from bridge.pipeline.launch import DriverPipeline
+from tests.unit.pipeline.values import spec as any_spec
+
+
+def java(folder: Path, text: str, status: int = 0) -> Path:
+    """A home with a `java` that says this."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit {status}\n")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('openjdk version "17.0.9" 2023-10-17', None),
+        ('openjdk version "21" 2023-09-19', None),
+        ('java version "1.8.0_392"', "is Java 8"),
+        ('openjdk version "11.0.21" 2023-10-17', "is Java 11"),
+        ("cannot open shared object file", "names no version"),
+    ],
+)
+def test_a_java_that_is_too_old_is_named_with_where_it_was_found(
+    tmp_path: Path, text: str, wrong: str | None
+) -> None:
+    home = java(tmp_path / "jdk", text)
+    for environment in ({"JAVA_HOME": str(home)}, {"PATH": str(home / "bin")}):
+        problem = java_problem(environment)
+        if wrong is None:
+            assert problem is None
+            continue
+        assert problem is not None
+        assert wrong in problem
+        assert f"JAVA_HOME is {environment.get('JAVA_HOME', 'not set')}, PATH is" in problem
+        assert "install a JDK 17 or newer" in problem
+
+
+def test_no_java_at_all_and_a_java_home_that_is_wrong(tmp_path: Path) -> None:
+    problem = java_problem({"PATH": str(tmp_path)})
+    assert problem is not None
+    assert problem.startswith(
+        f"there is no Java for Spark: JAVA_HOME is not set, PATH is {tmp_path}; install"
+    )
+    good = java(tmp_path / "jdk", 'openjdk version "17"')
+    problem = java_problem({"JAVA_HOME": str(tmp_path), "PATH": str(good / "bin")})
+    assert problem is not None, "Spark takes what JAVA_HOME says"
+    assert f"{tmp_path}/bin/java can't be run (No such file or directory)" in problem
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(30_000):
+        if holds():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it did not come to hold")
+
+
+def play(script: Callable[[DriverPipeline], Awaitable[None]], module: str) -> None:
+    async def run() -> None:
+        pipeline = DriverPipeline(any_spec(), module)
+        try:
+            async with asyncio.timeout(30):
+                await script(pipeline)
+        finally:
+            await pipeline.stop()
+
+    asyncio.run(run())
+
+
+def test_without_java_copying_fails_for_good_and_no_driver_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    seen: set[PipelineState] = set()
+
+    async def script(pipeline: DriverPipeline) -> None:
+        while pipeline.status.failure is None:
+            seen.add(pipeline.status.state)
+            await asyncio.sleep(0.01)
+        assert pipeline.status.failure.startswith("there is no Java for Spark: ")
+        assert (pipeline.status.state, pipeline.status.failure_code) == (PipelineState.FAILED, "no_java")
+        assert (pipeline.pid, pipeline.status.restarts, list(pipeline.status.errors)) == (None, 0, [])
+
+    with caplog.at_level(logging.INFO):
+        play(script, launch.DRIVER_MODULE)
+    assert seen <= {PipelineState.STARTING}
+    assert len([record for record in caplog.records if record.name == launch.__name__]) == 1
+
+
+ENDS = """
+import sys
+from bridge.pipeline.frames import pack_status
+from bridge.model.copying import PipelineState, PipelineStatus
+sys.stdout.buffer.write(pack_status(PipelineStatus()))
+sys.stdout.buffer.flush()
+sys.stdin.readline()
+if {copies}:
+    sys.stdout.buffer.write(pack_status(PipelineStatus(PipelineState.COPYING)))
+    sys.stdout.buffer.flush()
+    sys.stdin.read()
+sys.exit(3)
+"""
+
+
+def ending(folder: Path, monkeypatch: pytest.MonkeyPatch, *, copies: bool) -> str:
+    (folder / "ending_driver.py").write_text(ENDS.format(copies=copies))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    monkeypatch.setattr(launch, "FIRST_BACKOFF", 0.05)
+    monkeypatch.setattr(launch, "MOST_BACKOFF", 0.1)
+    return "ending_driver"
+
+
+def test_a_driver_that_ends_again_and_again_never_looks_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(pipeline: DriverPipeline) -> None:
+        await until(lambda: bool(pipeline.status.errors))
+        while pipeline.status.restarts < 3:
+            assert pipeline.status.state is PipelineState.RETRYING
+            (error,) = pipeline.status.errors
+            assert error.startswith("the driver ended (exit code 3) and is started again, ")
+            await asyncio.sleep(0.001)
+
+    play(script, ending(tmp_path, monkeypatch, copies=False))
+
+
+def test_a_driver_that_copies_again_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(pipeline: DriverPipeline) -> None:
+        pipeline._broken = "the driver ended"
+        await until(lambda: pipeline.status.state is PipelineState.COPYING)
+        assert not pipeline.status.errors
+
+    play(script, ending(tmp_path, monkeypatch, copies=True))

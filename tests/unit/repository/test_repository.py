@@ -1,0 +1,146 @@
+"""What holds for the repository as a whole: module sizes, pinned requirements, no addresses of registries."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[3]
+MOST_LINES = 400
+REGISTRIES = re.compile(
+    r"pypi\.(?:org|io)|pythonhosted\.org|repo\d?\.maven|maven\.org/|maven2/|registry\.npmjs|registry-1\.docker|"
+    r"(?:extra-)?index-url\s*[=h]|find-links\s*[=/h]",
+    re.IGNORECASE,
+)
+"""Where packages come from is the business of whoever installs them (pip.conf, settings.xml, a mirror)."""
+
+
+def committed() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("package", ["bridge", "connectors"])
+def test_a_module_has_one_subject(package: str) -> None:
+    lines = {path: len(path.read_text("utf-8").splitlines()) for path in (ROOT / package).rglob("*.py")}
+    assert {str(path.relative_to(ROOT)): count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_tests_change_waits_and_limits_by_names_that_are_public() -> None:
+    """A constant that a test replaces is a seam of its module: whoever renames it has to see that."""
+    private = re.compile(r'setattr\(\s*[a-z_]+,\s*"_[A-Z]')
+    found = [str(path) for path in (ROOT / "tests").rglob("*.py") if private.search(path.read_text("utf-8"))]
+    assert found == []
+
+
+def test_no_file_names_a_registry() -> None:
+    found = []
+    for path in committed():
+        if path == Path(__file__):
+            continue
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {hit.group()}" for hit in REGISTRIES.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://example.org/simple",
+        "--find-links /opt/wheels",
+        "url = https://files.pythonhosted.org/packages/x.whl",
+        "<url>https://repo1.maven.org/maven2/</url>",
+    ],
+)
+def test_a_registry_would_be_seen(line: str) -> None:
+    assert REGISTRIES.search(line)
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    if shutil.which("make") is None:
+        pytest.skip("no make")
+    # Run by make itself, the tests must not pass for a part of that make.
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")
+    }
+    return subprocess.run(
+        ["make", "-s", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def test_make_lists_its_targets() -> None:
+    listed = {line.split()[0] for line in make().stdout.splitlines()}
+    wanted = {
+        "setup",
+        "test",
+        "test-unit",
+        "lint",
+        "demo",
+        "bench",
+        "shim",
+        "definitions",
+        "openapi",
+        "clean",
+    }
+    assert wanted <= listed
+
+
+def test_setup_says_in_one_line_that_python_is_missing_or_old(tmp_path: Path) -> None:
+    done = make("setup", f"VENV={tmp_path / 'venv'}", "PYTHON=false")
+    said = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+    assert said == ["No Python 3.11 or newer found: install one, or name it with PYTHON=..."]
+    assert done.returncode != 0
+
+
+def test_the_build_server_runs_what_developers_run() -> None:
+    lines = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+    commands = [line for line in lines if not line.startswith("#")]
+    assert commands == ['cd "$(dirname "$0")/.." && exec make test']
+
+
+def test_hooks_download_nothing() -> None:
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    assert {repo["repo"] for repo in repos} == {"local"}
+    assert {hook["language"] for repo in repos for hook in repo["hooks"]} == {"system"}
+
+
+def pinned() -> dict[str, str]:
+    """Name to version, of requirements.txt."""
+    text = (ROOT / "requirements.txt").read_text("utf-8")
+    return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", text, re.MULTILINE))
+
+
+def test_requirements_are_pinned_by_hash_and_nothing_else() -> None:
+    entries = (ROOT / "requirements.txt").read_text("utf-8").replace("\\\n", " ").splitlines()
+    entry = re.compile(r"[A-Za-z0-9._-]+==\S+( ; [^#]+?)?(\s+--hash=sha256:[0-9a-f]{64})+\s*")
+    assert entries
+    assert [line for line in entries if not entry.fullmatch(line)] == []
+
+
+def test_requirements_satisfy_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    build = project["build-system"]["requires"]
+    wanted = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["dev"],
+        *build,
+    ]
+    versions = pinned()
+    for requirement in map(Requirement, wanted):
+        version = versions.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement} is not pinned"
+        assert requirement.specifier.contains(version), f"{requirement} is pinned to {version}"

@@ -1,0 +1,612 @@
+"""Whether groups can fail over: each thing that can be wrong makes the answer another one than `ready`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.model.values import Reason, TopicPartition
+from bridge.protocol.copying import CopyTotals
+from bridge.protocol.operators import Readiness
+from bridge.service.answers.reasons import REASONS
+from bridge.service.ipc.messages import InstanceNote, pack_report
+from bridge.service.state.rounds_state import EngineState
+from connectors.base import CopyReport, CopyRow, Missing, Summary
+from tests.unit.service.http.test_routes import START, Stand, run
+from tests.unit.service.service_fakes import FakeEngine, report, session
+
+FLOW = {"source.cluster.alias": "A", "target.cluster.alias": "B"}
+GROUPS = {**START, "kind": "group_offset", "config": FLOW}
+COPY = {**START, "kind": "source", "config": FLOW}
+INTERVAL_MS = 2_000
+
+
+class Flow:
+    """A connector of groups `g` and one that copies `s`, both at work; everything is ready."""
+
+    def __init__(self, at: Stand) -> None:
+        self.at, self.table, self.snapshots = at, at.service.table, at.service.snapshots
+
+    async def begin(self) -> None:
+        self.table.start_task("g", 0, session(1), "group_offset", 2, FLOW)
+        self.table.start_task("g", 1, session(1), "group_offset", 2, FLOW)
+        self.table.start_task("s", 0, session(1), "source", 1, FLOW)
+        self.round()
+        self.copied()
+        zero, one = report("zero", "g"), report("one", "g").model_copy(update={"task": 1})
+        self.at.reports(zero, one, connector="g")
+
+    def round(self, generation: int = 1, **changes: Any) -> None:
+        now_ms = int(time.time() * 1000)
+        said = {"rounds": 1, "as_of_ms": now_ms, "tasks": (0, 1), "interval_ms": INTERVAL_MS} | changes
+        self.snapshots.summary("g", generation, Summary(**said))
+
+    def copied(self, name: str = "s", topic: str = "orders", **changes: Any) -> None:
+        seen = frozenset({"source", "target"})
+        said = {"rounds": 1, "last_success_ms": int(time.time() * 1000), "clusters_seen": seen} | changes
+        self.snapshots.summary(name, 1, Summary(**said))
+        row = CopyRow(topic, 0, f"A.{topic}", 9, 9, 0, 9, 90, 0.0, 0.0, -1, -1)
+        totals = CopyTotals(source="A", target="B", state="caught_up")
+        self.snapshots.progress(name, 1, CopyReport(totals, [row], whole=True))
+
+    async def answers(self) -> tuple[dict[str, str], list[tuple[str, str]]]:
+        """Of each group on every surface, which agree; and the reasons of group `zero`."""
+        client, found = self.at.client, {}
+        page = (await client.get("/v1/groups?connector=g")).json()
+        for each in page["groups"]:
+            (full,) = (await client.get(f"/v1/groups/{each['group']}")).json()["reports"]
+            explained = (await client.get(f"/v1/groups/{each['group']}/explain")).json()["lines"]
+            for one in (each, full):
+                assert one["ready"] == (one["readiness"] == "ready")
+            same = "readiness", "as_of_ms", "reasons"
+            assert [each[name] for name in same] == [full[name] for name in same]
+            for reason in each["reasons"]:
+                assert any(reason["detail"] in line for line in explained), explained
+            found[each["group"]] = each["readiness"]
+        flow = (await client.get("/v1/readiness")).json()
+        counts = {name: list(found.values()).count(name) for name in flow["flows"][0] if name in _ANSWERS}
+        assert {name: flow["flows"][0][name] for name in counts} == counts
+        metrics = (await client.get("/metrics")).text
+        for name, count in counts.items():
+            line = f'mirror_bridge_groups_by_readiness{{connector="g",readiness="{name}"}} {count:.1f}'
+            assert line in metrics
+        assert (flow["readiness"] == "ready") == (set(found.values()) - {"moved"} == {"ready"})
+        (zero,) = (each for each in page["groups"] if each["group"] == "zero")
+        return found, [(each["reason"], each["detail"]) for each in zero["reasons"]]
+
+
+_ANSWERS = {"ready", "ready_as_of", "not_ready", "cannot_tell"}
+
+
+def flow(test: Callable[[Flow], Awaitable[None]]) -> None:
+    async def begun(at: Stand) -> None:
+        made = Flow(at)
+        await made.begin()
+        assert await made.answers() == (both("ready"), [])
+        await test(made)
+
+    run(begun)
+
+
+def both(answer: str) -> dict[str, str]:
+    return {"one": answer, "zero": answer}
+
+
+async def _health(at: Stand) -> str:
+    return str((await at.client.get("/health")).json()["status"])
+
+
+# -- connectors and tasks that do not run ----------------------------------------------------------------------------
+
+
+def test_a_stopped_connector_can_not_tell_and_health_is_not_ok() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("g", session(1))
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        found, ((code, text),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "connector_stopped")
+        assert text.startswith("connector g is stopped or deleted: start it in Connect")
+        assert await _health(made.at) == "degraded"
+
+    flow(test)
+
+
+def test_a_paused_connector_can_not_tell_within_two_seconds() -> None:
+    """Connect stops the connector then, and polls its tasks no more."""
+
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("g", session(1))
+        made.at.clock.ms += 1_000
+        made.at.service.expire()
+        assert await made.answers() == (both("ready"), []), "the tasks may poll in another worker"
+        made.at.clock.ms += 500
+        made.at.service.expire()
+        found, reasons = await made.answers()
+        assert found == both("cannot_tell")
+        assert reasons == [("connector_stopped", "connector g is paused: resume it in Connect")]
+        assert await _health(made.at) == "degraded"
+
+    flow(test)
+
+
+def test_tasks_that_go_on_polling_when_their_connector_moves_are_not_paused() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("g", session(1))
+        for _ in range(10):
+            made.at.clock.ms += 1_000
+            for task in (0, 1):
+                made.table.poll("g", task, session(1))
+            made.table.poll("s", 0, session(1))
+            made.at.service.expire()
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_the_groups_of_a_lapsed_task_can_not_tell_and_the_others_are_ready() -> None:
+    async def test(made: Flow) -> None:
+        made.at.clock.ms += 29_000
+        made.table.poll("g", 1, session(1))
+        made.table.poll("s", 0, session(1))
+        made.at.clock.ms += 2_000
+        made.at.service.expire()
+        found, ((code, text),) = await made.answers()
+        assert found == {"one": "ready", "zero": "cannot_tell"}
+        assert (code, text.partition(":")[0]) == (
+            "task_lapsed",
+            "task 0 of connector g has not polled for 31 s",
+        )
+        assert await _health(made.at) == "degraded"
+        made.round(as_of_ms=int(time.time() * 1000) - 100)
+        made.table.poll("g", 0, session(1))
+        found, ((code, _),) = await made.answers()
+        assert (found["zero"], code) == ("cannot_tell", "not_looked_at_yet"), (
+            "no round has looked at it again"
+        )
+        made.at.clock.ms += 50
+        made.round()
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_a_connector_that_was_deleted_can_be_forgotten_with_its_groups_and_metrics() -> None:
+    async def test(made: Flow) -> None:
+        refused = await made.at.client.delete("/v1/connectors/g")
+        assert refused.status_code == 409
+        assert "runs: delete it in Connect" in refused.json()["message"]
+        made.table.stop_connector("g", session(1))
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        assert (await made.at.client.delete("/v1/connectors/g")).status_code == 204
+        assert (await made.at.client.get("/v1/groups")).json()["total"] == 0
+        assert 'connector="g"' not in (await made.at.client.get("/metrics")).text
+        assert (await made.at.client.get("/v1/readiness")).json() == {
+            "readiness": "cannot_tell",
+            "as_of_ms": None,
+            "flows": [],
+        }
+        assert (await made.at.client.delete("/v1/connectors/g")).status_code == 404
+        assert await _health(made.at) == "ok"
+
+    flow(test)
+
+
+# -- tasks that run beside other services ------------------------------------------------------------------------------
+
+
+def _shared(made: Flow) -> None:
+    """Task 1 runs in a worker that has a service of its own."""
+    del made.table.connector("g").tasks[1]
+    made.table.version += 1
+
+
+def _ago(seconds: float) -> int:
+    return int(time.time() * 1000 - 1000 * seconds)
+
+
+def test_the_groups_of_a_task_beside_another_service_are_as_that_one_has_seen_them() -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        at_ms = _ago(2)
+        made.round(tasks=(0,), elsewhere={1: (at_ms, INTERVAL_MS)})
+        assert await made.answers() == (both("ready"), [])
+        (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert one["as_of_ms"] == at_ms
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["as_of_ms"], whole["flows"][0]["reasons"]) == ("ready", at_ms, [])
+
+    flow(test)
+
+
+@pytest.mark.parametrize(
+    ("looked", "code", "said"),
+    [
+        (None, "task_lapsed", "nothing is known of task 1 of connector g"),
+        (
+            (7, INTERVAL_MS),
+            "outdated",
+            "task 1 of connector g runs beside another service, which has not looked",
+        ),
+        (
+            (-60, INTERVAL_MS),
+            "outdated",
+            "the groups of task 1 of connector g were looked at by another service",
+        ),
+    ],
+)
+def test_without_a_fresh_record_of_a_task_its_groups_are_unknown(
+    looked: tuple[int, int] | None, code: str, said: str
+) -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        elsewhere = {} if looked is None else {1: (_ago(looked[0]), looked[1])}
+        made.round(tasks=(0,), elsewhere=elsewhere)
+        found, reasons = await made.answers()
+        assert (found, reasons) == ({"zero": "ready", "one": "cannot_tell"}, [])
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        (why,) = whole["flows"][0]["reasons"]
+        assert why["reason"] == code
+        assert why["detail"].startswith(said)
+        (one,) = (await made.at.client.get("/v1/groups/one")).json()["reports"]
+        assert one["reasons"] == [why]
+
+    flow(test)
+
+
+def test_a_task_of_which_nothing_is_known_makes_the_flow_unknown_also_without_groups() -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        made.round(tasks=(0,))
+        made.snapshots.groups("g", 1, [pack_report("one", None)])
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["flows"][0]["ready"]) == ("cannot_tell", 1)
+
+    flow(test)
+
+
+def test_without_the_source_what_another_service_knew_counts_as_of_then() -> None:
+    async def test(made: Flow) -> None:
+        _shared(made)
+        at_ms, away_ms = _ago(3_600), _ago(3_500)
+        said = {"elsewhere": {1: (at_ms, INTERVAL_MS)}, "away_since_ms": {"source": away_ms}}
+        made.round(tasks=(0,), as_of_ms=at_ms + 7, **said)
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("ready_as_of"), "source_unreachable")
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", at_ms)
+        made.round(tasks=(0,), **said | {"away_since_ms": {"source": away_ms, "target": away_ms}})
+        found, _ = await made.answers()
+        assert found == both("cannot_tell")
+
+    flow(test)
+
+
+def test_a_task_that_has_moved_to_another_worker_is_not_lapsed() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_task("g", 1, session(1))
+        made.round(tasks=(0,))
+        found, _ = await made.answers()
+        assert found == {"zero": "ready", "one": "cannot_tell"}
+        made.round(tasks=(0,), elsewhere={1: (_ago(1), INTERVAL_MS)})
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+# -- started while the source is away ----------------------------------------------------------------------------------
+
+
+def test_what_an_instance_before_has_seen_is_an_answer_only_without_the_source() -> None:
+    async def test(made: Flow) -> None:
+        at_ms = _ago(3_600)
+        begun = {"rounds": 0, "as_of_ms": at_ms, "tasks": ()}
+        made.round(**begun)
+        found, _ = await made.answers()
+        assert found == both("cannot_tell")
+        made.round(**begun, away_since_ms={"source": _ago(3)})
+        found, _ = await made.answers()
+        assert found == both("cannot_tell"), "the target was not asked yet"
+        made.round(**begun | {"tasks": (0, 1)}, away_since_ms={"source": _ago(3)})
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("ready_as_of"), "source_unreachable")
+        made.round(**begun | {"tasks": (0, 1), "as_of_ms": _ago(-3_600)}, away_since_ms={"source": _ago(3)})
+        found, ((code, _), *_) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "outdated"), "a clock that was wrong is not believed"
+
+    flow(test)
+
+
+@pytest.mark.parametrize("state", [EngineState.RESTARTING, EngineState.STALLED, EngineState.STOPPED])
+def test_while_the_rounds_process_does_not_run_nothing_is_known(state: EngineState) -> None:
+    async def test(made: Flow) -> None:
+        engine = made.at.service.engine
+        assert isinstance(engine, FakeEngine)
+        engine.state = state
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "rounds_process_down")
+        assert await _health(made.at) == "down"
+
+    flow(test)
+
+
+def test_a_failed_and_a_broken_instance_can_not_tell() -> None:
+    async def test(made: Flow) -> None:
+        made.round(failure="the credentials are wrong")
+        found, ((code, text),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "connector_failed")
+        assert text == "connector g has failed: the credentials are wrong"
+        made.round()
+        made.snapshots.note(InstanceNote("g", 1, "it broke", 1.0, 1))
+        found, ((code, text),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "connector_failed")
+        assert text == "connector g restarts after: it broke"
+
+    flow(test)
+
+
+def test_what_an_earlier_instance_has_found_is_no_answer() -> None:
+    async def test(made: Flow) -> None:
+        made.snapshots.restarted()
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "not_looked_at_yet")
+
+    flow(test)
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "changes", "answer"),
+    [
+        (5_900, {}, "ready"),
+        (6_500, {}, "cannot_tell"),
+        (6_500, {"usual_round_seconds": 3.0}, "ready"),
+        (6_500, {"last_round_seconds": 3.0}, "cannot_tell"),
+        (9_500, {"usual_round_seconds": 3.0}, "cannot_tell"),
+        (4_900, {"interval_ms": 100}, "ready"),
+        (5_500, {"interval_ms": 100}, "cannot_tell"),
+        (-500, {}, "ready"),
+        (-3_600_000, {}, "cannot_tell"),
+        (3_600_000, {}, "cannot_tell"),
+    ],
+)
+def test_an_answer_is_no_older_than_three_intervals(
+    age_ms: int, changes: dict[str, Any], answer: str
+) -> None:
+    """Nor is it of a clock that was an hour off; a round that takes long may be three times as old."""
+
+    async def test(made: Flow) -> None:
+        as_of_ms = int(time.time() * 1000) - age_ms
+        made.round(as_of_ms=as_of_ms, **changes)
+        found, reasons = await made.answers()
+        assert found == both(answer)
+        assert [code for code, _ in reasons] == ([] if answer == "ready" else ["outdated"])
+        (first, *_) = (await made.at.client.get("/v1/groups")).json()["groups"]
+        assert first["as_of_ms"] == as_of_ms
+
+    flow(test)
+
+
+def test_before_its_first_round_nothing_is_known() -> None:
+    async def test(made: Flow) -> None:
+        made.round(as_of_ms=None)
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == (both("cannot_tell"), "not_looked_at_yet")
+
+    flow(test)
+
+
+# -- clusters --------------------------------------------------------------------------------------------------------
+
+
+def test_while_the_target_does_not_answer_nothing_is_known() -> None:
+    async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason="target_unreachable"), connector="g")
+        made.round(away_since_ms={"target": 1_795_000_060_000})
+        found, reasons = await made.answers()
+        assert (found, reasons) == (
+            both("cannot_tell"),
+            [("target_unreachable", "the target cluster does not answer")],
+        )
+        lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
+        assert any("since 2026-11-18T11:07:40.000+00:00" in line for line in lines), lines
+
+    flow(test)
+
+
+def test_without_the_source_groups_were_ready_as_of_the_time_when_it_answered_last() -> None:
+    """However long ago that was; and never a bare yes."""
+
+    async def test(made: Flow) -> None:
+        as_of_ms = int(time.time() * 1000) - 3_600_000
+        made.round(as_of_ms=as_of_ms, away_since_ms={"source": as_of_ms + 60_000})
+        made.copied(last_success_ms=as_of_ms)
+        found, reasons = await made.answers()
+        assert found == both("ready_as_of")
+        assert reasons[-1] == ("source_unreachable", "the source cluster does not answer")
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["as_of_ms"]) == ("ready_as_of", as_of_ms)
+        made.at.reports(report("zero", "g", ready=False, reason="not_mirrored_yet"), connector="g")
+        made.round(as_of_ms=as_of_ms, away_since_ms={"source": as_of_ms + 60_000})
+        found, _ = await made.answers()
+        assert found == {"one": "ready_as_of", "zero": "not_ready"}
+        assert (await made.at.client.get("/v1/readiness")).json()["readiness"] == "not_ready"
+
+    flow(test)
+
+
+# -- copying ---------------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_not_ready_while_records_are_not_copied() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        found, ((code, text),) = await made.answers()
+        assert (found, code) == (both("not_ready"), "copying_stopped")
+        assert text.startswith("connector s is stopped or deleted")
+        await made.at.put("/v1/connectors/s/tasks/0", {**COPY, "session": session(2), "task_count": 1})
+        made.copied()
+        assert await made.answers() == (both("ready"), [])
+        made.copied(last_success_ms=int(time.time() * 1000) - 31_000, errors=["the target is away"])
+        found, ((code, text),) = await made.answers()
+        assert (found, code, text) == (
+            both("not_ready"),
+            "copying_stopped",
+            "connector s has trouble: the target is away",
+        )
+        made.copied(failure="not authorized")
+        found, ((code, text),) = await made.answers()
+        assert (found, code, text) == (
+            both("not_ready"),
+            "copying_failed",
+            "connector s has failed: not authorized",
+        )
+
+    flow(test)
+
+
+@pytest.mark.parametrize(("source", "topic"), [("C", "orders"), ("A", "payments")])
+def test_a_stopped_copy_of_other_topics_or_another_flow_says_nothing_of_these_groups(
+    source: str, topic: str
+) -> None:
+    async def test(made: Flow) -> None:
+        there = {"source.cluster.alias": source, "target.cluster.alias": "B"}
+        made.table.start_task("other", 0, session(1), "source", 1, there)
+        made.copied("other", topic)
+        made.table.stop_task("other", 0, session(1))
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_another_connector_that_copies_the_same_topic_takes_the_place_of_a_deleted_one() -> None:
+    async def test(made: Flow) -> None:
+        made.table.stop_task("s", 0, session(1))
+        assert (await made.answers())[0] == both("not_ready")
+        made.table.start_task("new", 0, session(1), "source", 1, FLOW)
+        made.copied("new")
+        assert await made.answers() == (both("ready"), [])
+
+    flow(test)
+
+
+def test_groups_are_not_ready_while_records_wait_to_be_copied_and_nobody_is_known_to_copy() -> None:
+    """A service that was restarted does not know of a connector that is paused; nor of another tool's."""
+
+    async def test(made: Flow) -> None:
+        made.table.stop_connector("s", session(1))
+        made.table.stop_task("s", 0, session(1))
+        made.at.service.forget_connector("s")
+        place, now_ms = TopicPartition("orders", 0), int(time.time() * 1000)
+        for stuck_ms, expected in ((29_000, "ready"), (31_000, "not_ready")):
+            made.round(as_of_ms=now_ms)
+            made.snapshots.missing("g", 1, {place: Missing(7, -1, now_ms - stuck_ms)})
+            found, reasons = await made.answers()
+            assert found == both(expected), stuck_ms
+        text = "records of topic orders wait to be copied, and none of them was: look at the connector that copies it"
+        assert reasons == [("copying_stopped", text)]
+        made.snapshots.missing("g", 1, {place: Missing(3)})
+        assert await made.answers() == (both("ready"), [])
+        other = TopicPartition("payments", 0)
+        made.snapshots.missing("g", 1, {other: Missing(7, -1, now_ms - 60_000)})
+        assert await made.answers() == (both("ready"), []), "no group reads it"
+
+    flow(test)
+
+
+# -- what is missing -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_missing_on_the_target_is_counted_with_its_age() -> None:
+    """Over the partitions of each group; where one is not known the sum is not known."""
+
+    async def test(made: Flow) -> None:
+        async def told() -> tuple[object, ...]:
+            (listed,) = (await made.at.client.get("/v1/groups?group=zero")).json()["groups"]
+            (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
+            (flow_,) = (await made.at.client.get("/v1/readiness")).json()["flows"]
+            found = {(each["missing_records"], each["missing_since_ms"]) for each in (listed, full, flow_)}
+            (same,) = found
+            return (*same, *(part["missing_records"] for part in full["partitions"]))
+
+        zero, one = TopicPartition("orders", 0), TopicPartition("orders", 1)
+        assert await told() == (None, None, None, None)
+        made.snapshots.missing("g", 1, {zero: Missing(7, 1_795_000_000_000), one: Missing(0)})
+        assert await told() == (7, 1_795_000_000_000, 7, 0)
+        lines = (await made.at.client.get("/v1/groups/zero/explain")).json()["lines"]
+        said = "  At most 7 records of A were not on B then, appended since 2026-11-18T11:06:40.000+00:00."
+        assert said in lines
+        made.snapshots.missing("g", 1, {one: Missing(5, -1)})
+        assert await told() == (12, None, 7, 5)
+        made.snapshots.missing("g", 1, {one: Missing()})
+        assert await told() == (None, None, 7, None)
+        made.snapshots.missing("g", 1, {one: None})
+        (full,) = (await made.at.client.get("/v1/groups/zero")).json()["reports"]
+        assert full["missing_records"] is None
+        made.snapshots.missing("g", 1, {zero: Missing(0), one: Missing(0)})
+        assert await told() == (0, None, 0, 0)
+        made.snapshots.missing("g", 0, {zero: Missing(3, 1)})
+        assert await told() == (0, None, 0, 0), "an earlier instance"
+        made.snapshots.restarted()
+        assert await told() == (None, None, None, None)
+
+    flow(test)
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_connector_that_finds_no_group_is_not_ready() -> None:
+    """A filter with a typing error must not be a yes."""
+
+    async def test(made: Flow) -> None:
+        made.at.service.snapshots.forget("g")
+        made.round(generation=2)
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert whole["readiness"] == "cannot_tell"
+        assert [each["reason"] for each in whole["flows"][0]["reasons"]] == ["no_groups"]
+
+    flow(test)
+
+
+@pytest.mark.parametrize("reason", ["target_ahead", "not_mirrored_yet", "target_topic_missing"])
+def test_a_group_that_does_not_stand_on_the_target_is_not_ready(reason: str) -> None:
+    async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason=reason), connector="g")
+        found, ((code, _),) = await made.answers()
+        assert found == {"one": "ready", "zero": "not_ready"}
+        assert code == reason
+
+    flow(test)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["source_not_authorized", "target_not_authorized", "group_state_unknown", "not_looked_at_yet"],
+)
+def test_a_group_that_could_not_be_looked_at_can_not_tell(reason: str) -> None:
+    async def test(made: Flow) -> None:
+        made.at.reports(report("zero", "g", ready=False, reason=reason), connector="g")
+        found, ((code, _),) = await made.answers()
+        assert found == {"one": "ready", "zero": "cannot_tell"}
+        assert code == reason
+
+    flow(test)
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_docs_name_every_answer_and_every_reason_that_readiness_adds() -> None:
+    text = (Path(__file__).parents[4] / "docs" / "readiness.md").read_text("utf-8")
+    ours = REASONS.keys() - {reason.value for reason in Reason}
+    for name in (*ours, *Readiness):
+        assert f"`{name}`" in text, name

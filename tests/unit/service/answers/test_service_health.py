@@ -1,0 +1,148 @@
+"""What /health/ready says of the service, and what status and health say that a connector waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from bridge.service.ipc.messages import InstanceNote
+from bridge.service.state.rounds_state import EngineState
+from connectors.base import Summary
+from tests.unit.service.http.test_routes import START, TASK, Stand, run
+from tests.unit.service.service_fakes import FakeEngine, session
+
+
+async def _ready(at: Stand) -> tuple[int, list[str]]:
+    answer = await at.client.get("/health/ready")
+    body = answer.json()
+    assert body["status"] == ("not_ready" if body["reasons"] else "ready")
+    return answer.status_code, body["reasons"]
+
+
+def test_a_service_that_no_connector_has_reached_is_ready() -> None:
+    """Who routes by readiness must let the first PUT through."""
+
+    async def test(at: Stand) -> None:
+        assert await _ready(at) == (200, [])
+        await at.put("/v1/connectors/c/tasks/0", TASK)
+        assert await _ready(at) == (200, [])
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "shown"),
+    [
+        (EngineState.STARTING, "the rounds process is starting", "starting"),
+        (EngineState.RESTARTING, "the rounds process has ended and is started again", "restarting"),
+        (EngineState.STALLED, "the rounds process has given no sign of life for 10 s", "stalled"),
+        (EngineState.STOPPED, "the rounds process is stopped", "stopped"),
+    ],
+)
+def test_not_ready_while_the_rounds_process_does_not_run(state: EngineState, reason: str, shown: str) -> None:
+    async def test(at: Stand) -> None:
+        await at.put("/v1/connectors/c/tasks/0", TASK)
+        seen = Summary(rounds=int(shown != "starting"), clusters_seen=frozenset({"source", "target"}))
+        at.service.snapshots.summary("c", 1, seen)
+        engine = at.service.engine
+        assert isinstance(engine, FakeEngine)
+        engine.state = state
+        assert await _ready(at) == (503, [reason])
+        health = (await at.client.get("/health")).json()
+        assert health["rounds_process"] == state
+        assert [(each["state"], each["waiting_for"]) for each in health["connectors"]] == [
+            (shown, ["rounds process"])
+        ]
+        assert (await at.client.get("/health/live")).json() == {"status": "ok"}
+        engine.state = EngineState.RUNNING
+        assert await _ready(at) == (200, [])
+
+    run(test)
+
+
+def test_not_ready_while_it_drains() -> None:
+    async def test(at: Stand) -> None:
+        at.service.holds.drain()
+        assert await _ready(at) == (503, ["the service ends and takes no more work"])
+
+    run(test)
+
+
+def test_not_ready_while_no_thread_can_take_another_configuration() -> None:
+    async def test(at: Stand) -> None:
+        free = threading.Event()
+        try:
+            calls = [asyncio.create_task(at.service.pools.starts.run(free.wait)) for _ in range(2)]
+            await asyncio.sleep(0)
+            said = "all 1 threads are busy and 1 calls wait already"
+            assert await _ready(at) == (503, [said])
+            refused = await at.put("/v1/connectors/c", START)
+            assert (refused.status_code, said in refused.text) == (503, True)
+        finally:
+            free.set()
+        await asyncio.gather(*calls)
+        assert await _ready(at) == (200, [])
+
+    run(test, queue=1)
+
+
+def test_a_connector_says_what_it_waits_for() -> None:
+    async def test(at: Stand) -> None:
+        async def said() -> tuple[str, list[str]]:
+            (listed,) = (await at.client.get("/v1/connectors")).json()["connectors"]
+            (in_health,) = (await at.client.get("/health")).json()["connectors"]
+            status = (await at.client.get("/v1/connectors/c/status")).json()
+            found = {(each["state"], *each["waiting_for"]) for each in (listed, in_health, status)}
+            ((state, *waiting_for),) = found
+            return state, waiting_for
+
+        await at.put("/v1/connectors/c", START)
+        assert await said() == ("idle", ["a task: Connect has started none"])
+        await at.put("/v1/connectors/c/tasks/0", TASK)
+        assert await said() == ("starting", ["source cluster", "target cluster"])
+        at.service.snapshots.summary("c", 1, Summary(clusters_seen=frozenset({"source"})))
+        assert await said() == ("starting", ["target cluster"])
+        both = frozenset({"source", "target"})
+        at.service.snapshots.summary("c", 1, Summary(clusters_seen=both))
+        assert await said() == ("starting", ["its first round"])
+        at.service.snapshots.summary("c", 1, Summary(rounds=1, clusters_seen=both))
+        assert await said() == ("running", [])
+        at.clock.ms += 31_000
+        at.service.expire()
+        assert await said() == ("idle", ["a task: none has polled for its lease"])
+        await at.poll()
+        assert await said() == ("running", [])
+        await at.put("/v1/connectors/c/stop", {"session": session(1)})
+        await at.client.request("DELETE", "/v1/connectors/c/tasks/0", json={"session": session(1)})
+        assert await said() == ("idle", ["a start: Connect has stopped it"])
+
+    run(test)
+
+
+def test_a_connector_with_a_failure_waits_for_nothing() -> None:
+    async def test(at: Stand) -> None:
+        await at.put("/v1/connectors/c/tasks/0", TASK)
+        at.service.snapshots.summary("c", 1, Summary(failure="the credentials are wrong"))
+        status = (await at.client.get("/v1/connectors/c/status")).json()
+        assert (status["state"], status["waiting_for"]) == ("failed", [])
+
+    run(test)
+
+
+def test_a_changed_configuration_waits_for_its_clusters_again() -> None:
+    """The clusters that the old configuration named were seen, which says nothing of the new ones."""
+
+    async def test(at: Stand) -> None:
+        await at.put("/v1/connectors/c/tasks/0", TASK)
+        seen = Summary(rounds=1, clusters_seen=frozenset({"source", "target"}))
+        at.service.snapshots.summary("c", 1, seen)
+        known = at.service.table.get("c")
+        assert known is not None
+        await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2), "config": {"how.many": "4"}})
+        at.service.snapshots.note(InstanceNote("c", known.generation))
+        status = (await at.client.get("/v1/connectors/c/status")).json()
+        assert (status["state"], status["waiting_for"]) == ("starting", ["source cluster", "target cluster"])
+
+    run(test)

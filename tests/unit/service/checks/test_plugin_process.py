@@ -1,0 +1,175 @@
+"""Code of others is loaded in a process of its own, to be checked: whatever it does there, the service goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bridge.errors import Overloaded
+from bridge.policy import Policy
+from bridge.service.checks.plugin_process import Outside, conflicts, validated
+from bridge.service.wiring import check_context
+from connectors.base import CopiedTopics
+from connectors.config.configdef import ValidatedConfig
+from connectors.registry import KINDS
+from tests.unit.connectors.source.test_source_options import GOOD
+
+SOURCE = KINDS["source"]
+ANY = Policy(python_modules=("*",), import_seconds=20.0)
+FILTER = """
+class Filter:
+    def should_replicate_topic(self, topic): return True
+"""
+Check = Callable[..., ValidatedConfig]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Makes a module that the service finds; its name."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(text: str, name: str = "code_of_others") -> str:
+        assert name not in sys.modules
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    return make
+
+
+def checked(props: dict[str, str], policy: Policy = ANY) -> ValidatedConfig:
+    context = check_context(policy)
+    return validated(SOURCE, GOOD | props, context.clients, context.outside)
+
+
+def messages(config: ValidatedConfig) -> dict[str, list[str]]:
+    return {entry.key.name: list(entry.errors) for entry in config.entries if entry.errors}
+
+
+def test_it_is_loaded_in_a_process_of_its_own(module: Callable[[str], str], tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    name = module(f"import os\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nprint('{{}}')\n" + FILTER)
+    assert messages(checked({"topic.filter.class": f"python:{name}.Filter"})) == {}
+    assert name not in sys.modules
+    assert int(pid.read_text()) != os.getpid()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_the_answer_is_the_one_that_is_given_here(module: Callable[[str], str]) -> None:
+    """Errors, values, what is ignored and what is not visible."""
+    name = module(FILTER)
+    props = {
+        "topic.filter.class": f"python:{name}.Filter",
+        "replication.factor": "many",
+        "tasks.max": "4",
+        "nobodys.key": "x",
+        "source.cluster.ssl.keystore.password": "geheim",
+        "source.cluster.security.protocol": "NOTLS",
+        "bridge.transforms": "a",
+        "bridge.transforms.a.type": "python:bridge.transforms.mask_fields",
+        "spark.plugins": "org.example.Evil",
+    }
+    found = checked(props)
+    here = SOURCE.validate(GOOD | props, check_context(ANY).clients)
+    sys.modules.pop(name)
+    assert found.response("c") == here.response("c")
+    assert {"replication.factor", "bridge.transforms.a.fields", "spark.plugins"} <= set(messages(found))
+    assert found.ignored
+
+
+def test_code_that_is_not_allowed_starts_no_process(module: Callable[[str], str]) -> None:
+    name = module(FILTER)
+    context = check_context(Policy())
+    nowhere = Outside(Policy(), "no.such.module")
+    found = validated(
+        SOURCE, GOOD | {"topic.filter.class": f"python:{name}.Filter"}, context.clients, nowhere
+    )
+    assert list(messages(found)) == ["topic.filter.class"]
+    ours = {"topic.filter.class": "python:bridge.mm2.filters.DefaultTopicFilter"}
+    assert messages(validated(SOURCE, GOOD | ours, context.clients, nowhere)) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import time\ntime.sleep(600)", "it was not loaded within 0.5 s (MIRROR_BRIDGE_IMPORT_SECONDS)"),
+        ("while True: pass", "it was not loaded within 0.5 s"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "that loads it ended (signal SIGSEGV)"),
+        ("import sys\nsys.exit(3)", "the process that loads it ended (exit status 3)"),
+        ("import os\nos._exit(0)", "the process that loads it ended (exit status 0)"),
+        ("x = bytearray(64 << 30)", "the module code_of_others failed with MemoryError"),
+        ("raise RuntimeError('broken')", "the module code_of_others failed with RuntimeError: broken"),
+        (
+            FILTER + "    def configure(self, props):\n        while True: pass",
+            "it was not loaded within 0.5 s",
+        ),
+    ],
+    ids=["sleeps", "loops", "crashes", "exits", "ends", "is large", "raises", "configure"],
+)
+def test_what_it_does_is_an_error_of_its_key(module: Callable[[str], str], text: str, why: str) -> None:
+    name = module(text)
+    props = {"topic.filter.class": f"python:{name}.Filter", "replication.factor": "many"}
+    policy = replace(ANY, import_seconds=0.5) if "not loaded within" in why else ANY
+    found = messages(checked(props, policy))
+    assert set(found) == set(props)
+    (said,) = found["topic.filter.class"]
+    assert said.startswith(f"Invalid value python:{name}.Filter for configuration topic.filter.class: ")
+    assert why in said
+
+
+def test_processes_that_it_starts_end_with_it(module: Callable[[str], str], tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    name = module(
+        "import subprocess\n"
+        f"open({str(pid)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n" + FILTER
+    )
+    assert messages(checked({"topic.filter.class": f"python:{name}.Filter"})) == {}
+    deadline = time.monotonic() + 20
+    while _lives(int(pid.read_text())):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_all_that_was_loaded_together_is_named(module: Callable[..., str]) -> None:
+    hangs, fine = module("while True: pass"), module("def f(batch): return batch", "fine_code")
+    props = {"topic.filter.class": f"python:{hangs}.Filter", "bridge.transforms": f"python:{fine}.f"}
+    found = messages(checked(props, replace(ANY, import_seconds=0.5)))
+    assert list(found) == ["topic.filter.class", "bridge.transforms"]
+    assert f"; it, or {fine}.f, which is loaded with it" in found["topic.filter.class"][0]
+    assert f"; it, or {hangs}.Filter, which is loaded with it" in found["bridge.transforms"][0]
+
+
+def test_a_process_that_does_not_start_is_asked_again_later(module: Callable[[str], str]) -> None:
+    name = module(FILTER)
+    context = check_context(ANY)
+    props = GOOD | {"topic.filter.class": f"python:{name}.Filter"}
+    with pytest.raises(Overloaded, match="did not start"):
+        validated(SOURCE, props, context.clients, Outside(ANY, "no.such.module"))
+
+
+def test_conflicts_are_worked_out_there_too(module: Callable[[str], str]) -> None:
+    name = module(FILTER)
+    props = GOOD | {"topics": "orders", "replication.policy.class": "IdentityReplicationPolicy"}
+    ours = props | {"topic.filter.class": f"python:{name}.Filter"}
+    others = [CopiedTopics("other", props, [("orders", "orders")])]
+    context = check_context(ANY)
+    found = conflicts(SOURCE, ours, others, context.outside)
+    assert name not in sys.modules
+    assert found == SOURCE.conflicts(ours, others) != []
+    sys.modules.pop(name)
+    hangs = props | {"topic.filter.class": f"python:{module('while True: pass', 'hanging_code')}.Filter"}
+    (error,) = conflicts(SOURCE, hangs, others, Outside(replace(ANY, import_seconds=0.5)))
+    assert (error.key, "MIRROR_BRIDGE_IMPORT_SECONDS" in error.message) == ("topic.filter.class", True)

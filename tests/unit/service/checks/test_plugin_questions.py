@@ -1,0 +1,106 @@
+"""What is asked of a connector whose configuration names code of others: answered in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge import errors
+from bridge.errors import (
+    BridgeError,
+    ConfigError,
+    ConfigRejected,
+    KafkaFailure,
+    KafkaFault,
+    NotAnswered,
+    OperationRefused,
+)
+from bridge.model.values import Side, TopicPartition
+from bridge.policy import Policy
+from bridge.service.checks import plugin_questions
+from bridge.service.checks.plugin_questions import AlterElsewhere, call, packed, unpacked
+from bridge.service.wiring import alter_offsets, check_context, doctor_here, mirror_questions
+from bridge.translation.runs.reset_positions import Outcome, Row
+from connectors.registry import KINDS
+from tests.unit.connectors.source.test_source_options import GOOD
+
+NAME = "code_of_another"
+PROPS = GOOD | {"name": "c", "topic.filter.class": f"python:{NAME}.Filter", "replication.factor": "many"}
+"""With an error, so that no cluster is asked."""
+FILTER = "class Filter:\n    def should_replicate_topic(self, topic): return True\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    monkeypatch.syspath_prepend(tmp_path)
+    return lambda text: (tmp_path / f"{NAME}.py").write_text(text) and None
+
+
+def test_the_doctor_says_the_same_and_loads_nothing_here(own: Callable[[str], None]) -> None:
+    own(FILTER)
+    doctor = check_context(Policy()).doctor
+    assert doctor is not None
+    found = doctor(KINDS["source"], "c", PROPS, [], None)
+    assert NAME not in sys.modules
+    assert found == doctor_here(KINDS["source"], "c", PROPS, [], None)
+    del sys.modules[NAME]
+    assert "replication.factor" in found.model_dump_json()
+
+
+def test_errors_come_back_as_they_are(own: Callable[[str], None]) -> None:
+    own(FILTER)
+    with pytest.raises(ConfigRejected) as altering:
+        alter_offsets()("c", PROPS, [])
+    assert [error.key for error in altering.value.errors] == ["replication.factor"]
+    wrong = PROPS | {"target.cluster.security.protocol": "NOTLS"}
+    with pytest.raises(ConfigRejected) as asking:
+        mirror_questions().replication_hops(wrong, "A", Side.TARGET)
+    assert "target.cluster.security.protocol" in {error.key for error in asking.value.errors}
+    assert NAME not in sys.modules
+
+
+def test_what_hangs_or_ends_there_is_no_answer(own: Callable[[str], None]) -> None:
+    own("while True: pass")
+    with pytest.raises(NotAnswered, match=r"a process of its own, and it has no answer after 0.5 s"):
+        call("alter", "c", PROPS, [], seconds=0.5)
+    own("import os\nos._exit(3)")
+    with pytest.raises(NotAnswered, match=r"the process that loads it ended \(exit status 3\)"):
+        call("alter", "c", PROPS, [])
+
+
+def test_rows_come_back_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [Row(TopicPartition("a", 1), "A.a", 7, 3, Outcome.AGAIN)]
+
+    def answered(*asked: Any) -> Any:
+        assert asked[:2] == ("alter", "c")
+        return json.loads(json.dumps(rows))
+
+    monkeypatch.setattr(plugin_questions, "call", answered)
+    assert AlterElsewhere(lambda *_: [])("c", PROPS, []) == rows
+    assert AlterElsewhere(lambda *_: [])("c", GOOD, []) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigRejected([ConfigError("a", "b"), ConfigError("c", "d")]),
+        KafkaFailure(KafkaFault.CREDENTIALS, "no", retriable=False),
+        OperationRefused("it would lose records"),
+        NotAnswered("ask again"),
+        errors.NotFound("there is none", code=errors.ErrorCode.UNKNOWN_TASK),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_every_error_of_ours_crosses(error: BridgeError) -> None:
+    found = unpacked(*json.loads(json.dumps(packed(error))))
+    assert (type(found), str(found), found.code) == (type(error), str(error), error.code)
+
+
+def test_an_error_that_nobody_knows_is_no_answer() -> None:
+    for name in ("Strange", "GroupsRefused", "ErrorCode", "dataclass"):
+        assert isinstance(unpacked(name, "text", "kafka", None), NotAnswered)

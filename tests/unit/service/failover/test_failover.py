@@ -1,0 +1,469 @@
+"""The commands of a failover over HTTP: what is asked of which connector, what is refused, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
+from bridge.protocol.messages import Failover, MoveGroups, RolledBack
+from bridge.service.ipc.messages import pack_report
+from bridge.service.state.rounds_state import EngineState
+from connectors.base import Arguments, Summary
+from tests.unit.service.answers.test_readiness import FLOW, Flow
+from tests.unit.service.http.test_routes import Stand, error, run
+from tests.unit.service.service_fakes import FakeEngine, partition, report, session
+
+ROW = {
+    "topic": "orders",
+    "partition": 0,
+    "offset": 1001,
+    "targetTopic": "A.orders",
+    "targetOffset": 400,
+    "verdict": "exact",
+    "bound": 0,
+    "missing": 12,
+}
+RECORD = {
+    "state": "moved",
+    "atMs": 1_795_000_000_000,
+    "asOfMs": 1_794_999_999_000,
+    "sourceAway": False,
+    "missingSinceMs": 1_794_999_990_000,
+    "partitions": [ROW],
+    "snapshot": [],
+}
+
+
+class Made(Flow):
+    """A flow whose connectors move what they are asked to."""
+
+    @property
+    def engine(self) -> FakeEngine:
+        engine = self.at.service.engine
+        assert isinstance(engine, FakeEngine)
+        return engine
+
+    async def begin(self) -> None:
+        await super().begin()
+        self.refused: dict[str, list[str]] = {}
+        self.engine.answer = self._answer
+
+    def _answer(self, name: str, operation: str, arguments: Arguments) -> Arguments:
+        if operation == "refresh":
+            return {"found": 2}
+        if operation == "give_back":
+            return {}
+        if operation == "roll_back":
+            left = [{"topic": "A.x", "partition": 1, "offset": 7, "metadata": "", "leaderEpoch": -1}]
+            return {"left": dict.fromkeys(arguments["groups"], left)}
+        groups = arguments["groups"]
+        return {
+            "moved": {group: RECORD for group in groups if group not in self.refused},
+            "refused": {group: why for group, why in self.refused.items() if group in groups},
+        }
+
+    @property
+    def operations(self) -> list[tuple[str, str, bool]]:
+        return [(name, which, bool(given.get("dry_run"))) for name, which, given in self.engine.operated]
+
+    async def post(self, path: str = "", **body: Any) -> httpx.Response:
+        return await self.at.client.post(f"/v1/failover{path}", json={"flow": "A-to-B", **body})
+
+    def moved(self, *groups: str) -> None:
+        """What the rounds process reports after a move."""
+        found = [
+            report(each, "g").model_copy(update={"ready": False, "reason": "moved", "moved_at_ms": 5})
+            for each in groups
+        ]
+        self.snapshots.groups("g", 1, [pack_report(each.group, each) for each in found])
+
+
+def play(test: Callable[[Made], Awaitable[None]]) -> None:
+    async def begun(at: Stand) -> None:
+        made = Made(at)
+        await made.begin()
+        await test(made)
+
+    run(begun)
+
+
+def test_groups_are_moved_after_a_round_and_a_check_of_all() -> None:
+    async def test(made: Made) -> None:
+        answer = Failover.model_validate((await made.post(groups=["one", "zero"])).json())
+        assert made.operations == [("g", "refresh", False), ("g", "move", True), ("g", "move", False)]
+        assert made.engine.operated[0][2] == {"without_source": True}
+        assert [each.group for each in answer.groups] == ["one", "zero"]
+        assert (answer.source, answer.target, answer.dry_run) == ("A", "B", False)
+        assert answer.groups[0].moved_at_ms == RECORD["atMs"]
+        assert answer.groups[0].partitions[0].offset == 400
+        # The partition is missing once, however many groups read it.
+        assert (answer.missing_records, answer.missing_since_ms) == (12, RECORD["missingSinceMs"])
+        assert any("Start the consumers on B, on A.orders" in line for line in answer.next)
+        assert any(
+            "At most 12 records of A were missing on B as of 2026-11-18T11:06:39" in line
+            for line in answer.next
+        )
+
+    play(test)
+
+
+def test_a_dry_run_ends_before_the_move() -> None:
+    async def test(made: Made) -> None:
+        answer = Failover.model_validate((await made.post(all=True, dry_run=True)).json())
+        assert made.operations == [("g", "refresh", False), ("g", "move", True)]
+        assert {each.moved_at_ms for each in answer.groups} == {None}
+        assert answer.next[0] == "Dry run: one, zero can fail over from A to B now; nothing was done."
+
+    play(test)
+
+
+def test_the_check_is_of_what_the_round_has_found() -> None:
+    async def test(made: Made) -> None:
+        def found(name: str, operation: str, arguments: Arguments) -> Arguments:
+            if operation == "refresh":
+                late = report("zero", "g").model_copy(update={"ready": False, "reason": "target_ahead"})
+                made.snapshots.groups("g", 1, [pack_report("zero", late)])
+            return made._answer(name, operation, arguments)
+
+        made.engine.answer = found
+        body = error(await made.post(all=True), 409, "not_ready")
+        assert body.message == "1 of 2 group(s) can't fail over now; nothing was moved"
+        (line,) = body.validation_errors
+        assert line.key == "group zero"
+        assert line.message.startswith("not_ready: target_ahead: the target has a higher offset")
+        assert made.operations == [("g", "refresh", False)], "nothing was moved"
+
+    play(test)
+
+
+def test_while_the_source_is_away_groups_are_moved_only_if_that_is_accepted() -> None:
+    async def test(made: Made) -> None:
+        made.round(away_since_ms={"source": 5})
+        body = error(await made.post(groups=["one"]), 409, "cannot_tell")
+        assert body.validation_errors[0].message.startswith("ready_as_of: source_unreachable")
+        assert (await made.post(groups=["one"], accept_as_of=True)).status_code == 200
+        (given,) = [
+            each for _, which, each in made.engine.operated if which == "move" and not each["dry_run"]
+        ]
+        assert given["groups"]["one"]["source_away"] is True
+        made.round(away_since_ms={"target": 5})
+        error(await made.post(groups=["one"], accept_as_of=True), 409, "cannot_tell")
+
+    play(test)
+
+
+def test_what_an_instance_refuses_moves_nothing() -> None:
+    async def test(made: Made) -> None:
+        made.refused = {"one": ["group_active_on_target", "the group is STABLE on the target"]}
+        body = error(await made.post(all=True), 409, "not_ready")
+        assert (
+            body.validation_errors[0].message == "group_active_on_target: the group is STABLE on the target"
+        )
+        assert ("g", "move", False) not in made.operations
+
+    play(test)
+
+
+def test_of_a_group_that_two_connectors_look_after_none_is_left_behind() -> None:
+    async def test(made: Made) -> None:
+        made.table.start_task("h", 0, session(1), "checkpoint", 1, FLOW)
+        made.at.reports(report("one", "h"), connector="h")
+        made.round()
+        assert (await made.post(groups=["one"])).status_code == 200
+        assert made.operations == [
+            ("g", "refresh", False),
+            ("h", "refresh", False),
+            ("g", "move", True),
+            ("h", "move", True),
+            ("g", "move", False),
+            ("h", "move", False),
+        ]
+
+    play(test)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({}, 422, "body_rejected"),
+        ({"groups": ["one"], "all": True}, 422, "body_rejected"),
+        ({"groups": ["one", "one"]}, 422, "body_rejected"),
+        ({"groups": ["nobody"]}, 409, "cannot_tell"),
+        ({"flow": "B-to-A", "all": True}, 404, "unknown_connector"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(body: dict[str, Any], status: int, code: str) -> None:
+    async def test(made: Made) -> None:
+        answer = error(await made.post(**body), status, code)
+        if code == "unknown_connector":
+            assert "there is A-to-B" in answer.message
+        assert ("g", "move", False) not in made.operations
+        if status != 409:
+            rolled = {"flow": "A-to-B", **body}
+            error(await made.at.client.post("/v1/failover/rollback", json=rolled), status, code)
+
+    play(test)
+
+
+def test_a_connector_that_does_not_run_moves_nothing() -> None:
+    async def test(made: Made) -> None:
+        made.engine.state = EngineState.RESTARTING
+        error(await made.post(all=True), 503, "not_answered")
+        made.engine.state = EngineState.RUNNING
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        assert "is not polled" in error(await made.post(all=True), 409, "refused").message
+        assert made.operations == []
+
+    play(test)
+
+
+def test_trouble_with_a_cluster_is_told_and_nothing_is_answered() -> None:
+    async def test(made: Made) -> None:
+        def away(*_: object) -> Arguments:
+            raise KafkaFailure(KafkaFault.UNREACHABLE, "target cluster: nobody there")
+
+        made.engine.answer = away
+        assert error(await made.post(all=True), 503, "kafka").message == "target cluster: nobody there"
+
+    play(test)
+
+
+def test_every_command_wants_the_token() -> None:
+    async def test(at: Stand) -> None:
+        for path in ("/v1/failover", "/v1/failover/rollback"):
+            error(await at.client.post(path, json={"flow": "A-to-B", "all": True}), 401, "unauthorized")
+
+    run(test, token="secret")
+
+
+# -- moved groups ----------------------------------------------------------------------------------------------------
+
+
+def test_a_moved_group_is_no_alarm_and_counted_by_itself() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        found, ((code, _),) = await made.answers()
+        assert (found, code) == ({"one": "ready", "zero": "moved"}, "moved")
+        whole = (await made.at.client.get("/v1/readiness")).json()
+        assert (whole["readiness"], whole["flows"][0]["moved"], whole["flows"][0]["ready"]) == ("ready", 1, 1)
+        page = (await made.at.client.get("/v1/groups?readiness=moved")).json()
+        assert (page["total"], page["moved"], page["ready"]) == (1, 1, 0)
+        assert page["groups"][0]["reasons"][0]["since_ms"] == page["groups"][0]["moved_at_ms"] == 5
+        assert 'readiness="moved"} 1.0' in (await made.at.client.get("/metrics")).text
+        made.moved("one")
+        assert (await made.at.client.get("/v1/readiness")).json()["readiness"] == "moved"
+        made.snapshots.groups("g", 1, [pack_report("one", report("one", "g"))])
+        made.table.stop_connector("g", session(1))
+        for task in (0, 1):
+            made.table.stop_task("g", task, session(1))
+        found, _ = await made.answers()
+        assert found == {"one": "cannot_tell", "zero": "moved"}
+
+    play(test)
+
+
+def test_a_rollback_is_of_moved_groups_and_a_round_follows() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        answer = RolledBack.model_validate((await made.post("/rollback", all=True)).json())
+        assert made.operations == [("g", "roll_back", False), ("g", "refresh", False)]
+        assert made.engine.operated[0][2] == {"groups": ["zero"]}
+        assert (answer.groups, answer.unchanged) == (["zero"], ["one"])
+        assert [(each.group, each.topic, each.offset) for each in answer.left] == [("zero", "A.x", 7)]
+        assert any("A.x-1" in line for line in answer.next)
+        again = RolledBack.model_validate((await made.post("/rollback", groups=["one"])).json())
+        assert again.groups == []
+        assert again.next == ["one: not moved, and nothing was done."]
+        error(await made.post("/rollback", groups=["nobody"]), 404, "unknown_group")
+
+    play(test)
+
+
+def test_a_rollback_that_is_refused_is_an_error() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+
+        def active(*_: object) -> Arguments:
+            raise OperationRefused("group zero is STABLE on B")
+
+        made.engine.answer = active
+        assert (
+            error(await made.post("/rollback", all=True), 409, "refused").message
+            == "group zero is STABLE on B"
+        )
+
+    play(test)
+
+
+# -- the way home ----------------------------------------------------------------------------------------------------
+
+BACK = {
+    "source.cluster.alias": "B",
+    "target.cluster.alias": "A",
+    "reverse.checkpointing.enabled": "true",
+    "sync.group.offsets.enabled": "true",
+}
+
+
+def returning(made: Made, config: dict[str, str] = BACK, kind: str = "checkpoint", **changes: Any) -> None:
+    """The flow back, with the group `zero`; `changes` are of its partition 1."""
+    made.table.start_task("back", 0, session(1), kind, 1, config)
+    rows = [
+        partition(
+            0, topic="A.orders", target_topic="orders", committed=450, target_offset=1051, written=1051
+        ),
+        partition(
+            1, topic="A.orders", target_topic="orders", committed=460, target_offset=1062, written=1062
+        ),
+    ]
+    rows[1] = rows[1].model_copy(update=changes)
+    found = report("zero", "back").model_copy(update={"source": "B", "target": "A", "partitions": rows})
+    made.at.reports(found, connector="back")
+
+
+def test_groups_come_home_when_the_flow_back_has_put_them_where_they_were_left() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(made)
+        answer = RolledBack.model_validate((await made.post("/back", groups=["zero"])).json())
+        assert made.operations == [
+            ("back", "refresh", False),
+            ("g", "give_back", False),
+            ("g", "refresh", False),
+        ]
+        ((_, _, given),) = [each for each in made.engine.operated if each[1] == "give_back"]
+        rows = given["groups"]["zero"]
+        assert [(row["offset"], row["targetTopic"], row["targetOffset"]) for row in rows] == [
+            (1051, "A.orders", 450),
+            (1062, "A.orders", 460),
+        ]
+        assert answer.groups == ["zero"]
+        assert answer.next[0].startswith(
+            "zero at home on A, at the committed offsets of the consumers on B: no record"
+        )
+        dry = RolledBack.model_validate((await made.post("/back", all=True, dry_run=True)).json())
+        assert (dry.groups, dry.unchanged) == (["zero"], ["one"])
+        assert [each for each in made.operations if each[1] == "give_back"] == [("g", "give_back", False)]
+        again = RolledBack.model_validate((await made.post("/back", groups=["one"])).json())
+        assert (again.groups, again.unchanged) == ([], ["one"])
+
+    play(test)
+
+
+def test_a_group_offset_connector_is_a_flow_back_without_any_checkpoints() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(
+            made,
+            {name: value for name, value in BACK.items() if not name.startswith("sync.")},
+            "group_offset",
+        )
+        answer = RolledBack.model_validate((await made.post("/back", groups=["zero"])).json())
+        assert answer.groups == ["zero"]
+
+    play(test)
+
+
+def test_a_group_that_no_consumer_has_moved_on_the_target_comes_home_too() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        stayed = {"verdict": "pending", "reason": "moved_by_mirror", "target_offset": None}
+        returning(made, **stayed, written=1002)
+        assert (await made.post("/back", groups=["zero"])).status_code == 200
+        returning(made, **stayed, written=1001)
+        error(await made.post("/back", groups=["zero"]), 409, "not_ready")
+
+    play(test)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"written": 1061}, "not_looked_at_yet: orders-1 is committed at 1061 and not at 1062"),
+        ({"verdict": "pending", "reason": "target_ahead"}, "target_ahead: orders-1 is pending"),
+        ({"partition": 7}, "the flow back does not look after orders-1"),
+    ],
+)
+def test_a_group_that_is_not_where_it_was_left_does_not_come_home(changes: dict[str, Any], why: str) -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(made, **changes)
+        body = error(await made.post("/back", groups=["zero"]), 409, "not_ready")
+        assert body.validation_errors[0].message.startswith(why)
+        assert ("g", "give_back", False) not in made.operations
+
+    play(test)
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        ({**BACK, "reverse.checkpointing.enabled": "false"}, "checkpoint"),
+        ({**BACK, "sync.group.offsets.enabled": "false"}, "checkpoint"),
+        ({**BACK, "dry.run": "true"}, "checkpoint"),
+        ({**BACK, "reverse.checkpointing.enabled": "false"}, "group_offset"),
+        ({**BACK, "dry.run": "true"}, "group_offset"),
+        (FLOW, "checkpoint"),
+    ],
+)
+def test_without_a_flow_back_nothing_comes_home(config: dict[str, str], kind: str) -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(made, config, kind)
+        body = error(await made.post("/back", groups=["zero"]), 409, "refused")
+        assert "of the flow B-to-A in this service, with reverse.checkpointing.enabled=true" in body.message
+        assert made.operations == []
+
+    play(test)
+
+
+def test_a_flow_back_that_can_not_tell_brings_nothing_home() -> None:
+    async def test(made: Made) -> None:
+        made.moved("zero")
+        returning(made)
+        made.snapshots.summary("back", 1, Summary(rounds=1, as_of_ms=5, interval_ms=1, tasks=(0,)))
+        body = error(await made.post("/back", groups=["zero"]), 409, "not_ready")
+        assert body.validation_errors[0].message.startswith("cannot_tell: connector back")
+
+    play(test)
+
+
+# -- plans -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_has_every_offset_or_is_none() -> None:
+    async def test(made: Made) -> None:
+        async def get(**query: Any) -> httpx.Response:
+            return await made.at.client.get("/v1/failover/plan", params={"flow": "A-to-B", **query})
+
+        whole = (await get()).json()
+        assert [each["group"] for each in whole["groups"]] == ["one", "zero"]
+        assert [row["offset"] for row in whole["groups"][0]["partitions"]] == [400, 401]
+        assert [each["group"] for each in (await get(group=["zero"])).json()["groups"]] == ["zero"]
+        # What is not committed on the target can be planned all the same.
+        waiting = report("zero", "g").model_copy(update={"ready": False, "reason": "dry_run"})
+        made.snapshots.groups("g", 1, [pack_report("zero", waiting)])
+        assert (await get()).status_code == 200
+        pending = partition(1, verdict="pending", reason="copy_not_found", target_offset=None)
+        half = waiting.model_copy(update={"reason": "copy_not_found", "partitions": [partition(0), pending]})
+        made.snapshots.groups("g", 1, [pack_report("zero", half)])
+        body = error(await get(), 409, "not_ready")
+        assert body.validation_errors[0].message == "copy_not_found: orders-1 is pending"
+        assert (await get(group=["one"])).status_code == 200
+        error(await get(group=["nobody"]), 409, "cannot_tell")
+        made.round(away_since_ms={"source": 5})
+        error(await get(group=["one"]), 409, "cannot_tell")
+        assert (await get(group=["one"], accept_as_of="true")).status_code == 200
+        made.round(as_of_ms=5)
+        error(await get(group=["one"], accept_as_of="true"), 409, "cannot_tell")
+
+    play(test)
+
+
+def test_a_body_has_its_limits() -> None:
+    assert MoveGroups(flow="A-to-B", all=True).timeout_ms == 60_000

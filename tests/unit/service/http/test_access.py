@@ -1,0 +1,257 @@
+"""Who may talk to the service: settings that are refused; hosts, tokens and their roles over the ASGI transport."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.routing import BaseRoute, Route
+
+from bridge.service.http.access import Door
+from bridge.service.http.app import create_app
+from bridge.service.http.roles import ROLES, Role, role_of
+from bridge.settings import SettingsRejected, load_settings
+from bridge.tokens import Tokens
+from tests.unit.service.service_fakes import ROOT, fake_service
+
+DOCS = ROOT / "docs" / "security.md"
+OK, FORBIDDEN, UNAUTHORIZED, MISDIRECTED = 200, 403, 401, 421
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("MIRROR_BRIDGE_")]:
+        monkeypatch.delenv(name)
+
+
+# -- at start ------------------------------------------------------------------------------------------------------
+
+
+def serve(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bridge", "serve", *arguments],
+        cwd=ROOT,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "bridge.example.com"])
+def test_off_loopback_nothing_starts_that_asks_nobody_who_they_are(host: str) -> None:
+    ended = serve(MIRROR_BRIDGE_HOST=host)
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"mirror-bridge: bad settings: host {host} is not loopback")
+    for setting in ("AUTH_TOKEN_FILE", "TLS_CLIENT_CA", "INSECURE_NO_AUTH"):
+        assert f"MIRROR_BRIDGE_{setting}" in line
+
+
+def test_a_token_or_saying_so_is_enough_off_loopback(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("a-token\n")
+    assert load_settings(host="0.0.0.0", auth_token_file=file).insecure() == ()
+    assert load_settings(host="0.0.0.0", insecure_no_auth=True).insecure() == ("insecure_no_auth",)
+    assert load_settings(host="127.0.0.1", insecure_no_auth=True).insecure() == ()
+    assert "insecure_no_auth" in str(load_settings(host="0.0.0.0", insecure_no_auth=True).exposed())
+
+
+@pytest.mark.parametrize("path", ["", "health", "/", "/health/", " /health"])
+def test_a_path_that_would_open_something_else_is_refused(path: str) -> None:
+    """An empty one opened everything."""
+    with pytest.raises(SettingsRejected, match="open_paths"):
+        load_settings(open_paths=("/metrics", path))
+
+
+@pytest.mark.parametrize("name", ["", "http://a", "a:8900", "a/b", "*.example.com"])
+def test_allowed_hosts_are_names(name: str) -> None:
+    with pytest.raises(SettingsRejected, match="allowed_hosts"):
+        load_settings(allowed_hosts=f"bridge,{name}")
+
+
+def test_tokens_that_would_not_do_what_they_say_are_refused(tmp_path: Path) -> None:
+    three, empty, binary = (tmp_path / name for name in ("three", "empty", "binary"))
+    three.write_text("a\nb\nc\n")
+    empty.write_text("\n\n")
+    binary.write_bytes(b"\xff\xfe")
+    for wrong, word in (
+        ({"auth_token_file": three}, "3 tokens"),
+        ({"auth_token_file": empty}, "0 tokens"),
+        ({"auth_token_file": binary}, "UTF-8"),
+        ({"auth_token_file": tmp_path}, "can't be read"),
+        ({"read_token": "r"}, "read_token needs auth_token"),
+        ({"read_token": "same", "auth_token": "same"}, "another one"),
+        ({"auth_token": "a", "read_token": "r", "read_token_file": three}, "not both"),
+    ):
+        with pytest.raises(SettingsRejected, match=word) as refused:
+            load_settings(**wrong)
+        assert "same" not in str(refused.value)
+
+
+# -- hosts ---------------------------------------------------------------------------------------------------------
+
+
+def app(door: Door) -> FastAPI:
+    return create_app(fake_service(), door=door)
+
+
+def ask(door: Door, method: str = "GET", path: str = "/v1/version", **headers: str) -> httpx.Response:
+    async def go() -> httpx.Response:
+        transport = httpx.ASGITransport(app(door))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.request(method, path, headers=headers)
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8900", OK),
+        ("localhost:8900", OK),
+        ("LOCALHOST", OK),
+        ("localhost.", OK),
+        ("[::1]:8900", OK),
+        # Probes of Kubernetes ask at the pod's address.
+        ("10.1.2.3:8900", OK),
+        ("[2001:db8::1]", OK),
+        ("bridge.internal:1234", OK),
+        ("evil.example:8900", MISDIRECTED),
+        ("127.0.0.1.evil.example", MISDIRECTED),
+        ("localhost.evil.example", MISDIRECTED),
+        ("evil.example:127.0.0.1", MISDIRECTED),
+        ("[evil.example]", MISDIRECTED),
+        ("", MISDIRECTED),
+        ("x" * 10_000, MISDIRECTED),
+    ],
+)
+def test_a_name_that_is_not_ours_is_not_answered(host: str, status: int) -> None:
+    door = Door(hosts=load_settings(allowed_hosts="Bridge.internal").hosts())
+    for path in ("/v1/version", "/health/live"):
+        answer = ask(door, path=path, host=host)
+        assert answer.status_code == status
+    if status == MISDIRECTED:
+        assert answer.json()["error_code"] == "misdirected"
+        assert "MIRROR_BRIDGE_ALLOWED_HOSTS" in answer.json()["message"]
+        assert len(answer.content) < 1000
+
+
+def test_hosts_are_checked_where_nobody_is_asked_for_a_token_and_where_they_are_given() -> None:
+    assert load_settings().hosts() is not None
+    assert load_settings(host="0.0.0.0", insecure_no_auth=True).hosts() is not None
+    assert load_settings(auth_token="t").hosts() is None
+    assert load_settings(auth_token="t", allowed_hosts="a").hosts() == {
+        "a",
+        "127.0.0.1",
+        "localhost",
+        "localhost.localdomain",
+        "ip6-localhost",
+    }
+    assert load_settings(allowed_hosts="*").hosts() is None
+
+
+def test_a_page_in_a_browser_changes_nothing() -> None:
+    """A POST without a content type needs no leave of ours before a browser sends it; the answer alone is kept back."""
+    door = Door(hosts=load_settings().hosts())
+    for method, path in (
+        ("POST", "/v1/failover"),
+        ("POST", "/v1/connectors/c/refresh"),
+        ("DELETE", "/v1/connectors/c"),
+    ):
+        refused = ask(door, method, path, origin="http://evil.example")
+        assert (refused.status_code, refused.json()["error_code"]) == (FORBIDDEN, "forbidden")
+        assert ask(door, method, path).status_code != FORBIDDEN
+    assert ask(door, "GET", "/v1/version", origin="http://evil.example").status_code == OK
+
+
+# -- roles ---------------------------------------------------------------------------------------------------------
+
+
+def routes(of: Sequence[BaseRoute]) -> Iterator[tuple[str, str]]:
+    """Of an application, those of the routers that it includes among them."""
+    for route in of:
+        if isinstance(route, Route):
+            yield from ((method, route.path) for method in (route.methods or set()) - {"HEAD"})
+        else:
+            # FastAPI's own class for an included router; any other kind has no such attribute, and fails here.
+            yield from routes(route.original_router.routes)
+
+
+def test_every_route_has_a_role_and_every_role_a_route() -> None:
+    assert sorted(routes(app(Door()).routes)) == sorted(ROLES)
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(ROLES))
+def test_what_a_read_token_may_do(method: str, path: str) -> None:
+    """Through the door, with names that look like other routes."""
+    tokens = Tokens(changing=("change",), reading=("read", "next-read"))
+    door = Door(lambda: tokens, open_paths=())
+    asked = path
+    for part, value in {
+        "name": "x%2Fstatus",
+        "group": "x%2Fexplain",
+        "n": "0",
+        "side": "target",
+        "kind": "fake",
+    }.items():
+        asked = asked.replace(f"{{{part}}}", value)
+    role = ROLES[method, path]
+    for token in tokens.reading:
+        answer = ask(door, method, asked, authorization=f"Bearer {token}")
+        assert (answer.status_code == FORBIDDEN) == (role is Role.CHANGE), answer.text
+        assert answer.status_code != UNAUTHORIZED
+    if role is Role.CHANGE:
+        assert "read token" in answer.json()["message"]
+    assert ask(door, method, asked, authorization="Bearer change").status_code not in (
+        UNAUTHORIZED,
+        FORBIDDEN,
+    )
+    assert ask(door, method, asked, authorization="Bearer other").status_code == UNAUTHORIZED
+    assert ask(door, method, asked).status_code == UNAUTHORIZED
+
+
+def test_what_only_reads_is_all_that_get_is_but_for_configurations() -> None:
+    assert {path for (method, path), role in ROLES.items() if method == "GET" and role is Role.CHANGE} == {
+        "/v1/connectors/{name}/doctor"
+    }
+    assert {method for (method, _), role in ROLES.items() if role is Role.READ} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nothing"),
+        ("GET", "/v1/groups/a/b/c"),
+        ("POST", "/v1/groups"),
+        ("OPTIONS", "/v1/groups"),
+        ("GET", ""),
+    ],
+)
+def test_what_the_table_does_not_have_is_not_for_the_read_token(method: str, path: str) -> None:
+    assert role_of(method, path) is Role.CHANGE
+
+
+def test_open_paths_are_open_for_reading_only() -> None:
+    door = Door(lambda: Tokens(("change",)), open_paths=("/v1/connectors", "/health"))
+    assert ask(door, "GET", "/v1/connectors").status_code == OK
+    assert ask(door, "GET", "/health/live").status_code == OK
+    for method in ("PUT", "DELETE"):
+        assert ask(door, method, "/v1/connectors/c").status_code == UNAUTHORIZED
+    assert ask(door, "GET", "/v1/connectorsx").status_code == UNAUTHORIZED
+
+
+def test_the_docs_have_the_table() -> None:
+    """docs/security.md shows what the read token may not do, and nothing else of the table."""
+    text = DOCS.read_text("utf-8")
+    for (method, path), role in ROLES.items():
+        line = f"| `{method} {path}` |"
+        assert (line in text) == (role is Role.CHANGE), line

@@ -1,0 +1,211 @@
+"""The service's door on a real socket: tokens and certificates that are replaced while it runs, what its children
+inherit, and what a health check of a browser's page gets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import ssl
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bridge.local.security import TlsFiles, make_tls
+from tests.unit.service.service_process import Running, service
+
+TOKEN = "t0ken-of-the-environment"
+FILE_CHANGED = "the token file changed"
+
+
+def answer(at: Running, token: str, path: str = "/v1/version") -> int:
+    return at.client.get(path, headers={"Authorization": f"Bearer {token}"}).status_code
+
+
+def test_tokens_are_replaced_without_a_restart_and_without_a_gap(tmp_path: Path) -> None:
+    tokens, reading = tmp_path / "token", tmp_path / "read"
+    tokens.write_text("first\n")
+    reading.write_text("reader\n")
+    files = {"MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(tokens), "MIRROR_BRIDGE_READ_TOKEN_FILE": str(reading)}
+    with service(tmp_path, **files) as at:
+        assert (answer(at, "first"), answer(at, "second"), answer(at, "reader")) == (200, 401, 200)
+        tokens.write_text("first\nsecond\n")
+        at.eventually(lambda: answer(at, "second") == 200)
+        assert answer(at, "first") == 200
+        tokens.write_text("second\n")
+        at.eventually(lambda: answer(at, "first") == 401)
+        assert answer(at, "second") == 200
+        # As a secret of Kubernetes is replaced: another file behind the same name.
+        (tmp_path / "new").write_text("later-reader\n")
+        os.replace(tmp_path / "new", reading)
+        at.eventually(lambda: answer(at, "later-reader") == 200)
+        assert answer(at, "reader") == 401
+        assert "second" not in at.text()
+
+
+def test_a_broken_token_file_leaves_the_old_token_and_one_line(tmp_path: Path) -> None:
+    tokens = tmp_path / "token"
+    tokens.write_text("first\n")
+    with service(tmp_path, MIRROR_BRIDGE_AUTH_TOKEN_FILE=str(tokens)) as at:
+
+        def refused() -> int:
+            return at.text().count(f"{FILE_CHANGED} and can't be used: auth_token_file")
+
+        for count, broken in enumerate(("", "a\nb\nc\n", "with a space\n", None), 1):
+            if broken is None:
+                tokens.unlink()
+            else:
+                tokens.write_text(broken)
+            at.eventually(lambda count=count: refused() == count)
+            assert answer(at, "first") == 200
+        tokens.write_text("second\n")
+        at.eventually(lambda: answer(at, "second") == 200)
+        assert answer(at, "first") == 401
+        assert refused() == 4
+
+
+def test_a_name_that_is_not_ours_is_not_answered_on_a_socket_either(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        port = httpx.URL(at.url).port
+        for request, status in (
+            (b"GET /v1/version HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
+            (b"GET /health/live HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
+            (b"GET /v1/version HTTP/1.1\r\nHost: localhost:%d\r\n" % port, b"200"),
+            (b"GET /v1/version HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n", b"400"),
+            (b"GET http://evil.example/v1/version HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
+            (b"GET /v1/version HTTP/1.0\r\n", b"421"),
+        ):
+            with socket.create_connection(("127.0.0.1", port or 0), timeout=10) as connection:
+                connection.sendall(request + b"Connection: close\r\n\r\n")
+                said = connection.makefile("rb").readline()
+            assert said.split()[1] == status, (request, said)
+
+
+def test_the_token_is_not_inherited(tmp_path: Path) -> None:
+    given = {"MIRROR_BRIDGE_AUTH_TOKEN": TOKEN, "mirror_bridge_read_token": f"{TOKEN}-of-reading"}
+    with service(tmp_path, token=TOKEN, **given) as at:
+        inherited = Path(f"/proc/{at.rounds_pid()}/environ").read_bytes()
+        assert b"MIRROR_BRIDGE_PORT" in inherited
+        assert TOKEN.encode() not in inherited
+        assert answer(at, f"{TOKEN}-of-reading") == 200
+
+
+def test_who_is_let_in_without_a_token_is_told_in_log_and_health(tmp_path: Path) -> None:
+    open_ = {"MIRROR_BRIDGE_HOST": "0.0.0.0", "MIRROR_BRIDGE_INSECURE_NO_AUTH": "true"}
+    with service(tmp_path, **open_) as at:
+        assert at.health()["insecure"] == ["insecure_no_auth"]
+        warned = [line for line in at.text().splitlines() if "WARNING" in line]
+        assert len(warned) == 1
+        assert "insecure_no_auth" in warned[0]
+        refused = at.client.get("/v1/version", headers={"Host": "evil.example"})
+        assert refused.status_code == 421
+
+
+# -- certificates --------------------------------------------------------------------------------------------------
+
+
+def client(trusted: TlsFiles, shown: TlsFiles | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=trusted.authority)
+    if shown is not None:
+        context.load_cert_chain(shown.client)
+    return context
+
+
+def given(files: TlsFiles, into: Path) -> TlsFiles:
+    """Where the service reads them, replaced one after the other."""
+    into.mkdir(exist_ok=True)
+    ours = TlsFiles(into / "ca.pem", into / "server.pem", into / "unused")
+    shutil.copy(files.server, ours.server)
+    shutil.copy(files.authority, ours.authority)
+    return ours
+
+
+def env(files: TlsFiles) -> dict[str, str]:
+    server = str(files.server)
+    return {
+        "MIRROR_BRIDGE_TLS_CERT": server,
+        "MIRROR_BRIDGE_TLS_KEY": server,
+        "MIRROR_BRIDGE_TLS_CLIENT_CA": str(files.authority),
+    }
+
+
+def served(at: Running, tls: ssl.SSLContext) -> bool:
+    try:
+        return httpx.get(f"{at.url}/v1/version", verify=tls, timeout=10).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_certificates_are_replaced_without_a_restart(tmp_path: Path) -> None:
+    old, new = make_tls(tmp_path / "old", "old"), make_tls(tmp_path / "new", "new")
+    ours = given(old, tmp_path / "given")
+    with service(tmp_path, client(old, old), **env(ours)) as at:
+        assert served(at, client(old, old))
+        assert not served(at, client(old, None))
+        assert not served(at, client(old, new))
+        assert not served(at, client(new, old))
+        # A client that has shown a certificate before, and could take up its session again.
+        known = client(old, old)
+        session, _ = resumable(at, known)
+        session, taken_up = resumable(at, known, session)
+        assert taken_up
+        # The client CA, with both for a while.
+        both = old.authority.read_bytes() + new.authority.read_bytes()
+        ours.authority.write_bytes(both)
+        at.eventually(lambda: served(at, client(old, new)))
+        assert served(at, client(old, old))
+        ours.authority.write_bytes(new.authority.read_bytes())
+        at.eventually(lambda: not served(at, client(old, old)))
+        assert served(at, client(old, new))
+        with pytest.raises(OSError, match=r"no answer|alert|EOF|reset"):
+            resumable(at, known, session)
+        # The server's own.
+        shutil.copy(new.server, ours.server)
+        at.eventually(lambda: served(at, client(new, new)))
+        assert not served(at, client(old, new))
+        assert "can't be used" not in at.text()
+
+
+def resumable(
+    at: Running, tls: ssl.SSLContext, session: ssl.SSLSession | None = None
+) -> tuple[ssl.SSLSession, bool]:
+    """Asks over TLS, by an older session where one is given; the session to go on by, and whether that one was."""
+    port = httpx.URL(at.url).port or 0
+    raw = socket.create_connection(("127.0.0.1", port), timeout=10)
+    with tls.wrap_socket(raw, server_hostname="127.0.0.1", session=session) as connection:
+        connection.sendall(b"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        said = connection.recv(4096)
+        if not said.startswith(b"HTTP/1.1 200"):
+            raise OSError(f"no answer: {said!r}")
+        assert connection.session is not None
+        return connection.session, connection.session_reused is True
+
+
+def test_a_connection_ends_when_the_certificates_are_replaced(tmp_path: Path) -> None:
+    """Or who has once shown a certificate would be served for ever, whatever became of its authority."""
+    old, new = make_tls(tmp_path / "old", "old"), make_tls(tmp_path / "new", "new")
+    ours = given(old, tmp_path / "given")
+    with service(tmp_path, client(old, old), **env(ours)) as at:
+        port = httpx.URL(at.url).port or 0
+        raw = socket.create_connection(("127.0.0.1", port), timeout=20)
+        with client(old, old).wrap_socket(raw, server_hostname="127.0.0.1") as connection:
+            connection.sendall(b"GET /v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+            ours.authority.write_bytes(new.authority.read_bytes())
+            while connection.recv(4096):
+                pass  # to its end, or the timeout
+        assert not served(at, client(old, old))
+
+
+def test_a_broken_certificate_leaves_the_old_one_and_one_line(tmp_path: Path) -> None:
+    old = make_tls(tmp_path / "old")
+    ours = given(old, tmp_path / "given")
+    with service(tmp_path, client(old, old), **env(ours)) as at:
+        ours.server.write_text("no certificate")
+        at.eventually(lambda: "the TLS certificate changed and can't be used" in at.text())
+        assert served(at, client(old, old))
+        shutil.copy(old.server, ours.server)
+        at.eventually(lambda: "the TLS certificate changed and is in use" in at.text())
+        assert served(at, client(old, old))
+        assert at.text().count("changed and can't be used") == 1

@@ -1,0 +1,231 @@
+"""What a caller can use up: each kind of attack on a service as a process, and /health meanwhile."""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bridge.protocol.messages import ErrorBody
+from tests.unit.service.service_fakes import session
+from tests.unit.service.service_process import Running, service
+
+HEALTH_MS = 10.0
+"""Of the median, on an idle machine; a machine that is busy with other tests answers anything later."""
+
+LIMITS = {
+    "CHECK_SECONDS": "1",
+    "IMPORT_SECONDS": "0.2",
+    "HEAD_SECONDS": "0.5",
+    "BODY_SECONDS": "0.8",
+    "MAX_CONNECTIONS": "80",
+    "MAX_CONNECTIONS_PER_ADDRESS": "40",
+}
+
+
+@pytest.fixture(scope="module")
+def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("service")
+    with service(folder, **{f"MIRROR_BRIDGE_{name}": value for name, value in LIMITS.items()}) as running:
+        running.start()
+        yield running
+
+
+def median_ms(call: Callable[[], httpx.Response], times: int = 60) -> float:
+    took: list[float] = []
+    for _ in range(times):
+        began = time.perf_counter()
+        assert call().status_code == httpx.codes.OK
+        took.append((time.perf_counter() - began) * 1000)
+    took.sort()
+    print(f"median {statistics.median(took):.1f} ms, p99 {took[-1 - times // 100]:.1f} ms")
+    return statistics.median(took)
+
+
+def healthy(at: Running, usual: float) -> None:
+    """Health answers as quickly as it did, or in HEALTH_MS."""
+    found = median_ms(lambda: at.client.get("/health"))
+    assert found < max(HEALTH_MS, 3 * usual)
+
+
+@pytest.fixture(scope="module")
+def usual(at: Running) -> float:
+    return median_ms(lambda: at.client.get("/health"))
+
+
+def connected(at: Running, address: str = "127.0.0.2") -> socket.socket:
+    """A connection from an address that the clients of these tests don't have."""
+    url = at.client.base_url
+    return socket.create_connection((url.host, url.port or 0), 10, source_address=(address, 0))
+
+
+def rest(connection: socket.socket) -> tuple[bytes, str]:
+    """What still comes, to its end: the status, and the error code."""
+    answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head[:12], ErrorBody.model_validate_json(body).error_code if body else ""
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    """A file whose reader waits until somebody has written it."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    return path
+
+
+def released(path: Path, at: Running) -> bool:
+    """Ends the reads that have begun; whether no thread hangs any more."""
+    with suppress(OSError):  # nobody reads now
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    return "mirror_bridge_pool_hanging 0.0" in at.client.get("/metrics").text
+
+
+def test_validations_and_starts_that_hang_hold_up_nothing_else(at: Running, usual: float, fifo: Path) -> None:
+    """Before, two of them took both threads for ever, and every start was 503."""
+    hangs = {"wait.for": str(fifo)}
+    began = time.monotonic()
+    with ThreadPoolExecutor(16) as callers:
+        validations = [
+            callers.submit(
+                httpx.put,
+                f"{at.url}/v1/plugins/fake/validate",
+                json={"config": {**hangs, "how.many": str(number)}},
+                timeout=10,
+            )
+            for number in range(8)
+        ]
+        starts = [
+            callers.submit(
+                httpx.put,
+                f"{at.url}/v1/connectors/hangs-{number}",
+                json={"session": session(1), "kind": "fake", "config": {**hangs, "how.many": str(number)}},
+                timeout=10,
+            )
+            for number in range(4)
+        ]
+        healthy(at, usual)
+        poll = {"session": session(1), "wait_ms": 0}
+        assert at.client.post("/v1/connectors/c/tasks/0/poll", json=poll).is_success
+        assert at.client.get("/v1/groups").is_success
+        answers = [each.result() for each in (*validations, *starts)]
+    assert {answer.status_code for answer in answers} == {503}
+    assert {answer.json()["error_code"] for answer in answers} <= {"not_answered", "overloaded"}
+    assert any("took longer than 1.2 s" in answer.json()["message"] for answer in answers)
+    assert time.monotonic() - began < 6
+    at.start("fine")  # while all of them hang
+    ok = at.client.put("/v1/plugins/fake/validate", json={"config": {}})
+    assert ok.status_code == 200, at.text()
+    assert at.client.get("/health/ready").status_code == 200
+    healthy(at, usual)
+    assert "mirror_bridge_pool_hanging 0.0" not in at.client.get("/metrics").text
+    tried = next(n for n, each in enumerate(answers[8:]) if each.json()["error_code"] == "not_answered")
+    again = {"session": session(1), "kind": "fake", "config": {**hangs, "how.many": str(tried)}}
+    began = time.monotonic()
+    answer = at.client.put(f"/v1/connectors/hangs-{tried}", json=again)
+    assert (answer.status_code, answer.json()["retriable"]) == (503, True)
+    assert time.monotonic() - began < 0.5, "the same hangs already"
+    at.eventually(lambda: released(fifo, at))
+
+
+def test_a_service_ends_though_threads_hang(tmp_path: Path, fifo: Path) -> None:
+    with service(tmp_path, MIRROR_BRIDGE_CHECK_SECONDS="0.2", MIRROR_BRIDGE_IMPORT_SECONDS="0.2") as running:
+        body = {"config": {"wait.for": str(fifo)}}
+        assert running.client.put("/v1/plugins/fake/validate", json=body).status_code == 503
+        running.process.terminate()
+        assert running.process.wait(10) == 0
+
+
+REQUEST = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+HEAD = b"PUT /v1/plugins/fake/validate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+LENGTH = b"Content-Length: 1000\r\n\r\n"
+SLOW = (b"HTTP/1.1 408", "too_slow")
+
+
+@pytest.mark.parametrize(
+    ("sent", "drip", "answer"),
+    [
+        (b"GET /health", b"x", SLOW),
+        (HEAD + LENGTH, b" ", SLOW),
+        (b"", b"", (b"", "")),
+        # What was answered already is not answered again.
+        (
+            b"DELETE /v1/nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n" + LENGTH,
+            b" ",
+            (b"HTTP/1.1 404", "no_such_route"),
+        ),
+    ],
+)
+def test_clients_that_are_slow_are_dropped(
+    at: Running, usual: float, sent: bytes, drip: bytes, answer: tuple[bytes, str]
+) -> None:
+    """Before, a client that sent a byte now and then was waited for as long as it liked."""
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connected(at)) for _ in range(30)]
+        for each in slow:
+            each.sendall(sent)
+        healthy(at, usual)
+        for each in slow:
+            with suppress(OSError):
+                each.sendall(drip)
+        began = time.monotonic()
+        assert {rest(each) for each in slow} == {answer}
+        assert time.monotonic() - began < 8
+
+
+def test_held_polls_and_idle_connections_are_not_slow(at: Running) -> None:
+    """Both last longer here than a head, or a body, may take."""
+
+    def held() -> bool:
+        answer = at.client.post(
+            "/v1/connectors/c/tasks/0/poll", json={"session": session(1), "wait_ms": 1000}
+        )
+        return bool(answer.raise_for_status().json()["held_ms"] > 900)
+
+    with connected(at) as idle:
+        idle.sendall(REQUEST)
+        assert b"HTTP/1.1 200" in idle.recv(65536)
+        at.eventually(held)
+        idle.sendall(REQUEST)
+        assert b"HTTP/1.1 200" in idle.recv(65536)
+
+
+def test_two_requests_at_once_are_answered_one_after_the_other(at: Running) -> None:
+    with connected(at) as both:
+        both.sendall(REQUEST * 2)
+        answer = b""
+        while answer.count(b"HTTP/1.1 200") < 2:
+            answer += both.recv(65536)
+
+
+def test_connections_are_limited_in_all_and_by_address(at: Running, usual: float) -> None:
+    """An address that takes all it can get leaves some for others."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(connected(at)) for _ in range(60)]
+        for each in held[:40]:
+            each.sendall(REQUEST)
+            assert each.recv(65536).startswith(b"HTTP/1.1 200")
+        assert {rest(each) for each in held[40:]} == {(b"HTTP/1.1 503", "overloaded")}
+        healthy(at, usual)
+        others = [stack.enter_context(connected(at, "127.0.0.3")) for _ in range(40)]
+        refused = sum(rest(each)[1] == "overloaded" for each in others)
+        assert refused >= 1, "80 in all"
+        assert at.client.get("/health").is_success, "by the connection that it has"
+        assert at.text().count("connections are refused") == 1
+    with connected(at) as again:
+        again.sendall(REQUEST)
+        assert again.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_a_head_that_is_too_large_is_refused(at: Running) -> None:
+    with connected(at) as large:
+        large.sendall(HEAD + b"X-Large: " + b"x" * 20_000)
+        assert rest(large) == (b"HTTP/1.1 400", "body_rejected")

@@ -1,0 +1,102 @@
+"""The service as a process with the fake kind, and a client of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.unit.service.service_fakes import ROOT, session
+
+WAIT_SECONDS = 20.0
+
+
+class Running:
+    """A service process and a client of it."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        log: Path,
+        tls: ssl.SSLContext | None = None,
+        token: str | None = None,
+    ) -> None:
+        self.process = process
+        self.log = log
+        found = self.eventually(lambda: re.search(r"listens on (https?://[0-9.:]+)", self.text()))
+        self.url = found.group(1)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self.client = httpx.Client(base_url=self.url, timeout=10, verify=tls or True, headers=headers)
+        self.eventually(lambda: self.health()["rounds_process"] == "running")
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def eventually(self, ask: Callable[[], Any]) -> Any:
+        end = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < end:
+            answer = ask()
+            if answer:
+                return answer
+            assert self.process.poll() is None, self.text()
+            time.sleep(0.02)
+        raise AssertionError(f"did not come to be:\n{self.text()}")
+
+    def health(self) -> dict[str, Any]:
+        answer: dict[str, Any] = self.client.get("/health").json()
+        return answer
+
+    def start(self, name: str = "c", tasks: int = 1, at: int = 1, **config: str) -> None:
+        for index in range(tasks):
+            body = {"session": session(at), "kind": "fake", "task_count": tasks, "config": config}
+            answer = self.client.put(f"/v1/connectors/{name}/tasks/{index}", json=body)
+            assert answer.status_code == 200, answer.text
+
+    def status(self, name: str = "c") -> dict[str, Any]:
+        answer: dict[str, Any] = self.client.get(f"/v1/connectors/{name}/status").json()
+        return answer
+
+    def rounds_pid(self) -> int:
+        out = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=True
+        )
+        return int(out.stdout.split()[0])
+
+
+@contextmanager
+def service(
+    folder: Path, tls: ssl.SSLContext | None = None, token: str | None = None, **env: str
+) -> Iterator[Running]:
+    """`tls` and `token`: those of the client."""
+    log = folder / "service.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.unit.service.service_main"],
+            cwd=ROOT,
+            stdout=out,
+            stderr=out,
+            env=os.environ | {"MIRROR_BRIDGE_PORT": "0"} | env,
+        )
+    running = None
+    try:
+        running = Running(process, log, tls, token)
+        yield running
+    finally:
+        if running is not None:
+            running.client.close()
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,160 @@
+"""Operations on running connectors: over HTTP, through the rounds process, to an instance, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bridge.errors import BridgeError, KafkaFailure, KafkaFault, NotAnswered, OperationRefused
+from bridge.service.state.operations import (
+    OpenOperations,
+    Order,
+    pack_answer,
+    pack_order,
+    unpack_answer,
+    unpack_order,
+)
+from bridge.service.state.rounds_state import EngineState
+from connectors.base import Arguments
+from tests.unit.service.http.test_routes import START, TASK, Stand, error, run
+from tests.unit.service.service_fakes import FakeEngine
+from tests.unit.service.service_process import service
+
+
+def test_an_order_and_its_answers_cross_the_pipe() -> None:
+    order = Order(3, "c/ü", 7, "refresh", {"groups": ["a"]})
+    assert unpack_order(pack_order(order)) == order
+    assert unpack_answer(pack_answer(3, {"found": 2})) == (3, {"found": 2})
+    raised = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
+    number, failed = unpack_answer(pack_answer(4, raised))
+    assert isinstance(failed, BridgeError)
+    assert (number, str(failed), failed.code, failed.status, failed.retriable) == (
+        4,
+        "nobody there",
+        "kafka",
+        503,
+        True,
+    )
+
+
+def test_each_answer_reaches_whoever_asked_for_it() -> None:
+    async def go() -> None:
+        orders: list[Order] = []
+        open_ = OpenOperations(orders.append)
+        asked = [asyncio.create_task(open_.operate("c", 1, "refresh", {}, 5)) for _ in range(3)]
+        await asyncio.sleep(0)
+        first, second, _ = orders
+        open_.answered(pack_answer(second.number, {"found": 2}))
+        open_.answered(pack_answer(first.number, OperationRefused("no")))
+        open_.answered(pack_answer(99, {"found": 9}))
+        assert await asked[1] == {"found": 2}
+        with pytest.raises(BridgeError, match=r"^no$"):
+            await asked[0]
+        open_.lost()
+        with pytest.raises(NotAnswered, match="ended during the operation"):
+            await asked[2]
+        with pytest.raises(NotAnswered, match=r"has not ended the operation refresh within 0\.01 s"):
+            await open_.operate("c", 1, "refresh", {}, 0.01)
+        open_.answered(pack_answer(orders[-1].number, {"found": 2}))  # too late
+
+    asyncio.run(go())
+
+
+def test_refresh_over_http() -> None:
+    async def test(at: Stand) -> None:
+        path = "/v1/connectors/c/refresh"
+        error(await at.client.post(path), 404, "unknown_connector")
+        await at.put("/v1/connectors/c", START)
+        refused = error(await at.client.post(path), 409, "refused")
+        assert refused.message.startswith("Connect has started no task of connector c")
+        await at.put("/v1/connectors/c/tasks/0", TASK)
+        engine = at.service.engine
+        assert isinstance(engine, FakeEngine)
+        engine.answer = lambda *_: {"found": 2, "added": ["g"]}
+        found = (await at.client.post(path)).json()
+        assert found.pop("seconds") >= 0
+        assert found == {
+            "name": "c",
+            "kind": "fake",
+            "found": 2,
+            "added": ["g"],
+            "removed": [],
+            "errors": [],
+        }
+        assert engine.operated == [("c", "refresh", {})]
+
+        def away(*_: object) -> Arguments:
+            raise KafkaFailure(KafkaFault.UNREACHABLE, "source cluster: nobody there")
+
+        engine.answer = away
+        answer = await at.client.post(path)
+        assert error(answer, 503, "kafka").message == "source cluster: nobody there"
+        assert answer.headers["Retry-After"] == "1"
+        engine.state = EngineState.RESTARTING
+        assert error(await at.client.post(path), 503, "not_answered").retriable
+        error(await at.client.post(path, params={"timeout_ms": "5"}), 422, "body_rejected")
+
+    run(test)
+
+
+def test_refresh_wants_the_token() -> None:
+    async def test(at: Stand) -> None:
+        error(await at.client.post("/v1/connectors/c/refresh"), 401, "unauthorized")
+
+    run(test, token="secret")
+
+
+def test_an_instance_in_the_rounds_process_answers(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start(tasks=2)
+        at.start("refuses", operations="refuse")
+        at.start("bug", operations="bug")
+        for name in ("c", "refuses", "bug"):
+            at.eventually(lambda name=name: at.status(name)["rounds"] > 0)
+
+        def post(name: str, seconds: float = 10) -> httpx.Response:
+            path = f"/v1/connectors/{name}/refresh?timeout_ms={int(seconds * 1000)}"
+            return at.client.post(path)
+
+        assert post("c").json()["added"] == ["refresh", str(at.rounds_pid())]
+        refused = post("refuses")
+        assert (refused.status_code, refused.json()["message"]) == (409, "refresh is refused")
+        bug = post("bug")
+        assert (bug.status_code, bug.json()["error_code"]) == (503, "not_answered")
+        assert "RuntimeError: as configured" in at.text()
+        assert "Traceback" not in bug.text
+
+
+def test_what_ends_during_an_operation_is_an_error_at_once(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start(operations="hang")
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        late = at.client.post("/v1/connectors/c/refresh?timeout_ms=100")
+        assert (late.status_code, late.json()["error_code"]) == (503, "not_answered")
+
+        def during(then: object) -> str:
+            answers: list[httpx.Response] = []
+            asking = threading.Thread(
+                target=lambda: answers.append(httpx.post(f"{at.url}/v1/connectors/c/refresh", timeout=30))
+            )
+            asking.start()
+            time.sleep(0.3)  # there is nothing to wait for: the operation answers nothing
+            assert callable(then)
+            then()
+            asking.join(10)
+            assert answers, "the operation is still waited for"
+            assert answers[0].status_code == 503
+            return str(answers[0].json()["message"])
+
+        anew = during(lambda: at.start(at=2, operations="hang", partitions="3"))
+        assert anew == "connector c was made anew during the operation; ask for it again"
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        killed = during(lambda: os.kill(at.rounds_pid(), signal.SIGKILL))
+        assert killed == "the rounds process ended during the operation; ask for it again"

@@ -1,0 +1,300 @@
+"""The service as a process, with its rounds process: signals, crashes, limits on a real socket, and how
+quick it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bridge.protocol.messages import ErrorBody
+from tests.unit.service.service_fakes import SECRET, session
+from tests.unit.service.service_process import service
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_rounds_run_in_their_own_process_and_what_they_find_is_served(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start(tasks=2)
+        at.eventually(lambda: at.status()["rounds"] > 1)
+        assert at.status()["errors"] == [f"pid {at.rounds_pid()} active [0, 1]"]
+        assert at.client.get("/health/ready").json() == {"status": "ready", "reasons": []}
+        groups = at.client.get("/v1/groups").json()
+        assert (groups["total"], groups["ready"]) == (3, 3)
+        report = at.client.get("/v1/groups/g-000001").json()["reports"][0]
+        assert report["partitions"][1]["committed"] == 1002
+
+
+def test_a_lease_runs_out_and_comes_back(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start(tasks=2, **{"bridge.task.lease.ms": "2000"})
+        poll = {"session": session(1), "wait_ms": 0}
+
+        def only_task_1() -> bool:
+            assert at.client.post("/v1/connectors/c/tasks/1/poll", json=poll).status_code == 200
+            return "active [1]" in str(at.status()["errors"])
+
+        at.eventually(only_task_1)
+        assert [task["state"] for task in at.status()["tasks"]] == ["lapsed", "active"]
+        at.client.post("/v1/connectors/c/tasks/0/poll", json=poll)
+        at.eventually(lambda: "active [0, 1]" in str(at.status()["errors"]))
+        assert at.text().count("has not polled for its lease") == 1
+
+
+def test_a_killed_rounds_process_is_started_again_and_told_everything(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start()
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        first = at.rounds_pid()
+        os.kill(first, signal.SIGKILL)
+        at.eventually(lambda: at.health()["rounds_process"] == "restarting")
+        away = at.client.get("/health/ready")
+        assert (away.status_code, away.json()["reasons"]) == (
+            503,
+            ["the rounds process has ended and is started again"],
+        )
+        assert at.client.get("/v1/groups/g-000001").status_code == 200  # old verdicts rather than none
+        at.eventually(lambda: at.health()["rounds_process"] == "running")
+        at.eventually(lambda: str(at.status()["errors"]) == f"['pid {at.rounds_pid()} active [0]']")
+        assert at.rounds_pid() != first
+        assert at.client.get("/health/ready").status_code == 200
+        assert "signal 9" in at.text()
+        assert "mirror_bridge_rounds_process_restarts_total 1.0" in at.client.get("/metrics").text
+
+
+@pytest.mark.parametrize("mode", ["ok", "hang"])
+def test_the_rounds_process_ends_with_a_killed_service(tmp_path: Path, mode: str) -> None:
+    with service(tmp_path) as at:
+        at.start(mode=mode)
+        at.eventually(lambda: "instance started" in at.text())
+        child = at.rounds_pid()
+        at.process.kill()
+        at.process.wait()
+        end = time.monotonic() + 5
+        while not gone(child) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert gone(child)
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains(tmp_path: Path, which: signal.Signals) -> None:
+    marker = tmp_path / "closed"
+    with service(tmp_path) as at:
+        at.start(marker=str(marker))
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        child = at.rounds_pid()
+
+        async def held() -> list[httpx.Response]:
+            async with httpx.AsyncClient(base_url=at.url, timeout=10) as client:
+                body = {"session": session(1), "wait_ms": 1000}
+                polls = [
+                    asyncio.create_task(client.post("/v1/connectors/c/tasks/0/poll", json=body))
+                    for _ in range(20)
+                ]
+                await asyncio.sleep(0.3)
+                at.process.send_signal(which)
+                return list(await asyncio.gather(*polls))
+
+        began = time.monotonic()
+        answers = asyncio.run(held())
+        assert {answer.status_code for answer in answers} == {200}
+        assert max(answer.json()["held_ms"] for answer in answers) < 700
+        assert at.process.wait(10) == 0
+        assert time.monotonic() - began < 5
+        assert gone(child)
+        assert marker.read_text() == "closed\n"
+        assert "Traceback" not in at.text()
+
+
+def test_a_rounds_process_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with service(tmp_path, MIRROR_BRIDGE_SHUTDOWN_GRACE_SECONDS="3") as at:
+        at.start(mode="hang")
+        at.eventually(lambda: "instance started" in at.text())
+        assert at.client.get("/health/live").status_code == 200
+        began = time.monotonic()
+        at.process.terminate()
+        assert at.process.wait(10) == 0
+        assert time.monotonic() - began < 4
+
+
+def test_a_broken_instance_is_shown_and_made_anew_with_backoff(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        at.start(mode="crash")
+        at.start("d")
+        at.eventually(lambda: at.status()["state"] == "restarting")
+        assert "as configured" in at.status()["errors"][0]
+        assert at.health()["status"] == "degraded"
+        at.eventually(lambda: "broke 2 time(s)" in str(at.status()["errors"]))
+        assert at.status("d")["state"] == "running"
+        assert at.text().count("Traceback") == 1
+        at.start(at=2, mode="ok")  # a configuration that works
+        at.eventually(lambda: at.status()["state"] == "running")
+        assert "broke" not in str(at.status()["errors"])
+
+
+def test_a_permanent_failure_reaches_the_task(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        for number, (mode, words) in enumerate(
+            (("fail", "the credentials are wrong"), ("reject", "on create"))
+        ):
+            name = f"c{number}"
+            at.start(name, mode=mode)
+            poll = {"session": session(1), "wait_ms": 1000}
+            answer = at.eventually(
+                lambda name=name, poll=poll: at.client.post(
+                    f"/v1/connectors/{name}/tasks/0/poll", json=poll
+                ).json()["failure"]
+            )
+            assert words in answer
+
+
+def test_a_ten_megabyte_body_is_refused_on_a_real_socket(tmp_path: Path) -> None:
+    with service(tmp_path) as at:
+        for content in (b"x" * 10_000_000, (b"x" * 65536 for _ in range(160))):
+            answer = at.client.put(
+                "/v1/plugins/fake/validate", content=content, headers={"content-type": "application/json"}
+            )
+            assert answer.status_code == 413
+            assert answer.json()["error_code"] == "too_large"
+        assert at.client.get("/health/live").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET /v1/\xc3\xa9 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"PUT /v1/connectors/c HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_gets_the_error_body_too(tmp_path: Path, sent: bytes) -> None:
+    with service(tmp_path) as at:
+        with socket.create_connection((at.client.base_url.host, at.client.base_url.port or 0), 5) as raw:
+            raw.sendall(sent + b"\r\n\r\n")
+            answer = b"".join(iter(lambda: raw.recv(65536), b""))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert ErrorBody.model_validate_json(body).error_code == "body_rejected"
+        assert at.client.get("/health/live").status_code == 200
+
+
+def test_secrets_are_neither_logged_nor_shown(tmp_path: Path) -> None:
+    with service(tmp_path, MIRROR_BRIDGE_LOG_LEVEL="debug", MIRROR_BRIDGE_LOG_FORMAT="json") as at:
+        at.start(mode="crash", **{"target.password": SECRET})
+        at.eventually(lambda: at.status()["state"] == "restarting")
+        for path in ("/health", "/metrics", "/v1/connectors", "/v1/connectors/c/status"):
+            assert SECRET not in at.client.get(path).text
+        at.client.put("/v1/connectors/c%0Alevel", json={"session": session(1), "kind": "fake", "config": {}})
+        lines = at.text().splitlines()
+        assert SECRET not in at.text()
+        for line in lines:
+            assert line.startswith("{"), line
+            assert line.endswith("}"), line
+
+
+ECHO = """
+import asyncio
+async def answer(reader, writer):
+    while line := await reader.readline():
+        writer.write(line)
+async def main():
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def echo() -> Iterator[int]:
+    """A process that only sends lines back: how quick any answer can be while others use the machine as well."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", ECHO], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    yield int(process.stdout.readline())
+    process.kill()
+    process.stdout.close()
+    process.wait()
+
+
+async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tuple[list[float], ...]:
+    """In ms: answer time of polls minus the time they were held, answer times of /health, and of the echo."""
+    host, port = url.removeprefix("http://").split(":")
+    until = time.perf_counter() + seconds
+    polls: list[float] = []
+    health: list[float] = []
+    echoed: list[float] = []
+
+    async def ask(
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], sent: bytes
+    ) -> tuple[float, bytes]:
+        reader, writer = streams
+        began = time.perf_counter()
+        writer.write(sent)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        length = re.search(rb"content-length: (\d+)", head)
+        assert length is not None
+        body = await reader.readexactly(int(length.group(1)))
+        return (time.perf_counter() - began) * 1000, body
+
+    async def poll(index: int) -> None:
+        streams = await asyncio.open_connection(host, int(port))
+        body = json.dumps({"session": session(1), "wait_ms": 900}).encode()
+        head = f"POST /v1/connectors/c/tasks/{index}/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+        await asyncio.sleep(index * 0.9 / tasks)
+        while time.perf_counter() < until:
+            took, answer = await ask(streams, head.encode() + b"\r\n\r\n" + body)
+            polls.append(took - json.loads(answer)["held_ms"])
+        streams[1].close()
+
+    async def look() -> None:
+        streams = await asyncio.open_connection(host, int(port))
+        reader, writer = await asyncio.open_connection("127.0.0.1", echo_port)
+        while time.perf_counter() < until:
+            health.append((await ask(streams, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"))[0])
+            began = time.perf_counter()
+            writer.write(b"x\n")
+            await reader.readline()
+            echoed.append((time.perf_counter() - began) * 1000)
+            await asyncio.sleep(0.02)
+        writer.close()
+        streams[1].close()
+
+    await asyncio.gather(look(), *(poll(index) for index in range(tasks)))
+    return polls, health, echoed
+
+
+def test_polls_and_health_are_quick_while_a_round_is_on(tmp_path: Path) -> None:
+    """A hundred polls at once, beside rounds that never rest. The figures proper are measured on a quiet machine."""
+    with service(tmp_path) as at, echo() as echo_port:
+        at.start(tasks=100, mode="busy", **{"how.many": "2000", "partitions": "5"})
+        at.eventually(lambda: at.status()["rounds"] > 0)
+        for left in (2, 1, 0):  # what else runs on the machine may spoil a run, and not three of them
+            polls, health, echoed = asyncio.run(measured(at.url, echo_port, 100, 4.0))
+            room = 5 + 5 * statistics.median(echoed)
+            slowest = max(statistics.median(polls), statistics.median(health))
+            if slowest < room or not left:
+                break
+        assert len(polls) > 300
+        assert slowest < room
