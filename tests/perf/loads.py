@@ -43,6 +43,11 @@ class Load:
     """Values are objects with the fields id, email and text."""
 
     @property
+    def name(self) -> str:
+        size = f"{self.size // 1000} KB" if self.size >= 1000 else f"{self.size} B"
+        return f"{size}, {self.batch}, {self.codec}"
+
+    @property
     def in_batch(self) -> int:
         """Records of a full batch."""
         limit = BATCHES[self.batch]
