@@ -15,6 +15,7 @@ from bridge.mm2.filters import JAVA_WHITESPACE
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side
 from bridge.policy import BOOTSTRAP, PYTHON_MODULES, SPARK_KEYS, SPARK_MASTERS, Policy, fits
+from connectors.config.secret_names import looks_secret
 from connectors.config.spark_keys import HARMLESS, LOCAL_MASTER
 from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
@@ -26,8 +27,6 @@ _MASTER = "spark.master"
 _PROTECTING = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
 """Keys of Spark that nobody turns off unasked."""
 _TRANSFORM_KEY = re.compile(r"bridge\.transforms\..*\.(?P<own>[^.]*)")
-_SECRET = re.compile(r"password|secret|token|credential|jaas|\.key$|Options$|Env\.", re.IGNORECASE)
-"""Keys of Spark whose values may be secrets, or hold some."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -63,7 +62,7 @@ def allowed(clients: ClientCheck, policy: Policy) -> ClientCheck:
 def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:
     """All at once, in the order of the keys."""
     return [
-        ConfigError(key, invalid(key, "[hidden]" if _SECRET.search(key) else value, why))
+        ConfigError(key, invalid(key, "[hidden]" if looks_secret(key) else value, why))
         for key, value in props.items()
         for why in _why(key, value, policy)
     ]

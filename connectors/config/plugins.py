@@ -31,13 +31,13 @@ from bridge.mm2.replication_policy import (
 )
 from connectors.config.configdef import ValidatedConfig
 from connectors.config.mirror_options import SEPARATOR, STOCK
+from connectors.config.secret_names import looks_secret
 from connectors.config.validators import invalid
 
 T = TypeVar("T")
 Props = Mapping[str, str | None]
 
 _PYTHON = "python:"
-_SECRET_WORDS = ("password", "secret", "jaas", "token", "keystore", "certificate", "passphrase")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +200,6 @@ def _call(what: str, function: Callable[..., object], *arguments: object) -> obj
 def _scrubbed(message: str, props: Props) -> str:
     """Foreign code sees the whole configuration; its words must not carry secrets out."""
     for key, value in props.items():
-        if value and any(word in key for word in _SECRET_WORDS):
+        if value and looks_secret(key):
             message = message.replace(value, "[hidden]")
     return message

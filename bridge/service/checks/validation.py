@@ -22,6 +22,7 @@ from bridge.service.pool import CHECKING, BoundedPool, Pools
 from connectors.base import CopiedTopics, Kind
 from connectors.config.cluster_options import REACHABILITY
 from connectors.config.configdef import Type, ValidatedConfig
+from connectors.config.secret_names import looks_secret
 from connectors.config.validated import describe
 from connectors.config.validators import invalid
 
@@ -190,10 +191,6 @@ def _secrets(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
         if value and len(value) >= LEAST_SECRET and (name in hidden or looks_secret(name))
     }
     return sorted(found, key=len, reverse=True)
-
-
-def looks_secret(key: str) -> bool:
-    return key.endswith(("password", "jaas.config", "secret", "token", "keystore.key"))
 
 
 def _without(secrets: list[str], text: str) -> str:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from bridge.errors import ConfigRejected, Overloaded
+from bridge.service.checks import config_sizes
 from bridge.service.checks.config_sizes import MOST_CHARACTERS, MOST_OF_ONE, check_room
 from bridge.service.ipc.messages import MOST_BYTES, pack_desired
 from bridge.service.state.task_table import TaskTable
@@ -32,6 +33,19 @@ def test_one_configuration_that_is_too_large_is_an_error_of_its_largest_key() ->
         check_room(TaskTable(lambda: 0.0), "c", {"a": "b", "topics": "x" * (MOST_OF_ONE + 1)})
     assert caught.value.errors[0].key == "topics"
     assert str(MOST_OF_ONE) in str(caught.value)
+
+
+def test_a_service_that_has_its_most_tasks_takes_no_other_connector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks that run already may start again: a worker that restarts is no new load."""
+    monkeypatch.setattr(config_sizes, "MOST_TASKS", 3)
+    table = TaskTable(lambda: 0.0)
+    config = {"topics": "t"}
+    for index in range(3):
+        check_room(table, "c", config)
+        table.start_task("c", index, session(1), "fake", 3, config)
+    with pytest.raises(Overloaded, match="this service has 3 tasks already"):
+        check_room(table, "d", config)
+    check_room(table, "c", config)
 
 
 def test_a_start_says_so() -> None:
