@@ -17,10 +17,10 @@ from connectors.checkpoint.checkpoints import Checkpoints
 from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
 from connectors.group_translation.instance import GroupsInstance
-from connectors.group_translation.reverse_flow import Opposite
+from connectors.group_translation.reverse_flow import ReverseFlow
 from connectors.group_translation.round import Outcome
 from connectors.group_translation.runs import FollowedRuns
-from connectors.group_translation.strategies import ByBoth, ByRecords, ByRuns, BySyncs, Way
+from connectors.group_translation.strategies import ByBoth, ByRecords, ByRuns, BySyncs, Strategy
 from connectors.internal_topics import make
 from connectors.outages import Outages
 from connectors.ports import Clusters
@@ -51,7 +51,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         side = Side.TARGET if on_target else Side.SOURCE
         self._syncs = FollowedSyncs(side, tail, wait, mended=mended)
         self._emit_at = self._sync_at = time.monotonic()
-        opposite = Opposite(options, sides[0], known_only=False) if options.reverse else None
+        reverse_flow = ReverseFlow(options, sides[0], known_only=False) if options.reverse else None
         runs = FollowedRuns(options, sides[1]) if options.evidence is Evidences.BOTH else None
         super().__init__(
             name,
@@ -59,11 +59,11 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             clusters,
             sides,
             publisher,
-            _way(options.evidence, self._syncs, runs),
+            _strategy_of(options.evidence, self._syncs, runs),
             options.emit_interval,
             outages=Outages(name, props),
             reverse=options.reverse or options.evidence is Evidences.SYNCS,
-            opposite=opposite,
+            reverse_flow=reverse_flow,
             runs=runs,
         )
 
@@ -92,7 +92,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         if self._checkpoints.missing:
             # Deleted. Whatever Connect gets now would make it anew, by the broker's defaults.
             self._topic_made = False
-        alone = self._rounds.source_away is not None
+        alone = self._rounds.source_failure is not None
         if options.evidence is not Evidences.TIMESTAMPS and not (alone and self._syncs.side is Side.SOURCE):
             await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
 
@@ -178,7 +178,7 @@ def _next(due: float, interval: float, began: float) -> float:
     return due if due > began else began + interval
 
 
-def _way(evidence: Evidences, syncs: FollowedSyncs, runs: FollowedRuns | None) -> Way:
+def _strategy_of(evidence: Evidences, syncs: FollowedSyncs, runs: FollowedRuns | None) -> Strategy:
     """With both kinds of evidence runs count too; who asks for one kind gets that one."""
     if evidence is Evidences.SYNCS:
         return BySyncs(syncs)

@@ -15,7 +15,7 @@ from bridge.model.values import Bounds, TopicPartition
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.runs import OffsetRun
 from connectors.base import Missing
-from connectors.group_translation.verdict_cache import Identity
+from connectors.group_translation.verdict_cache import PairIdentity
 
 _MOST_LOOKS = 64
 """Looks that are kept of a partition; of more every second one goes, which makes an age longer, never shorter."""
@@ -25,7 +25,7 @@ Behind = tuple[int, int | None]
 
 
 def copied_to(
-    last: OffsetRun | None, memory: PartitionMemory, identity: Identity, source: Bounds, target: Bounds
+    last: OffsetRun | None, memory: PartitionMemory, identity: PairIdentity, source: Bounds, target: Bounds
 ) -> int | None:
     """Up to where a source partition is copied for certain, None for not known.
 

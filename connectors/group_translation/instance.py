@@ -30,11 +30,11 @@ from connectors.group_translation.operating import GroupOperations
 from connectors.group_translation.readiness_topic import ReadinessTopic
 from connectors.group_translation.report import Tally
 from connectors.group_translation.reporting import Reports
-from connectors.group_translation.reverse_flow import Opposite
+from connectors.group_translation.reverse_flow import ReverseFlow
 from connectors.group_translation.round import Outcome, Rounds
 from connectors.group_translation.runs import FollowedRuns
 from connectors.group_translation.stored import StoredState
-from connectors.group_translation.strategies import Way
+from connectors.group_translation.strategies import Strategy
 from connectors.outages import Outages
 from connectors.ports import Cluster, Clusters
 from connectors.requested import RequestedRounds, does_not_run
@@ -57,22 +57,24 @@ class GroupsInstance(Generic[Options]):
         clusters: Clusters,
         sides: tuple[Cluster, Cluster],
         publisher: Publisher,
-        way: Way,
+        strategy: Strategy,
         interval: float,
         *,
         outages: Outages,
         reverse: bool = False,
-        opposite: Opposite | None = None,
+        reverse_flow: ReverseFlow | None = None,
         runs: FollowedRuns | None = None,
     ) -> None:
-        """`runs`: those that `way` rests on."""
-        self._runs, self._opposite = runs, opposite
+        """`runs`: those that `strategy` rests on."""
+        self._runs, self._reverse_flow = runs, reverse_flow
         moved: dict[str, MoveRecord] = {}
         whole, publisher = publisher, AroundMoves(publisher, moved)
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
         self._interval, self._outages = interval, outages
         self._source, self._target = sides
-        self._rounds = Rounds(options, self._source, self._target, way, reverse=reverse, opposite=opposite)
+        self._rounds = Rounds(
+            options, self._source, self._target, strategy, reverse=reverse, reverse_flow=reverse_flow
+        )
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
         self._requested = RequestedRounds[ClusterAway | None](self._changed)
@@ -144,8 +146,8 @@ class GroupsInstance(Generic[Options]):
             self._rounds.recall(name, *pairs_of(record))
         if self._runs is not None:
             await self._runs.follow()
-        if self._opposite is not None and self._rounds.source_away is None:
-            await self._opposite.follow()
+        if self._reverse_flow is not None and self._rounds.source_failure is None:
+            await self._reverse_flow.follow()
 
     async def _portion(self, groups: Sequence[str]) -> Outcome:
         """Some groups of a round. Raises ClusterAway."""
@@ -153,12 +155,12 @@ class GroupsInstance(Generic[Options]):
 
     def _remarks(self) -> Sequence[str]:
         """Errors that are not of a group, for health."""
-        return [*self._moves.remarks, *(self._opposite.troubles if self._opposite else ())]
+        return [*self._moves.remarks, *(self._reverse_flow.failures if self._reverse_flow else ())]
 
     def _unreadable(self) -> Mapping[str, int]:
         """Records of internal topics that were left out so far, by topic."""
         own = self._runs.unreadable if self._runs else {}
-        return {**own, **(self._opposite.unreadable if self._opposite else {})}
+        return {**own, **(self._reverse_flow.unreadable if self._reverse_flow else {})}
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
@@ -205,18 +207,18 @@ class GroupsInstance(Generic[Options]):
     async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
         for at in range(0, len(groups), _PORTION):
             outcome = await self._portion(groups[at : at + _PORTION])
-            self._reports.outcome(outcome, tally, self._rounds.source_away)
+            self._reports.outcome(outcome, tally, self._rounds.source_failure)
 
     async def _go_on_alone(self, failure: KafkaFailure, began: float) -> None:
         """A round without the source: the mirror may have got further since the last one, and runs tell how far. Once
         an interval, however often the source is tried; but one follows the other while there is more to be read."""
-        if began < self._alone_at or not (self._rounds.go_on_alone or self._kept):
+        if began < self._alone_at or not (self._rounds.works_without_source or self._kept):
             return
         self._alone_at = began + self._interval
         try:
             while True:
                 tally = Tally()
-                self._rounds.source_away = failure
+                self._rounds.source_failure = failure
                 await self._prepare()
                 if self._kept is not None:
                     reason = reason_of(Side.SOURCE, failure)

@@ -1,23 +1,24 @@
-"""Where groups were committed when the source was last asked, for as long as it does not answer."""
+"""Keeps where groups were committed when the source last answered, for rounds in which it does not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bridge.model.values import Committed, TopicPartition
+from bridge.model.values import Committed
+from connectors.group_translation.partition_pairs import Pair
 
 MOST = 200_000
-"""Offsets that are kept, of some 150 bytes each. Groups beyond that have only their last verdicts."""
+"""Offsets that are kept at most, of some 150 bytes each. Groups beyond that have only their last verdicts."""
 
 
 class LastCommits:
-    """By group. Nothing here is needed to be right: after a restart it is found again, once the source answers."""
+    """Committed offsets by group. No verdict needs them to be right: a restart loses them until the source answers."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, Mapping[TopicPartition, Committed]] = {}
+        self._groups: dict[str, Mapping[Pair, Committed]] = {}
         self._count = 0
 
-    def keep(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+    def keep(self, group: str, offsets: Mapping[Pair, Committed]) -> None:
         self.forget(group)
         if offsets and self._count + len(offsets) <= MOST:
             self._groups[group] = offsets
@@ -26,6 +27,6 @@ class LastCommits:
     def forget(self, group: str) -> None:
         self._count -= len(self._groups.pop(group, ()))
 
-    def of(self, groups: Sequence[str]) -> dict[str, Mapping[TopicPartition, Committed]]:
-        """Those of the groups that are known."""
+    def of(self, groups: Sequence[str]) -> dict[str, Mapping[Pair, Committed]]:
+        """Returns the offsets of those of the groups that it has."""
         return {group: self._groups[group] for group in groups if group in self._groups}

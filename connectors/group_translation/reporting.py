@@ -54,7 +54,7 @@ class Reports:
                 if reason is None:
                     place = self.task(name), self.task_count
                     self.changed[name] = record_of(plan, now_ms, *place, found.target_state)
-        for name, reason in outcome.troubles.items():
+        for name, reason in outcome.failures.items():
             tally.seen.add(name)
             changed[name] = self._not_seen(name, reason)
             self.changed[name] = reason

@@ -21,7 +21,7 @@ _KINDS = FurthestRecord.kind, MoveRecord.kind
 Change = tuple[RecordKey, Value | None]
 
 
-class Opposite:
+class ReverseFlow:
     """What the flow from the target has put on the source, by group and partition: its checkpoints, and what its
     connectors keep in the readiness topic.
 
@@ -58,7 +58,7 @@ class Opposite:
         return {**self._logs[0].unreadable, **self._logs[1].unreadable}
 
     @property
-    def troubles(self) -> list[str]:
+    def failures(self) -> list[str]:
         """Why its topics can't be read. One that is missing is none: there may be no opposite flow."""
         return [log.remark for log in self._logs if log.remark is not None]
 
@@ -72,8 +72,8 @@ class Opposite:
     ) -> list[Translated]:
         """Pending where consumers have not moved the group on. What is past the source's end counts for nothing, as in
         `Checkpoints.emit`: no group would ever get there."""
-        if troubles := self.troubles:
-            return _held(rows, troubles[0])
+        if failures := self.failures:
+            return _held(rows, failures[0])
         if self._known_only and group not in self._checkpoints and group not in self._records:
             return _held(rows, f"nothing tells what the flow {self._other} has committed of the group")
 

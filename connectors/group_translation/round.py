@@ -1,6 +1,6 @@
-"""One round: read what groups have committed on the source, translate, plan, commit on the target.
+"""Runs one round: reads what groups have committed on the source, translates, plans, commits on the target.
 
-Reads come first and touch nothing; then the plans (pure, bridge.translation.plan); then the commits. Trouble with one
+Reads come first and touch nothing; then the plans (pure, bridge.translation.plan); then the commits. A failure of one
 group, topic or partition stays with it.
 """
 
@@ -25,18 +25,19 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.last_commits import LastCommits
-from connectors.group_translation.reverse_flow import Opposite
-from connectors.group_translation.strategies import Way
-from connectors.group_translation.verdicts import Groups, Judge
+from connectors.group_translation.partition_pairs import Pair, PartitionPairs
+from connectors.group_translation.reverse_flow import ReverseFlow
+from connectors.group_translation.strategies import Strategy
+from connectors.group_translation.verdicts import GroupOffsets, GroupVerdicts, Verdicts
 from connectors.ports import Cluster
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a round came to. `troubles`: groups that could not be looked at, and why."""
+    """The result of a round. `failures`: groups that could not be read, and why."""
 
     plans: dict[str, GroupPlan] = field(default_factory=dict)
-    troubles: dict[str, Reason] = field(default_factory=dict)
+    failures: dict[str, Reason] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     lookups: int = 0
     writes: int = 0
@@ -51,49 +52,68 @@ class Rounds:
         options: GroupOptions,
         source: Cluster,
         target: Cluster,
-        way: Way,
+        strategy: Strategy,
         *,
         reverse: bool = False,
-        opposite: Opposite | None = None,
+        reverse_flow: ReverseFlow | None = None,
     ) -> None:
-        """`reverse`: see Judge. `opposite`: the flow whose groups come back by this one."""
+        """`reverse`: see PartitionPairs. `reverse_flow`: the flow whose groups come back by this one."""
         self._options, self._source, self._target = options, source, target
-        self._judge = Judge(options, source, target, way, reverse=reverse)
-        self._commits, self._opposite = Commits(options, target), opposite
+        self._pairs = PartitionPairs(options, reverse=reverse)
+        self._verdicts = GroupVerdicts(options, source, target, strategy)
+        self._commits, self._reverse_flow = Commits(options, target), reverse_flow
         self.furthest: FurthestOffsets | None = None
-        """Where what is committed is kept before."""
+        """Where offsets are noted before they are committed."""
         self._last = LastCommits()
-        """Where groups were when the source was last asked, and answered."""
-        self._known = LastCommits()
-        """The same with what the source hides by now."""
+        """Where groups were when the source last answered."""
+        self._before = LastCommits()
+        """The same, with offsets that the source hides by now."""
         self._states: Mapping[str, GroupListing] | None = None
-        self.source_away: KafkaFailure | None = None
+        self.source_failure: KafkaFailure | None = None
         """Set for a round without the source, which did not answer: groups then are where they were seen last."""
+        self._source_ends: dict[TopicPartition, int] = {}
+        self._target_ends: dict[TopicPartition, int] = {}
+        self._behind: dict[TopicPartition, Behind] = {}
 
     @property
     def remembered(self) -> int:
         """Partitions that it knows anything of, and offsets that it has written."""
-        return self._judge.remembered + self._commits.remembered
+        return len(self._pairs) + self._verdicts.remembered + self._commits.remembered
 
     @property
-    def go_on_alone(self) -> bool:
-        """Whether a round without the source can say anything."""
-        return self._judge.goes_on_alone
+    def works_without_source(self) -> bool:
+        """Whether a round without the source can translate anything."""
+        return self._verdicts.works_without_source
 
     @property
     def unfinished(self) -> bool:
         """Whether some verdicts get closer in the next round, by more of the target than this one has read."""
-        return self._judge.unfinished
+        return self._verdicts.unfinished
+
+    @property
+    def behind(self) -> Mapping[TopicPartition, Behind]:
+        """How far the copies of this round's partitions are behind the source."""
+        return self._behind
+
+    def source_end(self, tp: TopicPartition) -> int | None:
+        """The end of a source partition as this round has seen it."""
+        return self._source_ends.get(tp)
+
+    def target_end(self, tp: TopicPartition) -> int | None:
+        """The end of a target partition as this round has seen it."""
+        return self._target_ends.get(tp)
 
     def end(self, *, whole: bool = True) -> None:
         """Ends a round: lets go of what it read. `whole`: it did not break off."""
-        self._judge.end(whole=whole)
-        self._states, self.source_away = None, None
+        self._pairs.end_round(whole=whole)
+        self._verdicts.end_round(whole=whole)
+        self._source_ends, self._target_ends, self._behind = {}, {}, {}
+        self._states, self.source_failure = None, None
 
     def forget_group(self, group: str) -> None:
         self._commits.forget(group)
         self._last.forget(group)
-        self._known.forget(group)
+        self._before.forget(group)
 
     def recall(
         self,
@@ -101,60 +121,45 @@ class Rounds:
         committed: Mapping[TopicPartition, Committed],
         written: Mapping[TopicPartition, Written],
     ) -> None:
-        """Where the group was committed on the source, and what was written for that, before this instance began."""
-        known = {place: at for place, at in committed.items() if self._judge.pair(place)}
-        self._last.keep(group, known)
-        self._known.keep(group, known)
+        """Takes over where the group was committed on the source, and what was written for that, before this instance
+        began."""
+        offsets = self._pairs.paired(committed)
+        self._last.keep(group, offsets)
+        self._before.keep(group, offsets)
         self._commits.recall(group, written)
 
     async def run(self, groups: Sequence[str]) -> Outcome:
-        """A portion of a round: some of the groups. Raises ClusterAway."""
+        """Runs a portion of a round: some of the groups. Raises ClusterAway."""
         outcome = Outcome()
         translated = await self.translated(groups, outcome)
         await self.write(translated, outcome)
         return outcome
 
     async def translated(self, groups: Sequence[str], outcome: Outcome) -> dict[str, list[Translated]]:
-        """What the groups have committed, with a verdict on each; groups without any of it are left out, as stock
-        does. Raises ClusterAway."""
-        lookups = self._judge.lookups
-        committed: Groups
-        if self.source_away is not None:
-            committed = self._last.of(groups)
-            verdicts = await self._judge.judged_alone(committed, self.source_away)
-        else:
+        """Returns what the groups have committed, with a verdict on each; groups without any of it are left out, as
+        stock does. Raises ClusterAway."""
+        committed: GroupOffsets
+        if self.source_failure is None:
             committed = await self._committed(groups, outcome)
-            verdicts = await self._judge.judged(committed)
-        outcome.lookups += self._judge.lookups - lookups
-        found = {
-            group: [
-                Translated(*pair, position, verdicts[pair, position.offset])
-                for place, position in positions.items()
-                if (pair := self._judge.pair(place))
-            ]
-            for group, positions in committed.items()
+        else:
+            committed = self._last.of(groups)
+        verdicts = await self._verdicts.of(committed, self.source_failure)
+        outcome.lookups += verdicts.lookups
+        self._source_ends |= verdicts.source_ends
+        self._target_ends |= verdicts.target_ends
+        self._behind |= verdicts.behind
+        translated = _translated(committed, verdicts)
+        if self._reverse_flow is None:
+            return translated
+        return {
+            group: self._reverse_flow.guarded(group, rows, self.source_end)
+            for group, rows in translated.items()
         }
-        if self._opposite is None:
-            return found
-        return {group: self._opposite.guarded(group, rows, self.source_end) for group, rows in found.items()}
-
-    @property
-    def behind(self) -> Mapping[TopicPartition, Behind]:
-        """How far the copies of this round's partitions are behind the source."""
-        return self._judge.behind
-
-    def source_end(self, place: TopicPartition) -> int | None:
-        """The end of a source partition as this round has seen it."""
-        return self._judge.source_ends.get(place)
-
-    def target_end(self, place: TopicPartition) -> int | None:
-        """The end of a target partition as this round has seen it."""
-        return self._judge.target_ends.get(place)
 
     async def write(
         self, translated: Mapping[str, list[Translated]], outcome: Outcome, *, commit: bool = True
     ) -> None:
-        """Plans from what stands on the target, and commits (`commit`). Raises ClusterAway."""
+        """Plans from what stands on the target, and commits unless `commit` is false. Raises ClusterAway."""
         writes, wait = self._commits.writes, self._options.admin_timeout_ms
         if self._states is None:
             self._states = await ask(Side.TARGET, self._target.list_groups(), wait)
@@ -164,7 +169,7 @@ class Rounds:
         for group, rows in translated.items():
             there = offsets[group]
             if isinstance(there, KafkaFailure):
-                self._trouble(outcome, group, Side.TARGET, there)
+                self._failed(outcome, group, Side.TARGET, there)
                 continue
             listing = self._states.get(group, GroupListing(group, GroupState.NOT_FOUND, "classic"))
             target = TargetGroup(listing.state, listing.type, there)
@@ -173,52 +178,59 @@ class Rounds:
             outcome.plans |= await self._commits.apply(outcome.plans, translated)
             outcome.writes += self._commits.writes - writes
 
-    async def _committed(
-        self, groups: Sequence[str], outcome: Outcome
-    ) -> dict[str, dict[TopicPartition, Committed]]:
-        found: dict[str, dict[TopicPartition, Committed]] = {}
-        asked = self._source.committed(groups)
-        for group, offsets in (await ask(Side.SOURCE, asked, self._options.admin_timeout_ms)).items():
+    async def _committed(self, groups: Sequence[str], outcome: Outcome) -> dict[str, dict[Pair, Committed]]:
+        """Returns what the groups have committed on the source, of partitions that are synced."""
+        answers = await ask(Side.SOURCE, self._source.committed(groups), self._options.admin_timeout_ms)
+        committed: dict[str, dict[Pair, Committed]] = {}
+        for group, offsets in answers.items():
             if isinstance(offsets, KafkaFailure):
-                self._trouble(outcome, group, Side.SOURCE, offsets)
+                self._failed(outcome, group, Side.SOURCE, offsets)
                 if offsets.fault is KafkaFault.NOT_AUTHORIZED:
-                    self._last.forget(group)  # where it is now nobody tells us
+                    self._last.forget(group)  # the source does not tell any more where it is
                 continue
-            found[group] = {pair[0]: at for place, at in offsets.items() if (pair := self._judge.pair(place))}
-        hidden = await self._hidden(found)
-        for group, kept in found.items():
-            unseen = hidden.get(group, {})
-            if unseen:
+            committed[group] = self._pairs.paired(offsets)
+        hidden = await self._hidden(committed)
+        for group, paired in committed.items():
+            if group in hidden:
                 self._last.forget(group)
-            elif self._judge.goes_on_alone:
-                self._last.keep(group, kept)
-            kept |= unseen
-            self._known.keep(group, kept)
-        return {group: kept for group, kept in found.items() if kept}
+            elif self._verdicts.works_without_source:
+                self._last.keep(group, paired)
+            paired |= hidden.get(group, {})
+            self._before.keep(group, paired)
+        return {group: offsets for group, offsets in committed.items() if offsets}
 
-    async def _hidden(
-        self, found: Mapping[str, Mapping[TopicPartition, Committed]]
-    ) -> dict[str, dict[TopicPartition, Committed]]:
-        """Offsets of topics that we may not describe any more: a broker leaves them out, as if there were none."""
-        gone: dict[str, dict[TopicPartition, Committed]] = {}
-        for group, known in self._known.of(list(found)).items():
-            for place in known.keys() - found[group].keys():
-                gone.setdefault(group, {})[place] = known[place]
-        topics = sorted({place.topic for places in gone.values() for place in places})
+    async def _hidden(self, committed: GroupOffsets) -> dict[str, dict[Pair, Committed]]:
+        """Returns the last offsets of topics that we may not describe any more: a broker leaves them out of its answer,
+        as if there were none."""
+        gone = {
+            group: {pair: before[pair] for pair in before.keys() - committed[group].keys()}
+            for group, before in self._before.of(list(committed)).items()
+        }
+        topics = sorted({source.topic for offsets in gone.values() for source, _ in offsets})
         if not topics:
             return {}
-        told = await ask(Side.SOURCE, self._source.topics(topics), self._options.admin_timeout_ms)
+        answers = await ask(Side.SOURCE, self._source.topics(topics), self._options.admin_timeout_ms)
         denied = {
             topic
-            for topic, answer in told.items()
+            for topic, answer in answers.items()
             if isinstance(answer, KafkaFailure) and answer.fault is KafkaFault.NOT_AUTHORIZED
         }
         hidden = {
-            group: {place: at for place, at in places.items() if place.topic in denied}
-            for group, places in gone.items()
+            group: {pair: at for pair, at in offsets.items() if pair[0].topic in denied}
+            for group, offsets in gone.items()
         }
-        return {group: places for group, places in hidden.items() if places}
+        return {group: offsets for group, offsets in hidden.items() if offsets}
 
-    def _trouble(self, outcome: Outcome, group: str, side: Side, failure: KafkaFailure) -> None:
-        outcome.troubles[group] = reason_of(side, failure)
+    def _failed(self, outcome: Outcome, group: str, side: Side, failure: KafkaFailure) -> None:
+        outcome.failures[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
+
+
+def _translated(committed: GroupOffsets, verdicts: Verdicts) -> dict[str, list[Translated]]:
+    return {
+        group: [
+            Translated(*pair, position, verdicts.by_offset[pair, position.offset])
+            for pair, position in positions.items()
+        ]
+        for group, positions in committed.items()
+    }

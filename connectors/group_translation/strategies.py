@@ -1,5 +1,5 @@
-"""The ways to a verdict: by records, by the plain timestamp rule, by offset syncs, by syncs and records together, and
-by offset runs before any of them."""
+"""Strategies of translating an offset: by records, by the plain timestamp rule, by offset syncs, by syncs and records
+together, and by offset runs before any of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bridge.translation.runs.run_evidence import KnownRuns, disagrees, stronger
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation import scanning
 from connectors.group_translation.scanning import Scanning
-from connectors.group_translation.verdict_cache import Identity
+from connectors.group_translation.verdict_cache import PairIdentity
 
 
 class Syncs(Protocol):
@@ -44,49 +44,52 @@ class Runs(Protocol):
 
 
 class Question(NamedTuple):
-    """An offset of `place`, whose copies are in `target_topic`, and the ends of both logs.
+    """An offset of source partition `tp`, whose copies are in `target_topic`, and the bounds of both logs.
 
-    `late`: the target overwrites timestamps.
+    `log_append_time`: the target overwrites timestamps.
     """
 
-    place: TopicPartition
+    tp: TopicPartition
     target_topic: str
     offset: int
     source: LogBounds
     target: LogBounds
-    late: bool
-    identity: Identity
+    log_append_time: bool
+    identity: PairIdentity
 
     @property
     def copy(self) -> CopyId:
-        return CopyId(self.place, self.target_topic)
+        return CopyId(self.tp, self.target_topic)
 
 
-class Way(Protocol):
-    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
-        """The verdict, where it takes no look-up. `remembered`: an exact one that still holds."""
+class Strategy(Protocol):
+    """Translates one offset."""
 
-    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]: ...
+    def at_once(self, question: Question, cached: Verdict | None) -> Verdict | None:
+        """Returns the verdict where it takes no look-up, else None. `cached`: an exact one that still holds."""
+
+    def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        """Yields the look-ups that the verdict takes, is sent their answers, and returns it."""
 
 
 class ByRecords:
     """Bracketing (decision 0002)."""
 
-    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
-        return remembered
+    def at_once(self, question: Question, cached: Verdict | None) -> Verdict | None:
+        return cached
 
-    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
-        return bracket(asked.offset, asked.source, asked.target, memory)
+    def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        return bracket(question.offset, question.source, question.target, memory)
 
 
 class ByTimestamp:
     """The plain rule of KIP-1292 (translation.verify=false)."""
 
-    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
-        return Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE) if asked.late else None
+    def at_once(self, question: Question, cached: Verdict | None) -> Verdict | None:
+        return Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE) if question.log_append_time else None
 
-    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
-        return by_timestamp(asked.offset, asked.source, asked.target)
+    def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        return by_timestamp(question.offset, question.source, question.target)
 
 
 class BySyncs:
@@ -95,12 +98,12 @@ class BySyncs:
     def __init__(self, syncs: Syncs) -> None:
         self._syncs = syncs
 
-    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
-        place, offset = asked.place, asked.offset
-        translated = self._syncs.translate(place, offset)
-        return by_syncs(offset, translated, self._syncs.bounds(place, offset), asked.target)
+    def at_once(self, question: Question, cached: Verdict | None) -> Verdict | None:
+        tp, offset = question.tp, question.offset
+        translated = self._syncs.translate(tp, offset)
+        return by_syncs(offset, translated, self._syncs.bounds(tp, offset), question.target)
 
-    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
+    def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
         raise AssertionError("syncs answer at once")
 
 
@@ -109,79 +112,115 @@ class ByBoth:
 
     def __init__(self, syncs: Syncs) -> None:
         self._syncs = syncs
-        self._alone = BySyncs(syncs)
+        self._by_syncs = BySyncs(syncs)
 
-    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
-        if asked.late:
-            # Copies can't be told by their timestamps. What is left is what stock does, and it is called what it is.
-            verdict = self._alone.at_once(asked, remembered)
-            known = verdict is not None and verdict.offset is not None
-            return verdict if known else Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)
-        if remembered is None:
+    def at_once(self, question: Question, cached: Verdict | None) -> Verdict | None:
+        if question.log_append_time:
+            # Copies can't be told by their timestamps: what is left is stock's answer, and its evidence says so.
+            verdict = self._by_syncs.at_once(question, cached)
+            translated = verdict is not None and verdict.offset is not None
+            return verdict if translated else Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)
+        if cached is None:
             return None
-        bounds = self._syncs.bounds(asked.place, asked.offset)
-        return remembered if agrees(remembered, asked.offset, bounds, asked.target) else None
+        bounds = self._syncs.bounds(question.tp, question.offset)
+        return cached if agrees(cached, question.offset, bounds, question.target) else None
 
-    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
-        bounds = self._syncs.bounds(asked.place, asked.offset)
-        return both(asked.offset, asked.source, asked.target, memory, bounds)
+    def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        bounds = self._syncs.bounds(question.tp, question.offset)
+        return both(question.offset, question.source, question.target, memory, bounds)
 
 
 class ByRuns:
-    """Offset runs, and another way where they leave a bound or say nothing (docs/offset-runs.md, decision 0010);
+    """Offset runs, and another strategy where they leave a bound or say nothing (docs/offset-runs.md, decision 0010);
     where that leaves one too, the target's batch headers may settle it.
 
     One look on either side at the record that the newest run ends with, whenever there is a newer one or a log may be
     another, shows whether the runs are of the logs that are there now. Copies that went through transforms differ from
-    their records: nothing but runs tells of them then, and of that record its timestamp on the target.
+    their records: only runs know of them then, and of that record only its timestamp on the target can be compared.
     """
 
-    def __init__(self, runs: Runs, otherwise: Way) -> None:
+    def __init__(self, runs: Runs, otherwise: Strategy) -> None:
         self._runs, self._otherwise = runs, otherwise
         self._scanning = Scanning()
-        self._seen: dict[CopyId, tuple[OffsetRun, Identity, bool]] = {}
-        """The newest run when it was looked at, and whether it held."""
+        self._checked: dict[CopyId, tuple[OffsetRun, PairIdentity, bool]] = {}
+        """The newest run when it was held against the logs, and whether it agreed with them."""
 
-    def at_once(self, asked: Question, remembered: Verdict | None) -> Verdict | None:
-        if remembered is not None and remembered.evidence is Evidence.RUN:
-            remembered = None  # runs say themselves whether it still holds
-        found, last = self._ask(asked)
-        if found is None or last is None:
-            return self._otherwise.at_once(asked, remembered)
-        holds = self._known(asked, last)
-        if holds is None:
+    def at_once(self, question: Question, cached: Verdict | None) -> Verdict | None:
+        if cached is not None and cached.evidence is Evidence.RUN:
+            cached = None  # runs say themselves whether it still holds
+        by_runs, last = self._by_runs(question)
+        if by_runs is None or last is None:
+            return self._otherwise.at_once(question, cached)
+        agrees_with_logs = self._check_result(question, last)
+        if agrees_with_logs is None:
             return None
-        if not holds or found.judgement is Judgement.EXACT:
-            return found if holds else disagrees(found, last)
-        best: Verdict | None = found
-        if not self._runs.of(asked.copy).transformed:
-            other = self._otherwise.at_once(asked, remembered)
-            best = None if other is None else stronger(found, other)
-        return None if best is None or self._scan_due(asked, best) else best
+        if not agrees_with_logs:
+            return disagrees(by_runs, last)
+        if by_runs.judgement is Judgement.EXACT:
+            return by_runs
+        best: Verdict | None = by_runs
+        if not self._runs.of(question.copy).transformed:
+            other = self._otherwise.at_once(question, cached)
+            best = None if other is None else stronger(by_runs, other)
+        return None if best is None or self._scan_due(question, best) else best
 
-    def steps(self, asked: Question, memory: PartitionMemory) -> Steps[Verdict]:
-        found, last = self._ask(asked)
-        if found is None or last is None:
-            return (yield from self._otherwise.steps(asked, memory))
-        holds = self._known(asked, last)
-        if holds is None:
-            holds = yield from _holds(asked, last, memory)
-            self._seen[asked.copy] = last, asked.identity, holds
-        if not holds:
-            return disagrees(found, last)
-        if found.judgement is Judgement.EXACT:
-            return found
+    def steps(self, question: Question, memory: PartitionMemory) -> Steps[Verdict]:
+        by_runs, last = self._by_runs(question)
+        if by_runs is None or last is None:
+            return (yield from self._otherwise.steps(question, memory))
+        agrees_with_logs = self._check_result(question, last)
+        if agrees_with_logs is None:
+            agrees_with_logs = yield from _check(question, last, memory)
+            self._checked[question.copy] = last, question.identity, agrees_with_logs
+        if not agrees_with_logs:
+            return disagrees(by_runs, last)
+        if by_runs.judgement is Judgement.EXACT:
+            return by_runs
         other: Verdict | None = None
-        if not self._runs.of(asked.copy).transformed:
-            other = self._otherwise.at_once(asked, None) or (yield from self._otherwise.steps(asked, memory))
-        best = found if other is None else stronger(found, other)
-        if self._scan_due(asked, best):
-            yield from self._scan(asked.copy, asked.offset, asked.target, asked.source)
-            now, _ = self._ask(asked)
-            if now is None:
-                return other or disagrees(found, last)
-            best = now if other is None else stronger(now, other)
+        if not self._runs.of(question.copy).transformed:
+            at_once = self._otherwise.at_once(question, None)
+            other = at_once or (yield from self._otherwise.steps(question, memory))
+        best = by_runs if other is None else stronger(by_runs, other)
+        if self._scan_due(question, best):
+            yield from self._scan(question.copy, question.offset, question.target, question.source)
+            after_scan, _ = self._by_runs(question)
+            if after_scan is None:
+                return other or disagrees(by_runs, last)
+            best = after_scan if other is None else stronger(after_scan, other)
         return best
+
+    def steps_without_source(
+        self,
+        copy: CopyId,
+        offset: int,
+        target_id: str,
+        target: LogBounds,
+        cached: Verdict | None,
+        pending: Verdict,
+    ) -> Steps[Verdict]:
+        """Translates an offset while the source can't be asked: the better of what runs say and a cached verdict;
+        `pending` where there is neither."""
+        by_runs = yield from self.without_source(copy, offset, target_id, target)
+        if by_runs is not None and by_runs.offset is not None and cached is not None:
+            return stronger(by_runs, cached)
+        return by_runs or cached or pending
+
+    def without_source(
+        self, copy: CopyId, offset: int, target_id: str, target: LogBounds
+    ) -> Steps[Verdict | None]:
+        """Translates an offset by runs and the target alone; None where they say nothing. Runs that disagreed with the
+        logs when the source last answered are not believed, nor are later ones of the same topics."""
+        runs, places = self._runs.of(copy), self._scanning.places
+        verdict, last = runs.translate(offset, target_id, target, places=places), runs.last
+        if verdict is None or last is None:
+            return None
+        checked, _, agreed = self._checked.get(copy, (last, None, True))
+        if not agreed and checked.incarnation == last.incarnation:
+            return disagrees(verdict, last)
+        if self._scanning.due(runs.held(offset), offset, target, scanning.ALONE_BYTES):
+            yield from self._scan(copy, offset, target)
+            verdict = runs.translate(offset, target_id, target, places=places)
+        return verdict
 
     def target_from(self, copy: CopyId, offset: int) -> int:
         """Where on the target the copies begin that count for an offset; 0 where all count."""
@@ -204,33 +243,30 @@ class ByRuns:
     @property
     def remembered(self) -> int:
         """Copies whose runs were held against the logs."""
-        return len(self._seen)
+        return len(self._checked)
 
     def end_round(self, *, whole: bool = True) -> None:
+        """`whole`: the round did not break off."""
         self._scanning.end_round(whole=whole)
-        self._seen = {copy: seen for copy, seen in self._seen.items() if self._runs.of(copy).last is not None}
+        self._checked = {
+            copy: each for copy, each in self._checked.items() if self._runs.of(copy).last is not None
+        }
 
-    def without_source(
-        self, copy: CopyId, offset: int, target_id: str, target: LogBounds
-    ) -> Steps[Verdict | None]:
-        """What runs and the target alone say; None where they say nothing. Runs that did not hold when the source was
-        asked last are not believed, nor are later ones of the same topics."""
-        known, places = self._runs.of(copy), self._scanning.places
-        found, last = known.translate(offset, target_id, target, places=places), known.last
-        if found is None or last is None:
-            return None
-        run, _, holds = self._seen.get(copy, (last, None, True))
-        if not holds and run.incarnation == last.incarnation:
-            return disagrees(found, last)
-        if self._scanning.due(known.held(offset), offset, target, scanning.ALONE_BYTES):
-            yield from self._scan(copy, offset, target)
-            found = known.translate(offset, target_id, target, places=places)
-        return found
+    def _by_runs(self, question: Question) -> tuple[Verdict | None, OffsetRun | None]:
+        """The verdict by runs alone, and the newest run; None where there is none."""
+        runs, identity = self._runs.of(question.copy), question.identity
+        logs = identity.target_id, question.target, identity.source_id, question.source
+        return runs.translate(question.offset, *logs, self._scanning.places), runs.last
 
-    def _scan_due(self, asked: Question, best: Verdict) -> bool:
-        held = self._runs.of(asked.copy).held(asked.offset)
+    def _check_result(self, question: Question, last: OffsetRun) -> bool | None:
+        """Whether the newest run agreed with the logs; None while they have not been compared."""
+        run, identity, agreed = self._checked.get(question.copy, (None, None, False))
+        return agreed if (run, identity) == (last, question.identity) else None
+
+    def _scan_due(self, question: Question, best: Verdict) -> bool:
+        held = self._runs.of(question.copy).held(question.offset)
         return best.judgement is Judgement.BOUNDED and self._scanning.due(
-            held, asked.offset, asked.target, scanning.ROUND_BYTES, asked.source
+            held, question.offset, question.target, scanning.ROUND_BYTES, question.source
         )
 
     def _scan(
@@ -240,25 +276,17 @@ class ByRuns:
         if run is not None:
             yield from self._scanning.steps(run, offset, target, source)
 
-    def _ask(self, asked: Question) -> tuple[Verdict | None, OffsetRun | None]:
-        known, identity = self._runs.of(asked.copy), asked.identity
-        told = identity.target_id, asked.target, identity.source_id, asked.source
-        return known.translate(asked.offset, *told, self._scanning.places), known.last
 
-    def _known(self, asked: Question, last: OffsetRun) -> bool | None:
-        """Whether the newest run holds; None when nobody has looked yet."""
-        run, identity, holds = self._seen.get(asked.copy, (None, None, False))
-        return holds if (run, identity) == (last, asked.identity) else None
-
-
-def _holds(asked: Question, last: OffsetRun, memory: PartitionMemory) -> Steps[bool]:
-    """Whether nothing speaks against it that the newest run ends with a record and its copy. Where the target
-    overwrites timestamps no copy can be told by its record."""
-    if asked.late:
+def _check(question: Question, last: OffsetRun, memory: PartitionMemory) -> Steps[bool]:
+    """Compares the record that the newest run ends with on both sides; False where they differ. Where the target
+    overwrites timestamps no copy can be recognised by its record."""
+    if question.log_append_time:
         return True
     downstream = last.downstream_end - 1
     if last.transformed:
-        same = yield from ends_at(downstream, last.last_timestamp, asked.target, memory)
+        same = yield from ends_at(downstream, last.last_timestamp, question.target, memory)
     else:
-        same = yield from are_copies(last.upstream_end - 1, downstream, asked.source, asked.target, memory)
+        same = yield from are_copies(
+            last.upstream_end - 1, downstream, question.source, question.target, memory
+        )
     return same is not False

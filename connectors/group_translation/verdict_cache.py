@@ -1,7 +1,7 @@
-"""What one connector remembers between rounds: verdicts and partition memories, as long as what they rest on holds.
+"""Keeps verdicts and partition memories between rounds, as long as what they rest on holds.
 
 Keyed by topic id, partition, offset and leader epoch (decision 0010): an exact verdict whose ids, epochs and offset
-have not moved costs no look-up. Nothing here is needed to be right: after a restart it is found again.
+have not moved costs no look-up. No answer depends on it: after a restart the look-ups are made again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from bridge.translation.records.partition_cache import PartitionMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """What verdicts on a pair of partitions depend on; when it changes all of them are dropped."""
+class PairIdentity:
+    """Topic ids and leader epochs of a pair of partitions: when one changes, all that was remembered is dropped."""
 
     source_id: str
     source_epoch: int
@@ -24,30 +24,32 @@ class Identity:
 
 
 @dataclass(slots=True)
-class _Pair:
-    identity: Identity
+class _CachedPair:
+    identity: PairIdentity
     memory: PartitionMemory = field(default_factory=PartitionMemory)
     verdicts: dict[int, tuple[Verdict, int]] = field(default_factory=dict)
     """Exact verdicts by source offset, with the target's end then."""
 
 
-class Verdicts:
-    """By pair of partitions."""
+class VerdictCache:
+    """Keeps exact verdicts and partition memories, by pair of partitions."""
 
     def __init__(self) -> None:
-        self._pairs: dict[tuple[TopicPartition, TopicPartition], _Pair] = {}
+        self._pairs: dict[tuple[TopicPartition, TopicPartition], _CachedPair] = {}
 
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def memory(self, source: TopicPartition, target: TopicPartition, identity: Identity) -> PartitionMemory:
+    def memory(
+        self, source: TopicPartition, target: TopicPartition, identity: PairIdentity
+    ) -> PartitionMemory:
         return self._pair(source, target, identity).memory
 
     def recall(
         self,
         source: TopicPartition,
         target: TopicPartition,
-        identity: Identity,
+        identity: PairIdentity,
         offset: int,
         bounds: tuple[Bounds, Bounds],
     ) -> Verdict | None:
@@ -56,25 +58,25 @@ class Verdicts:
         source_now, target_now = bounds
         return _holds(found, target_now) if source_now.start <= offset <= source_now.end else None
 
-    def recall_apart(
-        self, source: TopicPartition, target: TopicPartition, target_id: str, offset: int, there: Bounds
+    def recall_without_source(
+        self, source: TopicPartition, target: TopicPartition, target_id: str, offset: int, target_now: Bounds
     ) -> Verdict | None:
-        """The same while the source can't be asked, unless it rests on runs, which answer for themselves. `there`: the
-        target's bounds now."""
+        """The same while the source can't be asked, unless it rests on runs, which answer for themselves. `target_now`:
+        the target's bounds."""
         pair = self._pairs.get((source, target))
         if pair is None or (pair.identity.target_id, pair.identity.target_epoch) != (
             target_id,
-            there.leader_epoch,
+            target_now.leader_epoch,
         ):
             return None
-        found = _holds(pair.verdicts.get(offset), there)
+        found = _holds(pair.verdicts.get(offset), target_now)
         return None if found is None or found.evidence is Evidence.RUN else found
 
     def remember(
         self,
         source: TopicPartition,
         target: TopicPartition,
-        identity: Identity,
+        identity: PairIdentity,
         offset: int,
         verdict: Verdict,
         target_end: int,
@@ -97,10 +99,10 @@ class Verdicts:
                     offset: found for offset, found in kept.verdicts.items() if offset in seen[pair]
                 }
 
-    def _pair(self, source: TopicPartition, target: TopicPartition, identity: Identity) -> _Pair:
+    def _pair(self, source: TopicPartition, target: TopicPartition, identity: PairIdentity) -> _CachedPair:
         pair = self._pairs.get((source, target))
         if pair is None or pair.identity != identity:
-            pair = self._pairs[source, target] = _Pair(identity)
+            pair = self._pairs[source, target] = _CachedPair(identity)
         return pair
 
 

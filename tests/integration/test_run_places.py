@@ -26,7 +26,7 @@ from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation import scanning
 from connectors.group_translation.driver import Job, translate_all
 from connectors.group_translation.strategies import ByRecords, ByRuns, ByTimestamp, Question
-from connectors.group_translation.verdict_cache import Identity
+from connectors.group_translation.verdict_cache import PairIdentity
 from tests.support import create_topic, numbered, produce, produce_transaction, read, unique
 
 SOURCE = TopicPartition("orders", 0)
@@ -78,11 +78,11 @@ def test_headers_tell_every_copys_place(
             assert isinstance(bounds, Bounds)
             topic_id = info.topic_id  # type: ignore[union-attr]
             run = OffsetRun(SOURCE, "s", topic, topic_id, 0, 0, start, 100, 0, extra, 0, 100, -1, 5000)
-            way = ByRuns(Runs(run), ByRecords())
+            strategy = ByRuns(Runs(run), ByRecords())
             there = LogBounds(bounds.start, bounds.end)
             copy = CopyId(SOURCE, place.topic)
             jobs = {
-                offset: Job(SOURCE, place, offset, way.without_source(copy, offset, topic_id, there))  # type: ignore[arg-type]
+                offset: Job(SOURCE, place, offset, strategy.without_source(copy, offset, topic_id, there))  # type: ignore[arg-type]
                 for offset in range(100)
             }
             found = await translate_all(jobs, cluster, cluster, source_committed_only=True)
@@ -161,29 +161,29 @@ def test_runs_written_before_lists_are_exact_and_stay_so_without_the_source(
                 ids[1],
                 *(here[0], here[0], there[0], count, count - 100, places - 100, 0, here[-1] + 1, -1, 5000),
             )
-            way = ByRuns(Runs(run), ByTimestamp())
-            identity = Identity(ids[0], 0, ids[1], 0)
+            strategy = ByRuns(Runs(run), ByTimestamp())
+            identity = PairIdentity(ids[0], 0, ids[1], 0)
             rounds, found = 0, {0: Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)}
             while rounds < 20 and any(each.judgement is not Judgement.EXACT for each in found.values()):
-                way.end_round()
+                strategy.end_round()
                 asked = [
-                    Question(place, remote.topic, offset, *ends, late=True, identity=identity)
+                    Question(place, remote.topic, offset, *ends, log_append_time=True, identity=identity)
                     for offset in here
                 ]
-                at_once = {each.offset: way.at_once(each, None) for each in asked}
+                at_once = {each.offset: strategy.at_once(each, None) for each in asked}
                 jobs = {
-                    each.offset: Job(place, remote, each.offset, way.steps(each, PartitionMemory()))
+                    each.offset: Job(place, remote, each.offset, strategy.steps(each, PartitionMemory()))
                     for each in asked
                     if at_once[each.offset] is None
                 }
                 steps = await translate_all(jobs, *clusters, source_committed_only=True)
                 found = {offset: verdict for offset, verdict in at_once.items() if verdict} | steps
                 rounds += 1
-            way.end_round()
+            strategy.end_round()
             before = clusters[1].fetches
             copy = CopyId(place, remote.topic)
             alone = {
-                offset: Job(place, remote, offset, way.without_source(copy, offset, ids[1], ends[1]))  # type: ignore[arg-type]
+                offset: Job(place, remote, offset, strategy.without_source(copy, offset, ids[1], ends[1]))  # type: ignore[arg-type]
                 for offset in here
             }
             gone = await translate_all(alone, *clusters, source_committed_only=True)

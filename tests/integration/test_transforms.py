@@ -320,7 +320,7 @@ def translated(flow: CopyFlow, groups: Sequence[str], **given: str) -> dict[str,
             rounds = Rounds(options, *sides, ByRuns(runs, ByRecords()))
             outcome = await rounds.run(groups)
             rounds.end()
-            assert not outcome.troubles, outcome
+            assert not outcome.failures, outcome
             return {group: outcome.plans[group].rows[0].verdict for group in groups}
         finally:
             await clusters.close()

@@ -11,7 +11,7 @@ from bridge.local import Cluster
 from bridge.model.values import Side, TopicPartition
 from bridge.translation.plan import Row
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_offset.task import way
+from connectors.group_offset.task import strategy_of
 from connectors.group_translation.round import Rounds
 from tests.support.names import unique
 from tests.support.records import Record, produce
@@ -73,10 +73,10 @@ def translate(source: Cluster, target: Cluster, group: str, **settings: str) -> 
         clusters = KafkaClusters()
         try:
             sides = [clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET)]
-            rounds = Rounds(options, *sides, way(options))
+            rounds = Rounds(options, *sides, strategy_of(options))
             outcome = await rounds.run([group])
             rounds.end()
-            assert not outcome.troubles, outcome
+            assert not outcome.failures, outcome
             return {row.source: row for row in outcome.plans[group].rows}
         finally:
             await clusters.close()

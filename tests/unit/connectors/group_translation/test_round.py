@@ -21,7 +21,7 @@ from bridge.model.values import (
 from bridge.translation.plan import Row
 from connectors.cluster_away import ClusterAway
 from connectors.group_offset.options import GroupOffsetOptions
-from connectors.group_offset.task import way
+from connectors.group_offset.task import strategy_of
 from connectors.group_translation.round import Outcome, Rounds
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 
@@ -57,7 +57,7 @@ def options(**given: str) -> GroupOffsetOptions:
 
 def rounds(source: FakeCluster, target: FakeCluster, **given: str) -> Rounds:
     chosen = options(**given)
-    return Rounds(chosen, source, target, way(chosen))
+    return Rounds(chosen, source, target, strategy_of(chosen))
 
 
 def run(kept: Rounds, source: FakeCluster) -> Outcome:
@@ -184,7 +184,7 @@ def test_topics_that_are_not_mirrored_are_left_out_and_groups_with_nothing_else_
     outcome = run(rounds(source, target, topics_exclude="secret"), source)
     assert set(outcome.plans) == {"g"}
     assert set(rows(outcome)) == {ORDERS}
-    assert outcome.troubles == {}
+    assert outcome.failures == {}
 
 
 # -- trouble stays where it is ---------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_one_bad_group_spoils_no_other() -> None:
     source.group_trouble["hidden"] = trouble(KafkaFault.NOT_AUTHORIZED, "no READ on group hidden")
     target.group_trouble["hidden-there"] = trouble(KafkaFault.NOT_AUTHORIZED, "no READ on group hidden-there")
     outcome = run(rounds(source, target), source)
-    assert outcome.troubles == {
+    assert outcome.failures == {
         "hidden": Reason.SOURCE_NOT_AUTHORIZED,
         "hidden-there": Reason.TARGET_NOT_AUTHORIZED,
     }
@@ -492,7 +492,7 @@ def test_a_group_that_could_not_be_read_for_a_while_is_still_known_to_be_ours(si
     kept, source, target = reset("empty-groups")
     cluster = source if side == "source" else target
     cluster.group_trouble["g"] = trouble(KafkaFault.TIMEOUT)
-    assert set(run(kept, source).troubles) == {"g"}
+    assert set(run(kept, source).failures) == {"g"}
     cluster.group_trouble.clear()
     assert rows(run(kept, source))[ORDERS].standing == 5 + JUNK
 

@@ -291,7 +291,8 @@ def test_a_group_whose_offsets_are_gone_is_not_remembered() -> None:
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(last_commits, "MOST", 5)
     kept = LastCommits()
-    offsets = {TopicPartition("orders", number): Committed(number) for number in range(3)}
+    partitions = [TopicPartition("orders", number) for number in range(3)]
+    offsets = {(tp, TopicPartition("A.orders", tp.partition)): Committed(tp.partition) for tp in partitions}
     kept.keep("a", offsets)
     kept.keep("a", offsets)
     kept.keep("b", offsets)

@@ -9,7 +9,7 @@ from bridge.mm2.records import OffsetSync
 from bridge.model.values import Evidence, Judgement, Reason, TopicPartition, Verdict
 from bridge.translation.records.log_window import LogBounds
 from connectors.group_translation.strategies import ByBoth, ByRecords, BySyncs, ByTimestamp, Question
-from connectors.group_translation.verdict_cache import Identity
+from connectors.group_translation.verdict_cache import PairIdentity
 
 PLACE = TopicPartition("orders", 0)
 EXACT = Verdict(Judgement.EXACT, 215, 0, Evidence.VERIFIED, detail={"next_copy": 215})
@@ -23,9 +23,15 @@ def syncs(*pairs: tuple[int, int]) -> OffsetSyncStore:
     return store
 
 
-def asked(offset: int, *, late: bool) -> Question:
+def asked(offset: int, *, log_append_time: bool) -> Question:
     return Question(
-        PLACE, "A.orders", offset, LogBounds(0, 500), LogBounds(0, 600), late, Identity("s", 0, "t", 0)
+        PLACE,
+        "A.orders",
+        offset,
+        LogBounds(0, 500),
+        LogBounds(0, 600),
+        log_append_time,
+        PairIdentity("s", 0, "t", 0),
     )
 
 
@@ -40,29 +46,29 @@ def asked(offset: int, *, late: bool) -> Question:
 def test_where_the_target_overwrites_timestamps_syncs_answer_and_no_record_is_looked_at(
     offset: int, expected: object
 ) -> None:
-    found = ByBoth(syncs((100, 200), (300, 390))).at_once(asked(offset, late=True), None)
+    found = ByBoth(syncs((100, 200), (300, 390))).at_once(asked(offset, log_append_time=True), None)
     assert found is not None
     assert (found.judgement, found.offset, found.evidence, found.reason) == expected
 
 
 def test_where_the_target_keeps_timestamps_the_records_are_looked_at() -> None:
-    assert ByBoth(syncs((100, 200))).at_once(asked(115, late=False), None) is None
+    assert ByBoth(syncs((100, 200))).at_once(asked(115, log_append_time=False), None) is None
 
 
 def test_a_remembered_verdict_stands_until_a_sync_speaks_against_it() -> None:
-    question = asked(115, late=False)
+    question = asked(115, log_append_time=False)
     assert ByBoth(syncs((100, 200))).at_once(question, EXACT) is EXACT
     assert ByBoth(syncs((100, 200), (120, 210))).at_once(question, EXACT) is None
     assert ByRecords().at_once(question, EXACT) is EXACT
 
 
 def test_stocks_answer_takes_no_look_up_whatever_is_remembered() -> None:
-    found = BySyncs(syncs((100, 200))).at_once(asked(115, late=False), EXACT)
+    found = BySyncs(syncs((100, 200))).at_once(asked(115, log_append_time=False), EXACT)
     assert found is not None
     assert (found.offset, found.evidence) == (201, Evidence.SYNC_PLUS_1)
 
 
 def test_the_plain_rule_needs_the_targets_timestamps() -> None:
-    found = ByTimestamp().at_once(asked(115, late=True), None)
+    found = ByTimestamp().at_once(asked(115, log_append_time=True), None)
     assert found == Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)
-    assert ByTimestamp().at_once(asked(115, late=False), EXACT) is None
+    assert ByTimestamp().at_once(asked(115, log_append_time=False), EXACT) is None

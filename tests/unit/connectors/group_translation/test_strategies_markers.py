@@ -20,10 +20,10 @@ from bridge.translation.runs.run_evidence import KnownRuns
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation import scanning
 from connectors.group_translation.strategies import ByRuns, Question
-from connectors.group_translation.verdict_cache import Identity
+from connectors.group_translation.verdict_cache import PairIdentity
 
 PLACE = TopicPartition("orders", 0)
-HERE = Identity("s", 3, "t", 5)
+HERE = PairIdentity("s", 3, "t", 5)
 EXACT, BOUNDED = Judgement.EXACT, Judgement.BOUNDED
 START, END = 1000, 1110
 MARKERS = range(START + 10, END, 11)
@@ -66,24 +66,29 @@ class Headers:
     """The target, and the source, read for their markers, `each` places of 10 bytes at a time."""
 
     def __init__(
-        self, way: ByRuns, *, each: int = 20, markers: object = MARKERS, source_markers: object = ()
+        self, strategy: ByRuns, *, each: int = 20, markers: object = MARKERS, source_markers: object = ()
     ) -> None:
-        self.way, self.each, self.markers, self.source_markers = way, each, markers, source_markers
+        self.strategy, self.each, self.markers, self.source_markers = strategy, each, markers, source_markers
         self.asked: list[int] = []
         self.asked_source: list[int] = []
         self.readable, self.epoch = True, 3
 
-    def judge(
-        self, offset: int, *, late: bool = True, target: LogBounds = TARGET, source: LogBounds = SOURCE
+    def verdict(
+        self,
+        offset: int,
+        *,
+        log_append_time: bool = True,
+        target: LogBounds = TARGET,
+        source: LogBounds = SOURCE,
     ) -> Verdict:
-        question = Question(PLACE, "A.orders", offset, source, target, late, HERE)
-        at_once = self.way.at_once(question, None)
+        question = Question(PLACE, "A.orders", offset, source, target, log_append_time, HERE)
+        at_once = self.strategy.at_once(question, None)
         if at_once is not None:
             return at_once
-        return self._run(self.way.steps(question, PartitionMemory()))
+        return self._run(self.strategy.steps(question, PartitionMemory()))
 
     def alone(self, offset: int, target: LogBounds = TARGET) -> Verdict | None:
-        return self._run(self.way.without_source(CopyId(PLACE, "A.orders"), offset, "t", target))  # type: ignore[arg-type]
+        return self._run(self.strategy.without_source(CopyId(PLACE, "A.orders"), offset, "t", target))  # type: ignore[arg-type]
 
     def _run(self, steps: Steps[Verdict]) -> Verdict:
         answer: Found = None
@@ -106,7 +111,7 @@ class Headers:
 
 
 @pytest.fixture(params=[False, True], ids=["steps", "at once"])
-def way(request: pytest.FixtureRequest) -> ByRuns:
+def strategy(request: pytest.FixtureRequest) -> ByRuns:
     return ByRuns(Runs(WHOLE, NEWEST), Otherwise(at_once=bool(request.param)))
 
 
@@ -118,16 +123,16 @@ def exact(offset: int) -> tuple[object, ...]:
     return EXACT, place(offset), 0, Evidence.RUN
 
 
-def test_headers_settle_what_nothing_else_does(way: ByRuns) -> None:
-    headers = Headers(way)
-    assert answer(headers.judge(55)) == exact(55)
+def test_headers_settle_what_nothing_else_does(strategy: ByRuns) -> None:
+    headers = Headers(strategy)
+    assert answer(headers.verdict(55)) == exact(55)
     assert headers.asked == [1000, 1020, 1040, 1060, 1080]  # the ninth marker stands at 1098
-    assert [answer(headers.judge(offset)) for offset in range(100)] == [exact(at) for at in range(100)]
+    assert [answer(headers.verdict(offset)) for offset in range(100)] == [exact(at) for at in range(100)]
     assert len(headers.asked) == 5
 
 
-def test_they_work_with_the_source_dead(way: ByRuns) -> None:
-    headers = Headers(way)
+def test_they_work_with_the_source_dead(strategy: ByRuns) -> None:
+    headers = Headers(strategy)
     assert [answer(headers.alone(offset)) for offset in range(100)] == [exact(at) for at in range(100)]
     assert len(headers.asked) == 5
 
@@ -136,30 +141,32 @@ def test_where_records_settle_it_no_header_is_read() -> None:
     other = Otherwise(at_once=False)
     other.says = Verdict(EXACT, place(55), 0, Evidence.VERIFIED)
     headers = Headers(ByRuns(Runs(WHOLE, NEWEST), other))
-    assert headers.judge(55).evidence is Evidence.VERIFIED
+    assert headers.verdict(55).evidence is Evidence.VERIFIED
     assert headers.asked == []
 
 
-def test_a_round_reads_so_much_and_the_next_one_goes_on(way: ByRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_reads_so_much_and_the_next_one_goes_on(
+    strategy: ByRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scanning, "ROUND_BYTES", 800)  # of which one run has half
-    headers = Headers(way)
-    way.end_round()
-    first, second = headers.judge(55), headers.judge(56)
+    headers = Headers(strategy)
+    strategy.end_round()
+    first, second = headers.verdict(55), headers.verdict(56)
     # Three of the five markers before it are found: closer already.
     assert (answer(first), answer(second)) == (
         (BOUNDED, 1058, 6, Evidence.RUN),
         (BOUNDED, 1059, 6, Evidence.RUN),
     )
     assert headers.asked == [1000, 1020]
-    way.end_round()
-    headers.judge(55)
-    way.end_round()
-    assert answer(headers.judge(55)) == exact(55)
+    strategy.end_round()
+    headers.verdict(55)
+    strategy.end_round()
+    assert answer(headers.verdict(55)) == exact(55)
     assert headers.asked == [1000, 1020, 1040, 1060, 1080]
 
 
-def test_what_can_not_be_read_leaves_the_bound(way: ByRuns) -> None:
-    headers = Headers(way)
+def test_what_can_not_be_read_leaves_the_bound(strategy: ByRuns) -> None:
+    headers = Headers(strategy)
     headers.readable = False
     assert answer(headers.alone(55)) == (BOUNDED, 1055, 9, Evidence.RUN)
     headers.readable = True
@@ -217,7 +224,7 @@ def test_what_retention_took_is_not_read() -> None:
 def test_a_log_that_was_cut_back_and_grew_again_is_not_the_runs() -> None:
     headers = Headers(ByRuns(Runs(WHOLE, NEWEST), Otherwise(at_once=True)), markers=range(1040, 1060))
     assert headers.alone(55) is None
-    assert headers.judge(55).reason is Reason.TARGET_TIMESTAMP_TYPE
+    assert headers.verdict(55).reason is Reason.TARGET_TIMESTAMP_TYPE
     assert answer(headers.alone(105)) == (EXACT, END + 5, 0, Evidence.RUN)
 
 
@@ -227,13 +234,13 @@ LONG = WHOLE._replace(size=500 << 30)
 def test_a_run_from_before_they_were_short_is_read_over_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no list of its holes either."""
     monkeypatch.setattr(scanning, "ALONE_BYTES", 400)
-    way = ByRuns(Runs(LONG, NEWEST), Otherwise(at_once=True))
-    headers, rounds = Headers(way), 1
+    strategy = ByRuns(Runs(LONG, NEWEST), Otherwise(at_once=True))
+    headers, rounds = Headers(strategy), 1
     while headers.alone(55).judgement is not EXACT:  # type: ignore[union-attr]
-        assert way.unfinished
-        way.end_round(whole=False)
+        assert strategy.unfinished
+        strategy.end_round(whole=False)
         rounds += 1
-    assert not way.unfinished
+    assert not strategy.unfinished
     assert (rounds, headers.asked) == (5, [1000, 1020, 1040, 1060, 1080])
 
 
@@ -253,17 +260,17 @@ def holed(offset: int) -> tuple[object, ...]:
 def test_runs_written_before_that_skipped_are_settled_while_the_source_lives() -> None:
     """The target overwrites timestamps, so that records tell nothing. Both logs are read once; what was exact stays so
     when the source is gone, and only of offsets that come up then the bound stays."""
-    way = ByRuns(Runs(HOLED), Otherwise(at_once=True))
-    headers = Headers(way, source_markers=SOURCE_MARKERS)
+    strategy = ByRuns(Runs(HOLED), Otherwise(at_once=True))
+    headers = Headers(strategy, source_markers=SOURCE_MARKERS)
     offsets = [*range(0, 109, 3), 21]
-    assert [answer(headers.judge(offset)) for offset in offsets] == [holed(offset) for offset in offsets]
+    assert [answer(headers.verdict(offset)) for offset in offsets] == [holed(offset) for offset in offsets]
     assert headers.asked_source == [0, 20, 40, 60, 80]
     assert headers.asked == [1000, 1020, 1040, 1060, 1080]
     for _ in range(2):
-        way.end_round()
+        strategy.end_round()
         assert [answer(headers.alone(offset)) for offset in offsets] == [holed(offset) for offset in offsets]
     assert len(headers.asked) + len(headers.asked_source) == 10
-    assert not any(len(each._empty) + len(each._skipped) for each in way._scanning.places.values())
+    assert not any(len(each._empty) + len(each._skipped) for each in strategy._scanning.places.values())
     found = headers.alone(56)
     assert found is not None
     assert (found.judgement, found.bound) == (BOUNDED, 18)
@@ -272,25 +279,25 @@ def test_runs_written_before_that_skipped_are_settled_while_the_source_lives() -
 
 def test_both_logs_are_read_over_as_many_rounds_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanning, "ROUND_BYTES", 800)  # of which one run has half: two answers of 200 bytes
-    way = ByRuns(Runs(HOLED), Otherwise(at_once=True))
-    headers = Headers(way, source_markers=SOURCE_MARKERS)
+    strategy = ByRuns(Runs(HOLED), Otherwise(at_once=True))
+    headers = Headers(strategy, source_markers=SOURCE_MARKERS)
     for rounds in range(1, 10):
-        if headers.judge(55).judgement is EXACT:
+        if headers.verdict(55).judgement is EXACT:
             break
         assert len(headers.asked) + len(headers.asked_source) <= 2 * rounds
-        way.end_round()
+        strategy.end_round()
     assert rounds == 5
-    assert answer(headers.judge(55)) == holed(55)
+    assert answer(headers.verdict(55)) == holed(55)
 
 
 def test_a_source_that_goes_away_half_read_leaves_a_bound_that_is_closer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scanning, "ROUND_BYTES", 800)
-    way = ByRuns(Runs(HOLED), Otherwise(at_once=True))
-    headers = Headers(way, source_markers=SOURCE_MARKERS)
-    headers.judge(77)
-    way.end_round()
+    strategy = ByRuns(Runs(HOLED), Otherwise(at_once=True))
+    headers = Headers(strategy, source_markers=SOURCE_MARKERS)
+    headers.verdict(77)
+    strategy.end_round()
     found = headers.alone(77)
     assert found is not None
     assert found.offset is not None
@@ -315,18 +322,18 @@ def test_where_the_source_can_not_tell_the_bound_stays(
     run: OffsetRun, markers: range, source: LogBounds
 ) -> None:
     """It is read once at most, and the target not at all."""
-    way = ByRuns(Runs(run), Otherwise(at_once=True))
-    headers = Headers(way, source_markers=markers)
+    strategy = ByRuns(Runs(run), Otherwise(at_once=True))
+    headers = Headers(strategy, source_markers=markers)
     for offset in (55, 56, 77):
-        assert headers.judge(offset, source=source).bound == 18
-        way.end_round(whole=False)
+        assert headers.verdict(offset, source=source).bound == 18
+        strategy.end_round(whole=False)
     assert len(headers.asked_source) == (6 if markers != SOURCE_MARKERS else 0)
     assert headers.asked == []
 
 
 def test_a_source_with_more_markers_than_were_skipped_is_not_the_runs() -> None:
     headers = Headers(ByRuns(Runs(HOLED), Otherwise(at_once=True)), source_markers=range(5, 109, 5))
-    assert headers.judge(55).reason is Reason.TARGET_TIMESTAMP_TYPE
+    assert headers.verdict(55).reason is Reason.TARGET_TIMESTAMP_TYPE
     assert headers.alone(55) is None
 
 
@@ -337,7 +344,7 @@ def test_a_source_that_was_cut_back_and_grew_again_tells_nothing(epochs: tuple[i
     headers = Headers(ByRuns(Runs(run), Otherwise(at_once=True)), source_markers=SOURCE_MARKERS)
     headers.epoch = epochs[1]
     for _ in range(2):
-        assert headers.judge(55).bound == 18
+        assert headers.verdict(55).bound == 18
     assert headers.asked_source in ([0], [])
     assert headers.asked == []
 
@@ -350,20 +357,20 @@ def test_of_runs_written_before_that_skipped_the_bound_stays_without_the_source(
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_group_that_does_not_move_is_not_read_for_again(way: ByRuns, whole: bool) -> None:
-    headers = Headers(way)
+def test_a_group_that_does_not_move_is_not_read_for_again(strategy: ByRuns, whole: bool) -> None:
+    headers = Headers(strategy)
     for _ in range(3):
         assert answer(headers.alone(55)) == exact(55)
-        assert answer(headers.judge(77)) == exact(77)
-        way.end_round(whole=whole)
+        assert answer(headers.verdict(77)) == exact(77)
+        strategy.end_round(whole=whole)
         assert len(headers.asked) == 5
-    assert not any(len(places._empty) for places in way._scanning.places.values())
+    assert not any(len(places._empty) for places in strategy._scanning.places.values())
     # One that does is; and what nobody asks about any more is forgotten.
     assert answer(headers.alone(56)) == exact(56)
     assert len(headers.asked) == 10
-    way.end_round()
-    way.end_round()
-    assert not way._scanning.places
+    strategy.end_round()
+    strategy.end_round()
+    assert not strategy._scanning.places
 
 
 class Many(Runs):
@@ -380,19 +387,19 @@ def test_all_are_settled_in_as_many_rounds_as_they_take_and_none_waits_for_ever(
     their turn all the same, and what is read in a round stays below its limit."""
     monkeypatch.setattr(scanning, "READ_BYTES", 100)
     monkeypatch.setattr(scanning, "ALONE_BYTES", 20_000)
-    way = ByRuns(Many(), Otherwise(at_once=True))
-    headers = Headers(way)
+    strategy = ByRuns(Many(), Otherwise(at_once=True))
+    headers = Headers(strategy)
     copies = [CopyId(TopicPartition("orders", number), "A.orders") for number in range(40)]
     settled: dict[int, int] = {}
     for number in range(40):
         before = len(headers.asked)
         for at, copy in enumerate(copies):
             offset = 11 + number if at < 20 else 55
-            found = headers._run(way.without_source(copy, offset, "t", TARGET))  # type: ignore[arg-type]
+            found = headers._run(strategy.without_source(copy, offset, "t", TARGET))  # type: ignore[arg-type]
             if found.judgement is EXACT and at >= 20:
                 settled.setdefault(at, number)
         assert (len(headers.asked) - before) * 10 * headers.each <= 20_000
-        way.end_round(whole=False)
+        strategy.end_round(whole=False)
         if len(settled) == 20:
             break
     # Each takes up 7,200 bytes with what may be read twice, of which two fit into a round.
@@ -410,25 +417,25 @@ class OneLong(Runs):
 def test_what_is_long_leaves_half_of_a_round_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanning, "READ_BYTES", 1)
     monkeypatch.setattr(scanning, "ALONE_BYTES", 16_000)
-    way = ByRuns(OneLong(), Otherwise(at_once=True))
-    headers = Headers(way, each=1)
+    strategy = ByRuns(OneLong(), Otherwise(at_once=True))
+    headers = Headers(strategy, each=1)
     settled: list[int] = []
     for _ in range(7):
         for number in set(range(6)) - set(settled):
             copy = CopyId(TopicPartition("orders", number), "A.orders")
-            found = headers._run(way.without_source(copy, 55, "t", TARGET))  # type: ignore[arg-type]
+            found = headers._run(strategy.without_source(copy, 55, "t", TARGET))  # type: ignore[arg-type]
             settled += [number] * (found.judgement is EXACT)
-        way.end_round(whole=False)
+        strategy.end_round(whole=False)
     assert sorted(settled) == [0, 1, 2, 3, 4, 5]
 
 
 def test_what_is_remembered_of_runs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanning, "MOST_RUNS", 2)
     runs = Runs(WHOLE)
-    way = ByRuns(runs, Otherwise(at_once=True))
-    headers = Headers(way)
+    strategy = ByRuns(runs, Otherwise(at_once=True))
+    headers = Headers(strategy)
     for topic_id in ("s", "s2", "s3", "s3"):
         runs.runs = (WHOLE._replace(source_topic_id=topic_id),)
         headers.alone(55)
     assert len(headers.asked) == 15
-    assert len(way._scanning.places) == 2
+    assert len(strategy._scanning.places) == 2

@@ -21,11 +21,11 @@ from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.runs.run_evidence import KnownRuns, stronger
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.strategies import ByRecords, ByRuns, Question
-from connectors.group_translation.verdict_cache import Identity
+from connectors.group_translation.verdict_cache import PairIdentity
 from tests.unit.connectors.fake_clusters import Row
 
 PLACE = TopicPartition("orders", 0)
-HERE = Identity("s", 3, "t", 5)
+HERE = PairIdentity("s", 3, "t", 5)
 EXACT, BOUNDED = Judgement.EXACT, Judgement.BOUNDED
 
 
@@ -42,8 +42,10 @@ class Known:
         return KnownRuns(self.runs if copy == (PLACE, "A.orders") else ())
 
 
-def asked(offset: int, *, late: bool = False, identity: Identity = HERE) -> Question:
-    return Question(PLACE, "A.orders", offset, LogBounds(0, 100), LogBounds(0, 200), late, identity)
+def asked(offset: int, *, log_append_time: bool = False, identity: PairIdentity = HERE) -> Question:
+    return Question(
+        PLACE, "A.orders", offset, LogBounds(0, 100), LogBounds(0, 200), log_append_time, identity
+    )
 
 
 def row(offset: int, number: int) -> Row:
@@ -57,11 +59,11 @@ class Logs:
         self.delta = delta
         self.asked: list[Need] = []
 
-    def judge(self, way: ByRuns, question: Question) -> Verdict:
-        at_once = way.at_once(question, None)
+    def verdict(self, strategy: ByRuns, question: Question) -> Verdict:
+        at_once = strategy.at_once(question, None)
         if at_once is not None:
             return at_once
-        steps = way.steps(question, PartitionMemory())
+        steps = strategy.steps(question, PartitionMemory())
         answer: Window | int | None = None
         try:
             while True:
@@ -81,37 +83,37 @@ class Logs:
 
 def test_one_look_on_either_side_settles_a_partition_until_something_changes() -> None:
     logs, known = Logs(50), Known(run(0, 50, 40))
-    way = ByRuns(known, ByRecords())
-    found = logs.judge(way, asked(10))
+    strategy = ByRuns(known, ByRecords())
+    found = logs.verdict(strategy, asked(10))
     assert (found.judgement, found.offset, found.evidence) == (EXACT, 60, Evidence.RUN)
     looked = [(need.side, need.offset) for need in logs.asked if isinstance(need, Read)]
     assert looked == [(Side.SOURCE, 39), (Side.TARGET, 89)]
     for offset in range(41):
-        assert logs.judge(way, asked(offset)).offset == 50 + offset
+        assert logs.verdict(strategy, asked(offset)).offset == 50 + offset
     assert len(logs.asked) == 2
-    logs.judge(way, asked(10, identity=Identity("s", 4, "t", 5)))
+    logs.verdict(strategy, asked(10, identity=PairIdentity("s", 4, "t", 5)))
     assert len(logs.asked) == 4
     known.runs = (run(0, 50, 41),)
-    assert logs.judge(way, asked(10, identity=Identity("s", 4, "t", 5))).offset == 60
+    assert logs.verdict(strategy, asked(10, identity=PairIdentity("s", 4, "t", 5))).offset == 60
     assert len(logs.asked) == 6
 
 
 def test_what_was_seen_of_a_copy_ends_with_its_runs() -> None:
     logs, known = Logs(50), Known(run(0, 50, 40))
-    way = ByRuns(known, ByRecords())
-    logs.judge(way, asked(10))
-    way.end_round()
-    assert way.remembered == 1
+    strategy = ByRuns(known, ByRecords())
+    logs.verdict(strategy, asked(10))
+    strategy.end_round()
+    assert strategy.remembered == 1
     known.runs = ()
-    way.end_round()
-    assert way.remembered == 0
+    strategy.end_round()
+    assert strategy.remembered == 0
 
 
 def test_a_newest_run_that_does_not_hold_is_disagreement_whatever_else_is_known() -> None:
     logs = Logs(51)
-    way = ByRuns(Known(run(0, 50, 40)), ByRecords())
+    strategy = ByRuns(Known(run(0, 50, 40)), ByRecords())
     for _ in range(2):
-        found = logs.judge(way, asked(10))
+        found = logs.verdict(strategy, asked(10))
         assert (found.judgement, found.offset, found.reason) == (
             Judgement.PENDING,
             None,
@@ -121,25 +123,25 @@ def test_a_newest_run_that_does_not_hold_is_disagreement_whatever_else_is_known(
 
 
 def test_where_runs_say_nothing_the_records_do() -> None:
-    way = ByRuns(Known(), ByRecords())
-    found = Logs(50).judge(way, asked(10))
+    strategy = ByRuns(Known(), ByRecords())
+    found = Logs(50).verdict(strategy, asked(10))
     assert (found.judgement, found.offset, found.evidence) == (EXACT, 60, Evidence.VERIFIED)
-    made_anew = Identity("s", 3, "other", 5)
-    assert Logs(50).judge(
+    made_anew = PairIdentity("s", 3, "other", 5)
+    assert Logs(50).verdict(
         ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10, identity=made_anew)
     ).evidence is (Evidence.VERIFIED)
 
 
 def test_a_bound_is_refined_by_the_records() -> None:
-    way = ByRuns(Known(run(0, 40, 40, skipped=10)), ByRecords())
+    strategy = ByRuns(Known(run(0, 40, 40, skipped=10)), ByRecords())
     # A run that is merged says [40, 59] of offset 19; its last record stands at 69, where Logs(30) has it.
-    found = Logs(30).judge(way, asked(19))
+    found = Logs(30).verdict(strategy, asked(19))
     assert (found.judgement, found.offset, found.evidence) == (EXACT, 49, Evidence.VERIFIED)
 
 
 def test_where_the_target_overwrites_timestamps_runs_are_taken_as_they_are() -> None:
     logs = Logs(51)
-    found = logs.judge(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10, late=True))
+    found = logs.verdict(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10, log_append_time=True))
     assert (found.judgement, found.offset) == (EXACT, 60)
     assert logs.asked == []
 
@@ -152,33 +154,33 @@ def transformed(last_timestamp: int, *, skipped: int = 0) -> Known:
 def test_copies_that_went_through_transforms_are_not_held_against_their_records(last_timestamp: int) -> None:
     """What stands there is another record: with a run that is not transformed that is disagreement."""
     logs = Logs(51)
-    found = logs.judge(ByRuns(transformed(last_timestamp), ByRecords()), asked(10))
+    found = logs.verdict(ByRuns(transformed(last_timestamp), ByRecords()), asked(10))
     assert (found.judgement, found.offset, found.evidence) == (EXACT, 60, Evidence.RUN)
     assert {need.side for need in logs.asked} <= {Side.TARGET}
-    found = logs.judge(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10))
+    found = logs.verdict(ByRuns(Known(run(0, 50, 40)), ByRecords()), asked(10))
     assert found.reason is Reason.EVIDENCE_DISAGREES
 
 
 def test_the_timestamp_of_the_last_copy_tells_that_the_target_is_another_log() -> None:
-    found = Logs(51).judge(ByRuns(transformed(77), ByRecords()), asked(10))
+    found = Logs(51).verdict(ByRuns(transformed(77), ByRecords()), asked(10))
     assert found.reason is Reason.EVIDENCE_DISAGREES
 
 
 def test_a_bound_of_transformed_copies_is_not_refined_by_the_records() -> None:
     """They would say of a copy that it is another record's."""
     logs = Logs(30)
-    way = ByRuns(transformed(-1, skipped=10), ByRecords())
+    strategy = ByRuns(transformed(-1, skipped=10), ByRecords())
     for _ in range(2):
-        found = logs.judge(way, asked(19))
+        found = logs.verdict(strategy, asked(19))
         assert (found.judgement, found.offset, found.bound, found.evidence) == (BOUNDED, 59, 10, Evidence.RUN)
     assert logs.asked == []
 
 
 def test_a_remembered_answer_of_runs_ends_with_them() -> None:
-    way = ByRuns(Known(), ByRecords())
-    assert way.at_once(asked(10), Verdict(EXACT, 60, 0, Evidence.RUN)) is None
+    strategy = ByRuns(Known(), ByRecords())
+    assert strategy.at_once(asked(10), Verdict(EXACT, 60, 0, Evidence.RUN)) is None
     kept = Verdict(EXACT, 60, 0, Evidence.VERIFIED)
-    assert way.at_once(asked(10), kept) is kept
+    assert strategy.at_once(asked(10), kept) is kept
 
 
 BY_RUN = Verdict(BOUNDED, 100, 20, Evidence.RUN)

@@ -15,11 +15,11 @@ from bridge.model.values import (
     Verdict,
 )
 from bridge.translation.records.partition_cache import Anchor
-from connectors.group_translation.verdict_cache import Identity, Verdicts
+from connectors.group_translation.verdict_cache import PairIdentity, VerdictCache
 
 PAIR = (TopicPartition("orders", 0), TopicPartition("A.orders", 0))
 OTHER = (TopicPartition("orders", 1), TopicPartition("A.orders", 1))
-IDENTITY = Identity("source-id", 3, "target-id", 5)
+IDENTITY = PairIdentity("source-id", 3, "target-id", 5)
 HERE = (Bounds(10, 100), Bounds(0, 90))
 
 
@@ -30,8 +30,8 @@ def exact(offset: int, **detail: int) -> Verdict:
 BRACKETED = exact(40, pred_copy=39, next_copy=40)
 
 
-def remembering(verdict: Verdict, offset: int = 50, end: int = 90) -> Verdicts:
-    kept = Verdicts()
+def remembering(verdict: Verdict, offset: int = 50, end: int = 90) -> VerdictCache:
+    kept = VerdictCache()
     kept.remember(*PAIR, IDENTITY, offset, verdict, end)
     return kept
 
@@ -56,7 +56,7 @@ def test_between_two_copies_it_holds_however_the_ends_move() -> None:
         replace(IDENTITY, target_epoch=6),
     ],
 )
-def test_ids_and_epochs_that_move_drop_verdicts_and_memory(moved: Identity) -> None:
+def test_ids_and_epochs_that_move_drop_verdicts_and_memory(moved: PairIdentity) -> None:
     kept = remembering(BRACKETED)
     kept.memory(*PAIR, IDENTITY).add(Anchor(49, 39))
     assert kept.recall(*PAIR, moved, 50, HERE) is None
@@ -66,7 +66,7 @@ def test_ids_and_epochs_that_move_drop_verdicts_and_memory(moved: Identity) -> N
 
 
 def test_memory_lasts_as_long_as_the_identity() -> None:
-    kept = Verdicts()
+    kept = VerdictCache()
     kept.memory(*PAIR, IDENTITY).add(Anchor(49, 39))
     assert kept.memory(*PAIR, IDENTITY).below(60) == Anchor(49, 39)
     assert kept.memory(*OTHER, IDENTITY).below(60) is None

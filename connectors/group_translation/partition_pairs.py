@@ -1,0 +1,50 @@
+"""Which target partition holds the copies of a source partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bridge.mm2.replication_policy import counterpart
+from bridge.model.values import Committed, TopicPartition
+from connectors.group_translation.checks import GroupOptions
+
+Pair = tuple[TopicPartition, TopicPartition]
+"""A source partition and its counterpart on the target."""
+
+
+class PartitionPairs:
+    """Pairs source partitions with their counterparts; hands out the same objects each time, for there are many groups
+    to a partition."""
+
+    def __init__(self, options: GroupOptions, *, reverse: bool) -> None:
+        """`reverse`: copies of the target's own topics are paired with those (failback)."""
+        self._options, self._reverse = options, reverse
+        self._pairs: dict[TopicPartition, Pair | None] = {}
+        self._older: dict[TopicPartition, Pair | None] = {}
+        """Those that were asked for in the last whole round."""
+
+    def __len__(self) -> int:
+        return len(self._pairs) + len(self._older)
+
+    def end_round(self, *, whole: bool) -> None:
+        """Forgets partitions that no group asked for in the last two rounds. `whole`: the round did not break off."""
+        self._older, self._pairs = self._pairs if whole else self._older | self._pairs, {}
+
+    def paired(self, offsets: Mapping[TopicPartition, Committed]) -> dict[Pair, Committed]:
+        """Returns a group's offsets by pair, without partitions that are not to be synced."""
+        return {pair: committed for tp, committed in offsets.items() if (pair := self._pair(tp))}
+
+    def _pair(self, tp: TopicPartition) -> Pair | None:
+        if tp not in self._pairs:
+            self._pairs[tp] = self._older[tp] if tp in self._older else self._paired(tp)
+        return self._pairs[tp]
+
+    def _paired(self, tp: TopicPartition) -> Pair | None:
+        options = self._options
+        if options.policy.is_internal_topic(tp.topic):
+            return None
+        if not options.topic_filter.should_replicate_topic(tp.topic):
+            return None
+        aliases = options.source_alias, options.target_alias
+        topic = counterpart(options.policy, tp.topic, *aliases, reverse=self._reverse)
+        return None if topic is None else (tp, TopicPartition(topic, tp.partition))
