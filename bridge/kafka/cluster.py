@@ -1,4 +1,4 @@
-"""A cluster as connectors see it (the Cluster port): raw look-ups over one link, commits over one admin client."""
+"""A cluster as connectors see it (the Cluster port): look-ups and commits over one client, admin calls over another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import TOPIC_DENIED, of_code
 from bridge.kafka.expiring_cache import Aging
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.state_writer import Appender, KeyValue
 from bridge.kafka.protocol import group_requests
 from bridge.model.lookups import Found, Need
@@ -54,24 +54,24 @@ class KafkaCluster:
         timeout_ms = settings.api_timeout_ms or 60_000
         self.settings = settings
         self._create_timeout_ms = min(timeout_ms, _CREATE_TIMEOUT_MS)
-        self._link = Link(settings.raw)
+        self._client = NetworkClient(settings.raw)
         self._admin = Admin(settings.admin, timeout_ms / 1000)
-        self._admin_link = Link(settings.raw_admin)
-        self.topic_admin = KafkaTopicAdmin(self._admin_link, self._create_timeout_ms)
-        self._appender = Appender(self._admin_link, min(timeout_ms / 1000, _APPEND_SECONDS))
-        self._lookups = {flag: Lookups(self._link, committed_only=flag) for flag in (False, True)}
+        self._admin_client = NetworkClient(settings.raw_admin)
+        self.topic_admin = KafkaTopicAdmin(self._admin_client, self._create_timeout_ms)
+        self._appender = Appender(self._admin_client, min(timeout_ms / 1000, _APPEND_SECONDS))
+        self._lookups = {flag: Lookups(self._client, committed_only=flag) for flag in (False, True)}
         self._configs: Aging[tuple[str, str], tuple[float, bool]] = Aging(_CONFIGS_FOR)
 
     async def close(self) -> None:
         await self._appender.close()
-        await self._link.close()
-        await self._admin_link.close()
+        await self._client.close()
+        await self._admin_client.close()
 
     @property
     def remembered(self) -> int:
         """Topics, partitions and groups that it knows anything of."""
-        links = self._link.remembered + self._admin_link.remembered
-        return links + len(self._configs) + sum(each.remembered for each in self._lookups.values())
+        clients = self._client.remembered + self._admin_client.remembered
+        return clients + len(self._configs) + sum(each.remembered for each in self._lookups.values())
 
     def forget_windows(self) -> None:
         for lookups in self._lookups.values():
@@ -84,10 +84,10 @@ class KafkaCluster:
 
     async def list_groups(self) -> dict[str, GroupListing]:
         listed: dict[str, GroupListing] = {}
-        for node in await self._link.nodes():
+        for node in await self._client.nodes():
             call = group_requests.list_groups()
             error, groups = group_requests.read_groups(
-                await self._link.send(node, call, "list consumer groups"), call.API_VERSION
+                await self._client.send(node, call, "list consumer groups"), call.API_VERSION
             )
             failed = of_code(error, "list consumer groups")
             if failed is not None:
@@ -104,7 +104,7 @@ class KafkaCluster:
             if not again:
                 break
             await asyncio.sleep(pause)
-            self._link.forget_coordinators(again)
+            self._client.forget_coordinators(again)
             found |= await self._committed_once(again, right)
         failures = [got for got in found.values() if isinstance(got, KafkaFailure)]
         if failures and len(failures) == len(found) and failures[0].fault in _AWAY:
@@ -118,16 +118,16 @@ class KafkaCluster:
         self, groups: Sequence[str], right: str
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int]:
         """Offsets, or the code of an error that a second try with a new coordinator may mend."""
-        nodes, errors = await self._link.coordinators(groups)
+        nodes, errors = await self._client.coordinators(groups)
         found: dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int] = dict(errors)
 
         async def part(node: int, some: Sequence[str]) -> None:
             try:
-                answer = await self._link.send(
+                answer = await self._client.send(
                     node, group_requests.fetch_offsets(some), "read committed offsets"
                 )
             except KafkaFailure as error:
-                self._link.forget_coordinators(some)
+                self._client.forget_coordinators(some)
                 found.update(dict.fromkeys(some, error))
                 return
             for group, (code, offsets) in group_requests.read_fetched_offsets(answer).items():
@@ -145,14 +145,14 @@ class KafkaCluster:
         states = dict.fromkeys(groups, GroupState.UNKNOWN)
         again = await self._describe(groups, states)
         if again:
-            self._link.forget_coordinators(again)
+            self._client.forget_coordinators(again)
             await self._describe(again, states)
         return states
 
     async def _describe(self, groups: Sequence[str], states: dict[str, GroupState]) -> list[str]:
         """Puts in the states that are told; answers the groups that another coordinator may know of."""
         try:
-            nodes, errors = await self._link.coordinators(groups)
+            nodes, errors = await self._client.coordinators(groups)
         except KafkaFailure:
             return []
         again = [group for group, code in errors.items() if code in _COORDINATOR_MOVED]
@@ -160,11 +160,11 @@ class KafkaCluster:
             for at in range(0, len(kept), _GROUPS_A_FETCH):
                 some = kept[at : at + _GROUPS_A_FETCH]
                 try:
-                    answer = await self._link.send(
+                    answer = await self._client.send(
                         node, group_requests.describe_groups(some), "describe groups"
                     )
                 except KafkaFailure:
-                    self._link.forget_coordinators(some)
+                    self._client.forget_coordinators(some)
                     continue
                 for group, (code, state) in group_requests.read_described_groups(answer).items():
                     if code in _COORDINATOR_MOVED:
@@ -178,7 +178,7 @@ class KafkaCluster:
     ) -> dict[str, TopicInfo | KafkaFailure]:
         found: dict[str, TopicInfo | KafkaFailure] = {}
         for at in range(0, len(names), _TOPICS_A_CALL):
-            described = await self._link.metadata(names[at : at + _TOPICS_A_CALL])
+            described = await self._client.metadata(names[at : at + _TOPICS_A_CALL])
             for name, meta in described.items():
                 failed = of_code(meta.error, f"describe topic {name}", f"{right} on topic {name}")
                 found[name] = failed or TopicInfo(name, meta.topic_id, len(meta.partitions))
@@ -206,14 +206,14 @@ class KafkaCluster:
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool
     ) -> dict[TopicPartition, Bounds | KafkaFailure]:
-        return await bounds(self._link, partitions, committed_only=committed_only)
+        return await bounds(self._client, partitions, committed_only=committed_only)
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
     ) -> Mapping[TopicPartition, Mapping[Need, Found | KafkaFailure]]:
         found, scanned = await asyncio.gather(
             self._lookups[committed_only].answer(needs),
-            scan(self._link, needs, committed_only=committed_only),
+            scan(self._client, needs, committed_only=committed_only),
         )
         answers: dict[TopicPartition, dict[Need, Found | KafkaFailure]] = {}
         for place in needs:
@@ -226,7 +226,7 @@ class KafkaCluster:
         try:
             codes = await self._commit(group, offsets)
             if any(code in _COORDINATOR_MOVED for code in codes.values()):
-                self._link.forget_coordinators([group])
+                self._client.forget_coordinators([group])
                 codes = await self._commit(group, offsets)
         except KafkaFailure as error:
             return dict.fromkeys(offsets, error)
@@ -238,27 +238,27 @@ class KafkaCluster:
         }
 
     async def topic_names(self) -> list[str]:
-        return await self._link.topic_names()
+        return await self._client.topic_names()
 
     async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
-        return await create_compacted(self._link, name, replication_factor, self._create_timeout_ms)
+        return await create_compacted(self._client, name, replication_factor, self._create_timeout_ms)
 
     async def append(self, topic: str, records: Sequence[KeyValue]) -> None:
         await self._appender.append(topic, records)
 
     def tail(self, topic: str, *, from_end: bool = False, committed_only: bool = False) -> TopicTail:
-        return TopicTail(self._link, topic, from_end=from_end, committed_only=committed_only)
+        return TopicTail(self._client, topic, from_end=from_end, committed_only=committed_only)
 
     async def _commit(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> dict[TopicPartition, int]:
-        nodes, errors = await self._link.coordinators([group])
+        nodes, errors = await self._client.coordinators([group])
         if errors:
             return dict.fromkeys(offsets, errors[group])
         (node,) = nodes
         call = group_requests.commit_offsets(group, offsets)
         return group_requests.read_committed_offsets(
-            await self._link.send(node, call, f"commit offsets of group {group}")
+            await self._client.send(node, call, f"commit offsets of group {group}")
         )
 
 

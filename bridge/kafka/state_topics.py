@@ -12,7 +12,7 @@ from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import failure
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.model.topics import not_only_compacted
 from bridge.model.values import LogRecord, TopicPartition
 
@@ -23,10 +23,10 @@ _PAUSE = 0.02
 """Seconds before a log is asked again how far it is committed."""
 
 
-async def verify_compacted(link: Link, topics: Mapping[str, str]) -> None:
+async def verify_compacted(client: NetworkClient, topics: Mapping[str, str]) -> None:
     """`topics`: names, with what they hold. As Connect it goes on where configs may not be described, and says so in
     the log. Raises KafkaFailure, TOPIC_CONFIG for a topic that would lose what it holds."""
-    described = await KafkaTopicAdmin(link, _ADMIN_MS).configs(list(topics))
+    described = await KafkaTopicAdmin(client, _ADMIN_MS).configs(list(topics))
     for topic, holds in topics.items():
         configs = described[topic]
         if not isinstance(configs, KafkaFailure):
@@ -39,7 +39,7 @@ async def verify_compacted(link: Link, topics: Mapping[str, str]) -> None:
             raise configs
 
 
-async def read_committed(link: Link, topic: str, within: float = 30.0) -> list[LogRecord]:
+async def read_committed(client: NetworkClient, topic: str, within: float = 30.0) -> list[LogRecord]:
     """All committed records that partition 0 holds now.
 
     A plain read_committed read ends where the oldest open transaction begins, and what others have committed beyond it
@@ -48,9 +48,9 @@ async def read_committed(link: Link, topic: str, within: float = 30.0) -> list[L
     seconds.
     """
     place = TopicPartition(topic, 0)
-    tail = TopicTail(link, topic, committed_only=True)
-    await tail.begin()  # tells the link who leads it
-    end = (await bounds(link, [place], committed_only=False))[place]
+    tail = TopicTail(client, topic, committed_only=True)
+    await tail.begin()  # the client knows its leader from here on
+    end = (await bounds(client, [place], committed_only=False))[place]
     if isinstance(end, KafkaFailure):
         raise end
     records: list[LogRecord] = []

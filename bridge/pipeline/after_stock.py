@@ -51,7 +51,7 @@ async def _at(
         for place, offset in offsets.items()
         if logs.bounds[place].start <= offset < logs.bounds[place].end
     }
-    lookups = Lookups(logs.link, committed_only=logs.committed_only)
+    lookups = Lookups(logs.client, committed_only=logs.committed_only)
     answers = await lookups.answer({place: [need] for place, need in needs.items()})
     found: dict[TopicPartition, RecordView] = {}
     for place, need in needs.items():
@@ -84,7 +84,7 @@ def _same_texts(one: RecordView | None, other: RecordView | None) -> bool:
 
 async def _late(target: Logs, topics: set[str]) -> set[str]:
     """Those that overwrite timestamps."""
-    configs = await KafkaTopicAdmin(target.link, _ADMIN_MS).configs(sorted(topics)) if topics else {}
+    configs = await KafkaTopicAdmin(target.client, _ADMIN_MS).configs(sorted(topics)) if topics else {}
     return {
         topic
         for topic, found in configs.items()

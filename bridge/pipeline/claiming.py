@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.copy_owners import Pair, refusals
 from bridge.model.copying import Copied, PipelineSpec
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 async def claim(
     spec: PipelineSpec,
-    target: Link,
+    target: NetworkClient,
     leader: TransactionalProducer,
     topic: LayoutTopic,
     wanted: Sequence[Copied],
@@ -57,7 +57,11 @@ def _refuse_first(found: Ownership, connector: str) -> None:
 
 
 async def _take_over(
-    spec: PipelineSpec, target: Link, leader: TransactionalProducer, owner: str, pairs: Collection[Pair]
+    spec: PipelineSpec,
+    target: NetworkClient,
+    leader: TransactionalProducer,
+    owner: str,
+    pairs: Collection[Pair],
 ) -> None:
     """Shuts another connector out, and claims what it has claimed. Raises KafkaFailure; to be done again then."""
     other = replace(spec, name=owner)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.fetcher import FetchedPart, Fetcher
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
 from bridge.kafka.record.batch import Chunk
 from bridge.kafka.record.coalescing import Joining
@@ -55,8 +55,8 @@ class Copier:
     def __init__(
         self,
         work: Slice,
-        source: Link,
-        target: Link,
+        source: NetworkClient,
+        target: NetworkClient,
         producer: TransactionalProducer,
         syncs: SyncProducer | None,
         runs: Mapping[CopyId, PartitionRuns],

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.cluster_description import describe_topics, read_topics
 from bridge.kafka.config.settings import producer_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.values import Side
 
@@ -31,17 +31,17 @@ _OPERATIONS = {Side.SOURCE: "READ", Side.TARGET: "WRITE"}
 class Rights:
     """Of one driver. Brokers say what may be done with topics (KIP-430); where they don't, everything may."""
 
-    def __init__(self, spec: PipelineSpec, source: Link) -> None:
+    def __init__(self, spec: PipelineSpec, source: NetworkClient) -> None:
         """The target is asked as whoever writes copies."""
         self._spec = spec
-        self._target = Link(producer_settings(Side.TARGET, spec.props))
+        self._target = NetworkClient(producer_settings(Side.TARGET, spec.props))
         apart = bool(spec.syncs_topic) and not spec.syncs_on_target
-        self._syncs = Link(producer_settings(Side.SOURCE, spec.props)) if apart else None
+        self._syncs = NetworkClient(producer_settings(Side.SOURCE, spec.props)) if apart else None
         self._no_syncs = ""
         """Why offset syncs can't be written to the source: they follow the copies, which go on without them."""
         self._wanted: Sequence[Copied] = ()
         self._due = self._syncs_due = 0.0
-        self._links = {Side.SOURCE: source, Side.TARGET: self._target}
+        self._clients = {Side.SOURCE: source, Side.TARGET: self._target}
         self.denied: Denied = frozenset()
         """As the layout was made for."""
         self.changed = False
@@ -84,9 +84,9 @@ class Rights:
                     self._syncs_due = now + _LOOK_AT_SYNCS
                     await self._look_at_syncs(self._syncs)
 
-    async def _look_at_syncs(self, link: Link) -> None:
+    async def _look_at_syncs(self, client: NetworkClient) -> None:
         topic = self._spec.syncs_topic
-        denied = await _denied(link, [topic], "WRITE")
+        denied = await _denied(client, [topic], "WRITE")
         said = f"source cluster: not authorized to write topic {topic}: grant WRITE on it; it gets no syncs"
         if denied and not self._no_syncs:
             log.warning("%s", said)
@@ -100,7 +100,7 @@ class Rights:
         denied: set[tuple[Side, str]] = set()
         for side, some in names.items():
             try:
-                found = await _denied(self._links[side], sorted(some), _OPERATIONS[side])
+                found = await _denied(self._clients[side], sorted(some), _OPERATIONS[side])
             except KafkaFailure as error:
                 if not error.retriable:
                     raise
@@ -110,12 +110,12 @@ class Rights:
         return frozenset(denied)
 
 
-async def _denied(link: Link, topics: Sequence[str], operation: str) -> set[str]:
+async def _denied(client: NetworkClient, topics: Sequence[str], operation: str) -> set[str]:
     """Those that it may not be done with. Raises KafkaFailure."""
     found = set()
     for at in range(0, len(topics), _TOPICS_A_CALL):
         call = describe_topics(topics[at : at + _TOPICS_A_CALL])
-        answer = await link.send(None, call, "ask for the rights on topics")
+        answer = await client.send(None, call, "ask for the rights on topics")
         for name, topic in read_topics(answer, call.API_VERSION).items():
             if topic.denied or (topic.allowed is not None and operation not in topic.allowed):
                 found.add(name)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.model.copy_owners import Pair
 from bridge.model.copying import PipelineSpec
@@ -64,7 +64,7 @@ def drop_keys(found: Mapping[CopyId, Sequence[bytes]], due: Sequence[Pair]) -> t
 class Dropper:
     """One driver's."""
 
-    def __init__(self, spec: PipelineSpec, source: Link, target: Link) -> None:
+    def __init__(self, spec: PipelineSpec, source: NetworkClient, target: NetworkClient) -> None:
         self._spec, self._source, self._target = spec, source, target
         self._gone = Gone()
 
@@ -107,11 +107,11 @@ class Dropper:
         return [pair for pair in left if pair[0] in sources]
 
 
-async def _missing(link: Link, topics: Collection[str]) -> set[str]:
+async def _missing(client: NetworkClient, topics: Collection[str]) -> set[str]:
     """Those that the cluster says do not exist. Raises KafkaFailure."""
     names, missing = sorted(topics), set()
     for at in range(0, len(names), _TOPICS_A_CALL):
-        for name, meta in (await link.metadata(names[at : at + _TOPICS_A_CALL])).items():
+        for name, meta in (await client.metadata(names[at : at + _TOPICS_A_CALL])).items():
             failed = of_code(meta.error, f"describe topic {name}")
             if failed is not None and failed.fault is KafkaFault.UNKNOWN_TOPIC:
                 missing.add(name)

@@ -3,7 +3,7 @@ state)."""
 
 from __future__ import annotations
 
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer, fence, producer_settings
 from bridge.model.copying import PipelineSpec
 from bridge.model.values import Side
@@ -30,7 +30,7 @@ async def fence_slots(spec: PipelineSpec, slots: int, unversioned: LayoutRecord 
     await fence(producer_settings(Side.TARGET, spec.props), ids)
 
 
-async def shut_out(spec: PipelineSpec, target: Link, leader: TransactionalProducer) -> None:
+async def shut_out(spec: PipelineSpec, target: NetworkClient, leader: TransactionalProducer) -> None:
     """Ends the connector's copying for good: slices that still run commit nothing more, and a driver that still runs
     makes no layout. `leader`: its driver(), started. Raises KafkaFailure."""
     topic = await layout_topic(target, spec)

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import bounds
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import PipelineSpec
 from bridge.model.values import Side
 from bridge.pipeline.claims import owned, withdrawn
@@ -36,9 +36,9 @@ async def hand_back(
     topic. `force`: slices of a service that is gone are shut out. Raises OperationRefused, KafkaFailure,
     and what `write` raises; then nothing is marked as handed back."""
     async with AsyncExitStack() as stack:
-        source = Link(client_settings(Side.SOURCE, spec.props).raw)
+        source = NetworkClient(client_settings(Side.SOURCE, spec.props).raw)
         stack.push_async_callback(source.close)
-        target = Link(client_settings(Side.TARGET, spec.props).raw)
+        target = NetworkClient(client_settings(Side.TARGET, spec.props).raw)
         stack.push_async_callback(target.close)
         layouts = await stopped(target, spec, force=force)
         leader = driver(spec)
@@ -59,7 +59,7 @@ async def hand_back(
         return rows
 
 
-async def _within_the_logs(source: Link, rows: Sequence[Row], connector: str) -> None:
+async def _within_the_logs(source: NetworkClient, rows: Sequence[Row], connector: str) -> None:
     """Raises OperationRefused for a position beyond the log's end: stock would begin anew there, or skip what is not
     copied yet. Raises KafkaFailure."""
     positions = {row.source: row.position for row in rows if row.outcome is Outcome.HANDED_BACK}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault, NothingCopied, OperationRefused
 from bridge.kafka.errors import of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import PipelineSpec
 from bridge.model.state_records.fields import SchemaError
@@ -23,7 +23,9 @@ _LOOK = 0.2
 """Seconds between looks at whether copying has stopped."""
 
 
-async def stopped(target: Link, spec: PipelineSpec, *, force: bool, patience: float = 0.0) -> LayoutTopic:
+async def stopped(
+    target: NetworkClient, spec: PipelineSpec, *, force: bool, patience: float = 0.0
+) -> LayoutTopic:
     """The layout topic once copying has stopped in order, or at once with `force`. Waits for `patience` seconds.
 
     Raises NothingCopied, OperationRefused where copying goes on, and KafkaFailure.
@@ -51,7 +53,7 @@ async def stopped(target: Link, spec: PipelineSpec, *, force: bool, patience: fl
 
 
 async def positions(
-    target: Link, spec: PipelineSpec, remote: Callable[[str], str | None], layouts: LayoutTopic
+    target: NetworkClient, spec: PipelineSpec, remote: Callable[[str], str | None], layouts: LayoutTopic
 ) -> dict[TopicPartition, PartitionRuns]:
     """The runs of the connector's copies. `remote`: the target topic of each topic that it replicates, None for others,
     which may share its runs topic. Raises OperationRefused when there are none, or some can't be read."""
@@ -74,7 +76,10 @@ async def positions(
 
 
 async def sent_elsewhere(
-    target: Link, spec: PipelineSpec, main: Mapping[TopicPartition, PartitionRuns], layouts: LayoutTopic
+    target: NetworkClient,
+    spec: PipelineSpec,
+    main: Mapping[TopicPartition, PartitionRuns],
+    layouts: LayoutTopic,
 ) -> dict[CopyId, PartitionRuns]:
     """The runs of the other copies of the same partitions, which the connector's transforms send records to."""
     pairs = owned(layouts, {place.topic for place in main}, spec.name)
@@ -89,7 +94,7 @@ async def sent_elsewhere(
     }
 
 
-async def topic_ids(source: Link, topics: Sequence[str]) -> dict[str, str | None]:
+async def topic_ids(source: NetworkClient, topics: Sequence[str]) -> dict[str, str | None]:
     """Of each topic, None for those that do not exist. Raises KafkaFailure."""
     described = await source.metadata(topics)
     ids: dict[str, str | None] = {}

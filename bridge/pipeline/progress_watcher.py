@@ -13,7 +13,7 @@ from bridge.errors import AWAY, KafkaFailure, KafkaFault
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import failure
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.logs.changes import Changes
 from bridge.model.cluster_names import cluster_name
 from bridge.model.copying import Copied, Gap, PipelineSpec, Progress
@@ -38,7 +38,7 @@ _ENDS_EVERY = 2.0
 class Watcher:
     """One driver's view; `run` keeps it fresh."""
 
-    def __init__(self, spec: PipelineSpec, source: Link, target: Link) -> None:
+    def __init__(self, spec: PipelineSpec, source: NetworkClient, target: NetworkClient) -> None:
         self._spec, self._source, self._target = spec, source, target
         self._runs = TopicTail(target, spec.runs_topic, committed_only=True)
         self._ledger = TopicTail(target, spec.gaps_topic, committed_only=True)

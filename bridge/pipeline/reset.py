@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from bridge.errors import KafkaFailure, OperationRefused
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import all_bounds, offsets_at_times
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import Gap, GapKind, PipelineSpec
 from bridge.model.values import CopyId, Side, TopicPartition
 from bridge.pipeline.fencing import driver, shut_out
@@ -44,9 +44,9 @@ async def reset(
     Raises OperationRefused and KafkaFailure; then nothing has changed, unless it was the commit that got no answer.
     """
     async with AsyncExitStack() as stack:
-        source = Link(client_settings(Side.SOURCE, spec.props).raw)
+        source = NetworkClient(client_settings(Side.SOURCE, spec.props).raw)
         stack.push_async_callback(source.close)
-        target = Link(client_settings(Side.TARGET, spec.props).raw)
+        target = NetworkClient(client_settings(Side.TARGET, spec.props).raw)
         stack.push_async_callback(target.close)
         layouts = await stopped(target, spec, force=force, patience=patience)
         rows, _ = await _planned(spec, remote, choose, source, target, layouts)
@@ -93,7 +93,12 @@ async def reset(
 
 
 async def _planned(
-    spec: PipelineSpec, remote: Remote, choose: Choose, source: Link, target: Link, layouts: LayoutTopic
+    spec: PipelineSpec,
+    remote: Remote,
+    choose: Choose,
+    source: NetworkClient,
+    target: NetworkClient,
+    layouts: LayoutTopic,
 ) -> tuple[list[Row], dict[TopicPartition, PartitionRuns]]:
     runs = await positions(target, spec, remote, layouts)
     newest = {place: last for place, each in runs.items() if (last := each.last) is not None}

@@ -18,7 +18,7 @@ from bridge.kafka.consumer.fetch_result import (
 from bridge.kafka.consumer.header_scan import scan
 from bridge.kafka.consumer.log_bounds import all_bounds
 from bridge.kafka.errors import of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.record.batch import CorruptBatch
 from bridge.kafka.record.coalescing import DataBatches, Joining
 from bridge.model.copying import Copied, PipelineSpec
@@ -123,8 +123,8 @@ class Opened:
 
 
 async def open_partitions(
-    source: Link,
-    target: Link,
+    source: NetworkClient,
+    target: NetworkClient,
     partitions: Sequence[Copied],
     runs: Mapping[CopyId, PartitionRuns],
     seen: Seen,
@@ -209,7 +209,7 @@ def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchFrom
     return FetchFrom(copied.source_topic_id, offset, epoch)
 
 
-async def largest_batches(target: Link, topics: Sequence[str]) -> dict[str, int]:
+async def largest_batches(target: NetworkClient, topics: Sequence[str]) -> dict[str, int]:
     """max.message.bytes by topic."""
     largest = dict.fromkeys(topics, _LARGEST)
     for topic, configs in (await KafkaTopicAdmin(target, _ADMIN_MS).configs(topics)).items():
@@ -219,10 +219,10 @@ async def largest_batches(target: Link, topics: Sequence[str]) -> dict[str, int]
 
 
 async def _agreed(
-    source: Link, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
+    source: NetworkClient, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
 ) -> dict[TopicPartition, int]:
     """Up to where logs are still those that were copied, of those that are not. Their ends do not tell: a log that was
-    cut back may be longer by now than it was. For a link that was just told the leaders."""
+    cut back may be longer by now than it was. Needs `client.metadata` of the topics first."""
     positions = {
         each.source: FetchFrom(each.source_topic_id, last.position, last.leader_epoch)
         for each in partitions
@@ -236,7 +236,9 @@ async def _agreed(
     }
 
 
-async def _without_data(target: Link, logs: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:
+async def _without_data(
+    target: NetworkClient, logs: Mapping[TopicPartition, Bounds]
+) -> dict[TopicPartition, Bounds]:
     """Logs that hold nothing but what transactions left that were aborted, as empty ones: our first try may."""
     read_to = {place: log.start for place, log in logs.items() if log.start < log.end}
     empty = {}
@@ -267,8 +269,10 @@ def _ending(log: Bounds, end: int | None) -> Bounds:
     return log if end is None else replace(log, end=min(log.end, end))
 
 
-async def _same_topics(link: Link, ids: Mapping[str, str], partitions: Sequence[Copied], right: str) -> None:
-    described = await link.metadata(list(ids))
+async def _same_topics(
+    client: NetworkClient, ids: Mapping[str, str], partitions: Sequence[Copied], right: str
+) -> None:
+    described = await client.metadata(list(ids))
     moved = set()
     for topic, expected in ids.items():
         meta = described[topic]

@@ -16,7 +16,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.gc_tuning import collect_seldom
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import Window
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
@@ -62,9 +62,9 @@ async def copy_slice(work: Slice, *, again: bool = False) -> str:
     """Copies until the lease ends; why it did. `again`: an earlier attempt may have committed since the layout was
     made. Raises nothing that time can heal."""
     async with AsyncExitStack() as stack:
-        source = Link(client_settings(Side.SOURCE, work.spec.props).raw)
+        source = NetworkClient(client_settings(Side.SOURCE, work.spec.props).raw)
         stack.push_async_callback(source.close)
-        target = Link(client_settings(Side.TARGET, work.spec.props).raw)
+        target = NetworkClient(client_settings(Side.TARGET, work.spec.props).raw)
         stack.push_async_callback(target.close)
         lease = Lease(work, target)
         watching = asyncio.create_task(lease.watch())
@@ -90,7 +90,7 @@ async def _transforms(work: Slice, stack: AsyncExitStack) -> Transforms | None:
 class Lease:
     """Whether the slice is still the one that copies."""
 
-    def __init__(self, work: Slice, target: Link) -> None:
+    def __init__(self, work: Slice, target: NetworkClient) -> None:
         self._work = work
         self._tail = TopicTail(target, work.spec.layout_topic, wait_ms=_WAIT_MS)
         # Counted here: the driver's clock may show another time of day.
@@ -125,7 +125,12 @@ class _Attempts:
     """Lives of a copier, one after the other, and what they report."""
 
     def __init__(
-        self, work: Slice, source: Link, target: Link, lease: Lease, transforms: Transforms | None
+        self,
+        work: Slice,
+        source: NetworkClient,
+        target: NetworkClient,
+        lease: Lease,
+        transforms: Transforms | None,
     ) -> None:
         self._work, self._source, self._target, self._lease = work, source, target, lease
         self._transforms = transforms

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.state_topics import read_committed, verify_compacted
 from bridge.model.copying import PipelineSpec
 from bridge.model.state_records.fields import SchemaError
@@ -20,14 +20,14 @@ from bridge.pipeline.layout_records import LayoutTopic, read_layouts
 from bridge.translation.runs.runs import decode_change
 
 
-async def verify_state_topics(target: Link, spec: PipelineSpec) -> None:
+async def verify_state_topics(target: NetworkClient, spec: PipelineSpec) -> None:
     """Before anything rests on them. Raises KafkaFailure, TOPIC_CONFIG for one that would lose what it holds."""
     topics = {spec.runs_topic: "offset runs", spec.layout_topic: "layouts", spec.gaps_topic: "the gap ledger"}
     await target.metadata(list(topics))
     await verify_compacted(target, topics)
 
 
-async def layout_topic(target: Link, spec: PipelineSpec) -> LayoutTopic:
+async def layout_topic(target: NetworkClient, spec: PipelineSpec) -> LayoutTopic:
     """What it holds for this connector. Raises KafkaFailure."""
     return read_layouts(await read_committed(target, spec.layout_topic), spec)
 

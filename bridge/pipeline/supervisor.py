@@ -13,7 +13,7 @@ from dataclasses import replace
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied, PipelineSpec, PipelineState, PipelineStatus
@@ -89,9 +89,9 @@ class Supervisor:
         """Until stopped, failed, or, with `until_caught_up`, done."""
         async with contextlib.AsyncExitStack() as stack:
             self._closing = stack
-            source = Link(client_settings(Side.SOURCE, self._spec.props).raw)
+            source = NetworkClient(client_settings(Side.SOURCE, self._spec.props).raw)
             stack.push_async_callback(source.close)
-            target = Link(client_settings(Side.TARGET, self._spec.props).raw)
+            target = NetworkClient(client_settings(Side.TARGET, self._spec.props).raw)
             stack.push_async_callback(target.close)
             self._watcher = Watcher(self._spec, source, target)
             stack.push_async_callback(self._watcher.close)
@@ -104,7 +104,7 @@ class Supervisor:
                 await asyncio.wait({watching})
                 await self._watcher.look(ends=self._state is PipelineState.CAUGHT_UP)
 
-    async def _layouts(self, jobs: Jobs, target: Link) -> None:
+    async def _layouts(self, jobs: Jobs, target: NetworkClient) -> None:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while not self._over():
             began = time.monotonic()
@@ -139,7 +139,7 @@ class Supervisor:
 
     # -- one layout ------------------------------------------------------------------------------------------------
 
-    async def _one_layout(self, jobs: Jobs, target: Link) -> None:
+    async def _one_layout(self, jobs: Jobs, target: NetworkClient) -> None:
         """From what is wanted to the end of the job. Raises KafkaFailure, and whatever the job broke with."""
         await self._until(lambda: self._stop or bool(self._wanted) or self._job is not None, None)
         if self._stop:
@@ -191,7 +191,7 @@ class Supervisor:
                 self._broke(f"slices of layout {self._layout.layout} ended unasked: {', '.join(ends)}")
                 await self._until(self._over, _FIRST_PAUSE)
 
-    async def _make(self, jobs: Jobs, target: Link, wanted: Sequence[Copied]) -> list[Slice]:
+    async def _make(self, jobs: Jobs, target: NetworkClient, wanted: Sequence[Copied]) -> list[Slice]:
         """The next layout. First the record that ends the slices of older ones; then they are waited for; then every
         id that they or the new ones have is fenced, which closes what they left open; and only then is what they have
         committed read.
@@ -236,7 +236,7 @@ class Supervisor:
             for slot, share in enumerate(shares)
         ]
 
-    async def _end(self, jobs: Jobs, target: Link) -> None:
+    async def _end(self, jobs: Jobs, target: NetworkClient) -> None:
         """Slices commit and end; what they leave open is closed. Raises KafkaFailure."""
         if self._leader is not None:
             await self._lead()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.record_lookups import Lookups
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import Copied
 from bridge.model.lookups import Read, Window
 from bridge.model.values import Bounds, Side, TopicPartition
@@ -22,9 +22,9 @@ _BYTES = 1024
 
 
 class Logs(NamedTuple):
-    """One cluster, for a link that was just told the leaders; `bounds` by its own partitions."""
+    """One cluster, whose leaders the client knows (`NetworkClient.metadata`); `bounds` by its own partitions."""
 
-    link: Link
+    client: NetworkClient
     bounds: Mapping[TopicPartition, Bounds]
     committed_only: bool
 
@@ -80,7 +80,7 @@ async def _not_borne_out(
         for place, (_, check) in checks.items()
         if logs.bounds[place].start <= check.offset < logs.bounds[place].end
     }
-    lookups = Lookups(logs.link, committed_only=logs.committed_only)
+    lookups = Lookups(logs.client, committed_only=logs.committed_only)
     answers = await lookups.answer({place: [need] for place, need in there.items()})
     untrue = {}
     for place, (copied, check) in checks.items():

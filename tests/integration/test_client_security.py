@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import ClientSettings, client_settings
 from bridge.kafka.consumer.fetcher import Fetcher, FetchFrom
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.record.coalescing import DataBatches
@@ -142,15 +142,15 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
     admin.create_topics([NewTopic(place.topic, 1)])[place.topic].result(30)
 
     async def go() -> list[bytes]:
-        link = Link(found.raw)
-        sender, fetcher = BatchSender(link, None, 20.0), Fetcher(link, committed_only=True)
+        client = NetworkClient(found.raw)
+        sender, fetcher = BatchSender(client, None, 20.0), Fetcher(client, committed_only=True)
         back: list[bytes] = []
         try:
             async with asyncio.timeout(30):
                 for value in values:
                     sender.send(place, bytearray(batch_of([Plain(1, None, value)])), 1)
                 await sender.flush()
-                topic_id = (await link.metadata([place.topic]))[place.topic].topic_id
+                topic_id = (await client.metadata([place.topic]))[place.topic].topic_id
                 await fetcher.start()
                 fetcher.set({place: FetchFrom(topic_id, 0)})
                 while len(back) < len(values):
@@ -162,7 +162,7 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
         finally:
             await fetcher.close()
             await sender.close()
-            await link.close()
+            await client.close()
         return back
 
     assert asyncio.run(go()) == values
@@ -175,15 +175,15 @@ def test_a_wrong_password_is_told_by_connections_for_what_is_large_too(
     right, wrong = secured(broker, tls, protocol), secured(broker, tls, protocol, "wander")
 
     async def go() -> None:
-        link = Link(right.raw)
+        client = NetworkClient(right.raw)
         try:
-            (node,) = await link.nodes()
-            link._settings = wrong.raw  # it was changed since the first connection
+            (node,) = await client.nodes()
+            client._settings = wrong.raw  # it was changed since the first connection
             with pytest.raises(KafkaFailure, match="Authentication failed") as told:
-                await link.send_bulk(node, log_requests.metadata([]), log_requests.read_controller, "ask")
+                await client.send_bulk(node, log_requests.metadata([]), log_requests.read_controller, "ask")
             assert told.value.fault is KafkaFault.CREDENTIALS
         finally:
-            await link.close()
+            await client.close()
 
     asyncio.run(go())
     gc.collect()

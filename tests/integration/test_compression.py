@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.log_requests import FetchPart
 from bridge.kafka.record.batch import CODEC, CONTROL, parse
@@ -25,16 +25,18 @@ def arrived(bootstrap: str, topic: str) -> set[str]:
     """Codecs of the batches with data in partition 0."""
 
     async def asking() -> bytes:
-        link = Link(client_settings(Side.TARGET, {"target.cluster.bootstrap.servers": bootstrap}).raw)
+        client = NetworkClient(
+            client_settings(Side.TARGET, {"target.cluster.bootstrap.servers": bootstrap}).raw
+        )
         try:
-            meta = (await link.metadata([topic]))[topic]
+            meta = (await client.metadata([topic]))[topic]
             part = FetchPart(meta.topic_id, 0, 1 << 24)
             call = log_requests.fetch({TopicPartition(topic, 0): part}, committed_only=True)
-            answer = await link.send(meta.partitions[0].leader, call, "read batches")
+            answer = await client.send(meta.partitions[0].leader, call, "read batches")
             found = log_requests.read_fetched(answer, call.API_VERSION, {meta.topic_id: topic})
             return bytes(found[TopicPartition(topic, 0)].records)
         finally:
-            await link.close()
+            await client.close()
 
     batches = list(parse(asyncio.run(asking())))
     return {CODECS[each.attributes & CODEC] for each in batches if not each.attributes & CONTROL}

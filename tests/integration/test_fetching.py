@@ -13,7 +13,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.fetcher import FetchedPart, Fetcher, FetchFrom, FetchTrouble, TroubleKind
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.wire import Call
 from bridge.kafka.record.coalescing import DataBatches
@@ -36,15 +36,15 @@ WAIT = 20.0
 class Reading:
     """A fetcher, and what it has handed out: values by partition, troubles, log ends."""
 
-    def __init__(self, link: Link, **limits: Any) -> None:
-        self.link = link
-        self.fetcher = Fetcher(link, **{"committed_only": True, **limits})
+    def __init__(self, client: NetworkClient, **limits: Any) -> None:
+        self.client = client
+        self.fetcher = Fetcher(client, **{"committed_only": True, **limits})
         self.values: dict[int, list[bytes | None]] = {}
         self.troubles: dict[int, FetchTrouble] = {}
         self.ends: dict[int, tuple[int, int, int]] = {}
 
     async def begin(self, topic: str, partitions: int, *, by_name: bool = False) -> str:
-        topic_id = (await self.link.metadata([topic]))[topic].topic_id
+        topic_id = (await self.client.metadata([topic]))[topic].topic_id
         starts = {
             TopicPartition(topic, number): FetchFrom("" if by_name else topic_id, 0)
             for number in range(partitions)
@@ -95,13 +95,15 @@ def _values(data: memoryview, offset: int) -> list[bytes | None]:
 
 def reading(bootstrap: str, work: Callable[[Reading], Awaitable[T]], **limits: Any) -> T:
     async def go() -> T:
-        link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw)
-        reader = Reading(link, **limits)
+        client = NetworkClient(
+            client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw
+        )
+        reader = Reading(client, **limits)
         try:
             return await work(reader)
         finally:
             await reader.fetcher.close()
-            await link.close()
+            await client.close()
             assert asyncio.all_tasks() == {asyncio.current_task()}
 
     return asyncio.run(go())
@@ -185,7 +187,7 @@ def test_a_topic_made_anew_is_never_taken_for_the_old_one(source: Cluster) -> No
         assert reader.troubles == {0: FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)}
         assert reader.count() == 100
         # Set anew, it goes on with what is there now.
-        topic_id = (await reader.link.metadata([topic]))[topic].topic_id
+        topic_id = (await reader.client.metadata([topic]))[topic].topic_id
         reader.fetcher.set({TopicPartition(topic, 0): FetchFrom(topic_id, 0)})
         await reader.until(lambda: reader.count() == 100 + 300)
 

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.local import Broker, Cluster, LocalStack, eventually
 from bridge.model.lookups import FindTime, Need, Read, Window
@@ -378,9 +378,9 @@ def test_committed_offsets_of_hundreds_of_groups_in_few_requests(
     groups = [f"{prefix}-{number}" for number in range(500)]
     place = TopicPartition(topic, 1)
     sent: list[int] = []
-    original = Link.send
+    original = NetworkClient.send
 
-    async def counting(self: Link, node: int | None, call: Call, doing: str) -> Reader:
+    async def counting(self: NetworkClient, node: int | None, call: Call, doing: str) -> Reader:
         sent.append(call.API_KEY)
         return await original(self, node, call, doing)
 
@@ -391,7 +391,7 @@ def test_committed_offsets_of_hundreds_of_groups_in_few_requests(
                 *(cluster.alter(group, {place: Committed(int(group.rsplit("-", 1)[1]))}) for group in some)
             )
             assert results == [{place: None}] * len(some)
-        monkeypatch.setattr(Link, "send", counting)
+        monkeypatch.setattr(NetworkClient, "send", counting)
         found = await cluster.committed([*groups, "no-such-group"])
         assert found.pop("no-such-group") == {}
         assert found == {group: {place: Committed(at, "", -1)} for at, group in enumerate(groups)}

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.local import Broker, Cluster, LocalStack
 from bridge.model.copying import PipelineState
@@ -46,19 +46,21 @@ def near(stack: LocalStack, far: Broker) -> Iterator[Broker]:
 def received(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
     """Bytes of answers to fetches, by node and the racks that they were asked with."""
     counted = Counter[tuple[int, str]]()
-    send = Link.send_bulk
+    send = NetworkClient.send_bulk
 
-    async def counting(link: Link, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
+    async def counting(
+        client: NetworkClient, node: int, call: Call, read: Callable[[Reader], T], doing: str
+    ) -> T:
         def measured(answer: Reader) -> T:
             found = read(answer)
             if doing == "fetch":
                 parts = found.parts.values()  # type: ignore[attr-defined]
-                counted[node, link.rack] += sum(len(part.records) for part in parts)
+                counted[node, client.rack] += sum(len(part.records) for part in parts)
             return found
 
-        return await send(link, node, call, measured, doing)
+        return await send(client, node, call, measured, doing)
 
-    monkeypatch.setattr(Link, "send_bulk", counting)
+    monkeypatch.setattr(NetworkClient, "send_bulk", counting)
     return counted
 
 

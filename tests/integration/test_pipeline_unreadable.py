@@ -11,7 +11,7 @@ import pytest
 from bridge.errors import KafkaFailure
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.record_lookups import Lookups
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests, produce_responses
 from bridge.kafka.record import columns
 from bridge.kafka.record.batch import RawBatch
@@ -70,14 +70,16 @@ def send(source: Cluster, topic: str, data: bytes) -> None:
     place = TopicPartition(topic, 0)
 
     async def go() -> int:
-        link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": source.bootstrap}).raw)
+        client = NetworkClient(
+            client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": source.bootstrap}).raw
+        )
         try:
-            await link.metadata([topic])
-            (node,) = link.by_leader([place])[0]
+            await client.metadata([topic])
+            (node,) = client.by_leader([place])[0]
             call = produce_requests.produce(None, {place: data}, 30_000)
-            return produce_responses.read_produced(await link.send(node, call, "send"))[0][place].error
+            return produce_responses.read_produced(await client.send(node, call, "send"))[0][place].error
         finally:
-            await link.close()
+            await client.close()
 
     assert asyncio.run(go()) == 0
 
@@ -131,12 +133,12 @@ def look_up(cluster: Cluster, topic: str, *offsets: int) -> list[object]:
 
     async def go() -> list[object]:
         props = {"source.cluster.bootstrap.servers": cluster.bootstrap}
-        link = Link(client_settings(Side.SOURCE, props).raw)
+        client = NetworkClient(client_settings(Side.SOURCE, props).raw)
         try:
-            await link.metadata([topic])
-            found = (await Lookups(link, committed_only=True).answer({place: needs}))[place]
+            await client.metadata([topic])
+            found = (await Lookups(client, committed_only=True).answer({place: needs}))[place]
             return [found[need] for need in needs]
         finally:
-            await link.close()
+            await client.close()
 
     return asyncio.run(go())

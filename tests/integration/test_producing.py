@@ -13,7 +13,7 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.clusters import KafkaClusters
 from bridge.kafka.consumer.topic_tail import TopicTail
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import (
     SyncProducer,
     TransactionalProducer,
@@ -39,16 +39,16 @@ def batch(*values: bytes, timestamp: int = NOW) -> bytearray:
 
 
 class Stand:
-    """Makes producers and links, and closes them."""
+    """Makes producers and clients, and closes them."""
 
     def __init__(self, bootstrap: str, closing: AsyncExitStack) -> None:
         self.settings = producer_settings(Side.TARGET, {"target.cluster.bootstrap.servers": bootstrap})
         self._closing = closing
 
-    def link(self) -> Link:
-        link = Link(self.settings)
-        self._closing.push_async_callback(link.close)
-        return link
+    def client(self) -> NetworkClient:
+        client = NetworkClient(self.settings)
+        self._closing.push_async_callback(client.close)
+        return client
 
     async def producer(self, transactional_id: str, timeout_ms: int = 15_000) -> TransactionalProducer:
         producer = TransactionalProducer(self.settings, transactional_id, timeout_ms)
@@ -168,7 +168,7 @@ def test_a_fence_ends_every_id_it_names(target: Cluster) -> None:
             await producer.send(TopicPartition(topic, 0), batch(b"open"), 1)
         await fence(stand.settings, [*ids, unique("never-used")])
         # All is aborted when it returns: nothing hides what comes next.
-        assert await read_committed(stand.link(), topic, within=1.0) == []
+        assert await read_committed(stand.client(), topic, within=1.0) == []
         assert {await fault_of(each.commit()) for each in producers} == {KafkaFault.FENCED}
 
     standing(target, work)
@@ -179,8 +179,8 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
 
     async def work(stand: Stand) -> None:
         ours, other = await stand.producer(unique("tx")), await stand.producer(unique("tx"))
-        link = stand.link()
-        tail = TopicTail(link, topic, committed_only=True)
+        client = stand.client()
+        tail = TopicTail(client, topic, committed_only=True)
         await ours.begin()
         await ours.send_records(topic, [(b"k", b"before")])
         await ours.commit()
@@ -195,10 +195,10 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
         # … so reading says what it waits for, and goes on once that has ended.
         began = time.monotonic()
         with pytest.raises(KafkaFailure, match=rf"(?s)transaction holds back .* offset 2.*{topic}") as caught:
-            await read_committed(link, topic, within=0.3)
+            await read_committed(client, topic, within=0.3)
         assert caught.value.fault is KafkaFault.TIMEOUT
         assert time.monotonic() - began < 3.0
-        reading = asyncio.create_task(read_committed(link, topic))
+        reading = asyncio.create_task(read_committed(client, topic))
         await other.abort()
         assert [each.value for each in await reading] == [b"before", b"ours"]
         assert [each.value for each in (await tail.read()).records] == [b"ours"]
@@ -211,13 +211,13 @@ def test_sequences_wrap_as_the_broker_counts(target: Cluster) -> None:
     place = TopicPartition(topic, 0)
 
     async def work(stand: Stand) -> None:
-        link = stand.link()
-        answer = await link.send(
+        client = stand.client()
+        answer = await client.send(
             None, produce_requests.init_producer_id(None, -1, Identity()), "ask for a producer id"
         )
         error, identity = produce_requests.read_producer_id(answer)
         assert error == 0
-        sender = BatchSender(link, None, 5.0)
+        sender = BatchSender(client, None, 5.0)
         sender.restart(identity)
         sender.sequences[place] = (1 << 31) - 4
         answers = [sender.send(place, batch(b"%d" % number, b"-", b"-"), 3) for number in range(4)]

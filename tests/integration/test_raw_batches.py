@@ -16,7 +16,7 @@ import pytest
 from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import bounds
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests, produce_requests, produce_responses
 from bridge.kafka.protocol.log_requests import FetchPart
 from bridge.kafka.protocol.produce_requests import Identity
@@ -71,10 +71,12 @@ class Wire:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._runner = asyncio.Runner()
-        self._link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw)
+        self._client = NetworkClient(
+            client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw
+        )
 
     def close(self) -> None:
-        self._runner.run(self._link.close())
+        self._runner.run(self._client.close())
         self._runner.close()
 
     def run(self, work: Awaitable[T]) -> T:
@@ -88,10 +90,10 @@ class Wire:
         place = TopicPartition(name, 0)
 
         async def created() -> bool:
-            await self._link.metadata([name])
-            return isinstance((await bounds(self._link, [place], committed_only=False))[place], Bounds)
+            await self._client.metadata([name])
+            return isinstance((await bounds(self._client, [place], committed_only=False))[place], Bounds)
 
-        topics = KafkaTopicAdmin(self._link, 10_000)
+        topics = KafkaTopicAdmin(self._client, 10_000)
         assert self.run(topics.create_topics([NewTopic(name, 1, 1, configs or {})])) == {name: None}
         eventually(lambda: self.run(created()), 20.0, what=f"topic {name} is served")
         return name
@@ -100,9 +102,9 @@ class Wire:
         place = TopicPartition(topic, 0)
 
         async def go() -> Produced:
-            nodes, _ = self._link.by_leader([place])
+            nodes, _ = self._client.by_leader([place])
             (node,) = nodes
-            answer = await self._link.send(
+            answer = await self._client.send(
                 node, produce_requests.produce(None, {place: data}, 10_000), "send"
             )
             return produce_responses.read_produced(answer)[0][place]
@@ -126,12 +128,12 @@ class Wire:
         at = 0
 
         async def once() -> tuple[DataBatches, int]:
-            await self._link.metadata([topic])
-            nodes, _ = self._link.by_leader([place])
+            await self._client.metadata([topic])
+            nodes, _ = self._client.by_leader([place])
             (node,) = nodes
-            topic_id = self._link.topic_id(topic)
+            topic_id = self._client.topic_id(topic)
             call = log_requests.fetch({place: FetchPart(topic_id, at, 1 << 25)}, committed_only=committed)
-            answer = await self._link.send(node, call, "fetch")
+            answer = await self._client.send(node, call, "fetch")
             got = log_requests.read_fetched(answer, call.API_VERSION, {topic_id: topic})[place]
             found = DataBatches.committed(got.records, at, got.aborted if committed else None)
             return found, got.high_watermark
@@ -148,7 +150,7 @@ class Wire:
 
     def identity(self) -> Identity:
         call = produce_requests.init_producer_id(None, 60_000, NOBODY)
-        error, identity = produce_requests.read_producer_id(self.run(self._link.send(None, call, "ask")))
+        error, identity = produce_requests.read_producer_id(self.run(self._client.send(None, call, "ask")))
         assert error == 0
         return identity
 

@@ -84,11 +84,11 @@ def test_a_password_that_becomes_wrong_is_named_too(broker: Broker, monkeypatch:
         mine = cluster(broker, "SCRAM-SHA-256", "wonder")
         try:
             await mine.list_groups()
-            client = mine._link._client
+            client = mine._client._client
             assert client is not None
             # As after a rotation: connections are made anew, with a password that does not count any more.
             client._sasl_plain_password = SECRET
-            sasl = mine._link._settings.sasl
+            sasl = mine._client._settings.sasl
             assert sasl is not None
             object.__setattr__(sasl, "password", SECRET)
             for connection in client._conns.values():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer, producer_settings
 from bridge.kafka.producer.sender import BatchSender
 from bridge.model.values import Side, TopicPartition
@@ -111,8 +111,8 @@ def filled(bootstrap: str, load: Load) -> str:
 
 
 async def _fill(bootstrap: str, topic: str, load: Load) -> None:
-    link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw)
-    sender = BatchSender(link, None, 120.0)
+    client = NetworkClient(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw)
+    sender = BatchSender(client, None, 120.0)
     try:
         unanswered: deque[asyncio.Future[int]] = deque()
         for place, data, count in _in_turn(topic, load):
@@ -122,7 +122,7 @@ async def _fill(bootstrap: str, topic: str, load: Load) -> None:
         await sender.flush()
     finally:
         await sender.close()
-        await link.close()
+        await client.close()
 
 
 def _in_turn(topic: str, load: Load) -> Iterator[tuple[TopicPartition, bytes, int]]:

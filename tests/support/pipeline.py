@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.state_topics import read_committed
 from bridge.local import Cluster, eventually
@@ -221,11 +221,11 @@ class CopyFlow:
         """All committed records of a state topic."""
 
         async def reading() -> list[LogRecord]:
-            link = Link(client_settings(Side.TARGET, self.spec.props).raw)
+            client = NetworkClient(client_settings(Side.TARGET, self.spec.props).raw)
             try:
-                return list(await read_committed(link, topic))
+                return list(await read_committed(client, topic))
             finally:
-                await link.close()
+                await client.close()
 
         return asyncio.run(reading())
 
@@ -242,11 +242,13 @@ def topic_id(bootstrap: str, topic: str) -> str:
     """As the bridge writes it: a UUID as text."""
 
     async def asking() -> str:
-        link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw)
+        client = NetworkClient(
+            client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": bootstrap}).raw
+        )
         try:
-            return (await link.metadata([topic]))[topic].topic_id
+            return (await client.metadata([topic]))[topic].topic_id
         finally:
-            await link.close()
+            await client.close()
 
     return asyncio.run(asking())
 

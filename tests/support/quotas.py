@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.errors import of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.wire import Call, Writer
 from bridge.model.values import Side
 
@@ -40,11 +40,13 @@ def _alter(bootstrap: str, client_id: str, key: str, rate: float | None) -> None
         writer.int8(0)
 
     async def ask() -> None:
-        link = Link(client_settings(Side.TARGET, {"target.cluster.bootstrap.servers": bootstrap}).raw)
+        client = NetworkClient(
+            client_settings(Side.TARGET, {"target.cluster.bootstrap.servers": bootstrap}).raw
+        )
         try:
-            answer = await link.send(None, Call(49, range(1), 1, write), "alter client quotas")
+            answer = await client.send(None, Call(49, range(1), 1, write), "alter client quotas")
         finally:
-            await link.close()
+            await client.close()
         answer.skip(4)
         for _ in answer.array():
             failed = of_code(answer.int16(), f"{key} of {client_id}")

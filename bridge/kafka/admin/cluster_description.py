@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bridge.kafka.errors import TOPIC_DENIED, of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.log_requests import read_controller
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 
@@ -43,10 +43,10 @@ class Description:
     """Operations on the cluster; None for not known."""
 
 
-async def describe(link: Link) -> Description:
+async def describe(client: NetworkClient) -> Description:
     """Raises KafkaFailure."""
     doing = "describe the cluster"
-    return _read(await link.send(None, describe_cluster(), doing), doing)
+    return _read(await client.send(None, describe_cluster(), doing), doing)
 
 
 def describe_cluster() -> Call:

@@ -9,7 +9,7 @@ from bridge.kafka.admin import cluster_description
 from bridge.kafka.admin.cluster_description import DescribedTopic
 from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.errors import of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.produce_requests import Identity
 
@@ -24,19 +24,19 @@ _FETCH, _OFFSET_FETCH = 1, 9
 
 
 class Inspection:
-    """Over a link of its own; every call raises KafkaFailure. For use in one event loop."""
+    """Over a client of its own; every call raises KafkaFailure. For use in one event loop."""
 
     def __init__(self, settings: RawSettings) -> None:
-        self._link = Link(settings)
+        self._client = NetworkClient(settings)
 
     async def close(self) -> None:
-        await self._link.close()
+        await self._client.close()
 
     async def versions(self) -> tuple[int, int]:
         """The highest of Fetch and of OffsetFetch that every broker speaks."""
         found = []
-        for node in await self._link.nodes():
-            answer = await self._link.send(node, cluster_description.api_versions(), "ask for versions")
+        for node in await self._client.nodes():
+            answer = await self._client.send(node, cluster_description.api_versions(), "ask for versions")
             found.append(cluster_description.read_api_versions(answer))
         return min(each[_FETCH] for each in found), min(each[_OFFSET_FETCH] for each in found)
 
@@ -45,7 +45,7 @@ class Inspection:
         found: dict[str, DescribedTopic] = {}
         for at in range(0, len(names), _A_CALL):
             call = cluster_description.describe_topics(names[at : at + _A_CALL])
-            answer = await self._link.send(None, call, "describe topics")
+            answer = await self._client.send(None, call, "describe topics")
             found |= cluster_description.read_topics(answer, call.API_VERSION)
         nothing = frozenset[str]()
         return {
@@ -54,19 +54,19 @@ class Inspection:
 
     async def groups(self, names: Sequence[str]) -> dict[str, frozenset[str] | None]:
         """The operations on each group; groups that can't be described now are left out."""
-        nodes, errors = await self._link.coordinators(names)
+        nodes, errors = await self._client.coordinators(names)
         for pause in _PAUSES:
             if not set(errors.values()) - {_GROUP_DENIED}:
                 break
             await asyncio.sleep(pause)
-            nodes, errors = await self._link.coordinators(names)
+            nodes, errors = await self._client.coordinators(names)
         found: dict[str, frozenset[str] | None] = {
             name: frozenset() for name, code in errors.items() if code == _GROUP_DENIED
         }
         for node, kept in nodes.items():
             for at in range(0, len(kept), _A_CALL):
                 call = cluster_description.describe_groups(kept[at : at + _A_CALL])
-                answer = await self._link.send(node, call, "describe groups")
+                answer = await self._client.send(node, call, "describe groups")
                 for name, (code, allowed) in cluster_description.read_groups(answer).items():
                     if code == _GROUP_DENIED:
                         found[name] = frozenset()
@@ -80,7 +80,7 @@ class Inspection:
         found = {}
         for name in names:
             call = produce_requests.init_producer_id(name, _NO_TIME, Identity())
-            answer = await self._link.send(None, call, f"ask for the rights on transactional id {name}")
+            answer = await self._client.send(None, call, f"ask for the rights on transactional id {name}")
             code, _ = produce_requests.read_producer_id(answer)
             found[name] = frozenset() if code == _ID_DENIED else frozenset({"DESCRIBE", "WRITE"})
         return found

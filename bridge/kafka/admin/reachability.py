@@ -19,7 +19,7 @@ from aiokafka.errors import (
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.cluster_description import Description, describe
 from bridge.kafka.config.settings import RawSettings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.connection import connection_to
 
 MOST = 5
@@ -82,10 +82,10 @@ async def _described(
     settings: RawSettings, servers: tuple[str, ...], left: float, seconds: float
 ) -> Description | list[Trouble]:
     """The bootstrap server answers; the brokers that it names may not."""
-    link, listed = Link(settings), ", ".join(servers)
+    client, listed = NetworkClient(settings), ", ".join(servers)
     try:
         async with asyncio.timeout(left):
-            return await describe(link)
+            return await describe(client)
     except TimeoutError:
         where = f"a broker that {listed} names as its own (advertised.listeners)"
         return [Trouble(Cause.TIMEOUT, where, f"{seconds:g} s")]
@@ -93,7 +93,7 @@ async def _described(
         detail = f"it answers, but not as a cluster whose brokers can be reached: {failure}"
         return [Trouble(Cause.OTHER, listed, detail)]
     finally:
-        await link.close()
+        await client.close()
 
 
 async def _trouble(server: str, settings: RawSettings, seconds: float) -> Trouble | None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.topic_creation import ask_controller
 from bridge.kafka.errors import failure, of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import acl_requests, topic_requests
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.topics import ConfigEntry, NewTopic, TopicAcl
@@ -29,16 +29,16 @@ _USER = re.compile(r"Session\(([^,()]+),")
 
 
 class KafkaTopicAdmin:
-    """Asks over a link of its own: admin calls may have credentials of their own (`admin.*`)."""
+    """Asks over a client of its own: admin calls may have credentials of their own (`admin.*`)."""
 
-    def __init__(self, link: Link, timeout_ms: int) -> None:
-        self._link, self._timeout_ms = link, timeout_ms
+    def __init__(self, client: NetworkClient, timeout_ms: int) -> None:
+        self._client, self._timeout_ms = client, timeout_ms
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaFailure | None]:
         done: dict[str, tuple[int, str]] = {}
         for some in _parts(topics, _TOPICS_A_CALL):
             make = _bound(topic_requests.create_topics, some, self._timeout_ms)
-            done |= await ask_controller(self._link, make, "create topics")
+            done |= await ask_controller(self._client, make, "create topics")
         return {
             topic.name: _failure(
                 done.get(topic.name),
@@ -53,7 +53,7 @@ class KafkaTopicAdmin:
         done: dict[str, tuple[int, str]] = {}
         for some in _parts(list(totals.items()), _TOPICS_A_CALL):
             make = _bound(topic_requests.create_partitions, dict(some), self._timeout_ms)
-            done |= await ask_controller(self._link, make, "create partitions")
+            done |= await ask_controller(self._client, make, "create partitions")
         return {
             name: _failure(
                 done.get(name),
@@ -68,7 +68,7 @@ class KafkaTopicAdmin:
         found: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {}
         for some in _parts(topics, _TOPICS_A_CALL):
             call = topic_requests.describe_configs(some)
-            answer = await self._link.send(None, call, "describe configs of topics")
+            answer = await self._client.send(None, call, "describe configs of topics")
             for name, (code, said, configs) in topic_requests.read_described_configs(answer).items():
                 doing, right = f"describe configs of topic {name}", _on(name, "DESCRIBE_CONFIGS")
                 found[name] = _failure((code, said), doing, right) or configs
@@ -80,7 +80,7 @@ class KafkaTopicAdmin:
         done: dict[str, tuple[int, str]] = {}
         for some in _parts(list(changes.items()), _TOPICS_A_CALL):
             call = topic_requests.alter_configs(dict(some))
-            answer = await self._link.send(None, call, "alter configs of topics")
+            answer = await self._client.send(None, call, "alter configs of topics")
             done |= topic_requests.read_altered_configs(answer)
         return {
             name: _failure(done.get(name), f"alter configs of topic {name}", _on(name, "ALTER_CONFIGS"))
@@ -89,7 +89,7 @@ class KafkaTopicAdmin:
 
     async def acls(self) -> set[TopicAcl] | None:
         doing = "describe ACLs of topics"
-        answer = await self._link.send(None, acl_requests.describe_topic_acls(), doing)
+        answer = await self._client.send(None, acl_requests.describe_topic_acls(), doing)
         code, said, acls = acl_requests.read_described_acls(answer)
         if code == _NO_AUTHORIZER:
             return None
@@ -112,7 +112,7 @@ class KafkaTopicAdmin:
     ) -> dict[TopicAcl, KafkaFailure | None]:
         found: dict[TopicAcl, KafkaFailure | None] = {}
         for some in _parts(acls, _ACLS_A_CALL):
-            results = read(await self._link.send(None, make(some), f"{verb} ACLs of topics"))
+            results = read(await self._client.send(None, make(some), f"{verb} ACLs of topics"))
             for acl, result in zip(some, results, strict=True):
                 found[acl] = _failure(result, f"{verb} ACL {acl}", "ALTER on the cluster")
         return found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import topic_requests
 from bridge.kafka.protocol.wire import Call
 from bridge.model.topics import NewTopic
@@ -21,21 +21,23 @@ _CONTROLLER_PAUSES = (0.0, 0.3, 0.6)
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT}
 
 
-async def ask_controller(link: Link, make: Callable[[], Call], doing: str) -> dict[str, tuple[int, str]]:
+async def ask_controller(
+    client: NetworkClient, make: Callable[[], Call], doing: str
+) -> dict[str, tuple[int, str]]:
     """Error code and the broker's words by topic, of a request that only the controller answers. Raises
     KafkaFailure."""
     done: dict[str, tuple[int, str]] = {}
     for pause in _CONTROLLER_PAUSES:
         await asyncio.sleep(pause)
-        node = await link.controller(doing)
-        done = topic_requests.read_done_topics(await link.send(node, make(), doing))
+        node = await client.controller(doing)
+        done = topic_requests.read_done_topics(await client.send(node, make(), doing))
         if all(code != _NOT_CONTROLLER for code, _ in done.values()):
             break
     return done
 
 
 async def create_compacted(
-    link: Link, name: str, replication_factor: int, timeout_ms: int
+    client: NetworkClient, name: str, replication_factor: int, timeout_ms: int
 ) -> KafkaFailure | None:
     """One partition, cleanup.policy=compact, nothing else. Never raises KafkaFailure.
 
@@ -45,7 +47,9 @@ async def create_compacted(
     doing = f"create topic {name}"
     topic = NewTopic(name, 1, replication_factor, {"cleanup.policy": "compact"})
     try:
-        created = await ask_controller(link, lambda: topic_requests.create_topics([topic], timeout_ms), doing)
+        created = await ask_controller(
+            client, lambda: topic_requests.create_topics([topic], timeout_ms), doing
+        )
     except KafkaFailure as error:
         return None if error.fault is KafkaFault.UNSUPPORTED else _failed(name, error, str(error))
     code, said = created.get(name, (-1, ""))

@@ -12,7 +12,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.fetch_result import FetchFrom
 from bridge.kafka.consumer.fetch_session import FetchSession
 from bridge.kafka.errors import of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import Window
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import log_requests
@@ -59,8 +59,8 @@ class Owner(Protocol):
 class FetchNode:
     """Partitions that are fetched from one broker."""
 
-    def __init__(self, link: Link, number: int, limits: Limits, owner: Owner) -> None:
-        self._link, self._number, self._limits, self._owner = link, number, limits, owner
+    def __init__(self, client: NetworkClient, number: int, limits: Limits, owner: Owner) -> None:
+        self._client, self._number, self._limits, self._owner = client, number, limits, owner
         self._session = FetchSession()
         self._in_hand: set[TopicPartition] = set()
         self._large: dict[TopicPartition, int] = {}
@@ -122,7 +122,7 @@ class FetchNode:
         )
         began = time.monotonic()
         try:
-            answer = await self._link.send_bulk(
+            answer = await self._client.send_bulk(
                 self._number,
                 call,
                 lambda reader: log_requests.read_fetch_answer(reader, call.API_VERSION, self._owner.names),

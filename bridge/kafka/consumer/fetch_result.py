@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.errors import TOPIC_DENIED, of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import epoch_requests
 from bridge.kafka.protocol.log_requests import Fetched
 from bridge.kafka.protocol.wire import Piece
@@ -69,9 +69,9 @@ class FetchedPart(NamedTuple):
         return cls(place, got.records, offset, got.aborted, *ends)
 
 
-async def out_of_range(link: Link, place: TopicPartition, offset: int) -> FetchTrouble | None:
+async def out_of_range(client: NetworkClient, place: TopicPartition, offset: int) -> FetchTrouble | None:
     """None when the offset is in range by now: a new leader may be behind for a moment. Raises KafkaFailure."""
-    found = (await bounds(link, [place], committed_only=False))[place]
+    found = (await bounds(client, [place], committed_only=False))[place]
     if isinstance(found, KafkaFailure):
         raise found
     if found.start <= offset <= found.end:
@@ -80,10 +80,10 @@ async def out_of_range(link: Link, place: TopicPartition, offset: int) -> FetchT
 
 
 async def topics_trouble(
-    link: Link, positions: Mapping[TopicPartition, FetchFrom]
+    client: NetworkClient, positions: Mapping[TopicPartition, FetchFrom]
 ) -> dict[TopicPartition, FetchTrouble]:
     """Partitions whose topic is not there any more, or is another one. Raises KafkaFailure."""
-    topics = await link.metadata(sorted({place.topic for place in positions}))
+    topics = await client.metadata(sorted({place.topic for place in positions}))
     troubles = {}
     for place, position in positions.items():
         topic = topics[place.topic]
@@ -97,29 +97,31 @@ async def topics_trouble(
 
 
 async def trouble_by_name(
-    link: Link, before: Mapping[TopicPartition, FetchFrom], now: Mapping[TopicPartition, FetchFrom]
+    client: NetworkClient, before: Mapping[TopicPartition, FetchFrom], now: Mapping[TopicPartition, FetchFrom]
 ) -> dict[TopicPartition, FetchTrouble]:
     """What fetches by name do not tell. `before`: where partitions stood when that was asked last; the epoch that they
     have come to since may have begun below. Raises KafkaFailure."""
     return (
-        await topics_trouble(link, now) or await logs_trouble(link, before) or await logs_trouble(link, now)
+        await topics_trouble(client, now)
+        or await logs_trouble(client, before)
+        or await logs_trouble(client, now)
     )
 
 
 async def logs_trouble(
-    link: Link, positions: Mapping[TopicPartition, FetchFrom]
+    client: NetworkClient, positions: Mapping[TopicPartition, FetchFrom]
 ) -> dict[TopicPartition, FetchTrouble]:
     """Partitions whose log ends below the position, or has another epoch there (OffsetForLeaderEpoch, KIP-320); those
-    without a known epoch can't be told. For a link that was just told the leaders. Raises KafkaFailure."""
+    without a known epoch can't be told. Needs `client.metadata` of the topics first. Raises KafkaFailure."""
     known = [place for place, position in positions.items() if position.last_epoch >= 0]
-    nodes, leaderless = link.by_leader(known)
+    nodes, leaderless = client.by_leader(known)
     for failed in leaderless.values():
         raise failed
 
     async def ask(node: int, places: Sequence[TopicPartition]) -> dict[TopicPartition, FetchTrouble]:
         doing = "check leader epochs"
         call = epoch_requests.epoch_ends({place: positions[place].last_epoch for place in places})
-        ends = epoch_requests.read_epoch_ends(await link.send(node, call, doing))
+        ends = epoch_requests.read_epoch_ends(await client.send(node, call, doing))
         troubles = {}
         for place, end in ends.items():
             refused = of_code(end.error, f"{doing} of {place.topic}-{place.partition}")

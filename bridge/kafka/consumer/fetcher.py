@@ -23,7 +23,7 @@ from bridge.kafka.consumer.fetch_result import (
 )
 from bridge.kafka.consumer.preferred_replica import Replicas
 from bridge.kafka.errors import TOPIC_DENIED, of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.log_requests import Fetched
 from bridge.model.values import TopicPartition
 
@@ -45,17 +45,17 @@ class Fetcher:
 
     def __init__(
         self,
-        link: Link,
+        client: NetworkClient,
         *,
         committed_only: bool,
         max_wait_ms: int = 500,
         max_bytes: int = 32 * 1024 * 1024,
         partition_bytes: int = 512 * 1024,  # twice as much costs a fifth more: memory is fresh then
     ) -> None:
-        self._link = link
+        self._client = client
         self._limits = Limits(committed_only, max_wait_ms, max_bytes, partition_bytes)
         self._partitions: dict[TopicPartition, PartitionState] = {}
-        self._replicas = Replicas(link.rack, link.metadata_seconds, time.monotonic)
+        self._replicas = Replicas(client.rack, client.metadata_seconds, time.monotonic)
         self._nodes: dict[int, FetchNode] = {}
         self._homeless: dict[TopicPartition, float] = {}  # whose leader has to be looked for, and when
         self._lost, self._news = asyncio.Event(), asyncio.Event()
@@ -134,7 +134,7 @@ class Fetcher:
             return {}
         before = {place: each.checked for place, each in asked.items() if each.checked}
         now = {place: each.position for place, each in asked.items()}
-        troubles = await trouble_by_name(self._link, before, now)
+        troubles = await trouble_by_name(self._client, before, now)
         if not troubles:
             for place, each in asked.items():
                 each.checked = now[place]
@@ -199,13 +199,13 @@ class Fetcher:
         wanted = {place: self._partitions[place] for place in places}
         try:
             positions = {place: each.position for place, each in wanted.items()}
-            troubles = await topics_trouble(self._link, positions)
+            troubles = await topics_trouble(self._client, positions)
         except KafkaFailure as error:
             self._failed(self._still(wanted), error)
             return
         for place in self._still(wanted):
             partition, trouble = wanted[place], troubles.get(place)
-            nodes, leaderless = self._link.by_leader([place])
+            nodes, leaderless = self._client.by_leader([place])
             if trouble is not None:
                 self._doubt(place, partition, trouble)
             elif leaderless:
@@ -237,13 +237,13 @@ class Fetcher:
     def _node(self, number: int) -> FetchNode:
         node = self._nodes.get(number)
         if node is None:
-            node = self._nodes[number] = FetchNode(self._link, number, self._limits, self)
+            node = self._nodes[number] = FetchNode(self._client, number, self._limits, self)
             self._run(node.run())
         return node
 
     async def _out_of_range(self, place: TopicPartition, partition: PartitionState) -> None:
         try:
-            trouble = await out_of_range(self._link, place, partition.offset)
+            trouble = await out_of_range(self._client, place, partition.offset)
         except KafkaFailure as error:
             self._failed(self._still({place: partition}), error)
             return

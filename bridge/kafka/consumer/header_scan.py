@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.log_requests import Fetched, FetchPart
 from bridge.kafka.record.batch import CorruptBatch, DataFilter, parse
@@ -18,7 +18,7 @@ _AT_ONCE = 4
 
 
 async def scan(
-    link: Link, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
+    client: NetworkClient, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
 ) -> dict[TopicPartition, dict[Need, Scanned | None]]:
     """Answers the Scans among `needs`. `committed_only`: aborted transactions are told, what is open is not read."""
     answers: dict[TopicPartition, dict[Need, Scanned | None]] = {place: {} for place in needs}
@@ -26,10 +26,10 @@ async def scan(
 
     async def one(node: int, place: TopicPartition, need: Scan) -> None:
         async with room:
-            answers[place][need] = await _scan(link, node, place, need, committed_only=committed_only)
+            answers[place][need] = await _scan(client, node, place, need, committed_only=committed_only)
 
     wanted = {place: {need for need in some if isinstance(need, Scan)} for place, some in needs.items()}
-    nodes, leaderless = link.by_leader(place for place, some in wanted.items() if some)
+    nodes, leaderless = client.by_leader(place for place, some in wanted.items() if some)
     for place in leaderless:
         answers[place].update(dict.fromkeys(wanted[place]))
     work = [
@@ -40,13 +40,13 @@ async def scan(
 
 
 async def _scan(
-    link: Link, node: int, place: TopicPartition, need: Scan, *, committed_only: bool
+    client: NetworkClient, node: int, place: TopicPartition, need: Scan, *, committed_only: bool
 ) -> Scanned | None:
-    topic_id = link.topic_id(place.topic)
+    topic_id = client.topic_id(place.topic)
     part = FetchPart(topic_id, need.offset, need.max_bytes)
     call = log_requests.fetch({place: part}, committed_only=committed_only)
     try:
-        reader = await link.send(node, call, f"read {place.topic}-{place.partition}")
+        reader = await client.send(node, call, f"read {place.topic}-{place.partition}")
         got = log_requests.read_fetched(reader, call.API_VERSION, {topic_id: place.topic}).get(place)
         return None if got is None or got.error else _scanned(got, need, committed_only=committed_only)
     except (KafkaFailure, CorruptBatch):

@@ -7,23 +7,23 @@ from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import failure, of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.model.values import Bounds, TopicPartition
 
 
 async def bounds(
-    link: Link, partitions: Sequence[TopicPartition], *, committed_only: bool
+    client: NetworkClient, partitions: Sequence[TopicPartition], *, committed_only: bool
 ) -> dict[TopicPartition, Bounds | KafkaFailure]:
-    """Of partitions whose leaders the link has been told (`Link.metadata`). Never raises."""
-    nodes, leaderless = link.by_leader(partitions)
+    """Of partitions whose leaders the client knows (`NetworkClient.metadata`). Never raises."""
+    nodes, leaderless = client.by_leader(partitions)
     found: dict[TopicPartition, Bounds | KafkaFailure] = dict(leaderless)
 
     async def ask(node: int, some: Sequence[TopicPartition]) -> None:
         try:
             starts, ends = await asyncio.gather(
-                _listed(link, node, some, log_requests.EARLIEST, committed_only=committed_only),
-                _listed(link, node, some, log_requests.LATEST, committed_only=committed_only),
+                _listed(client, node, some, log_requests.EARLIEST, committed_only=committed_only),
+                _listed(client, node, some, log_requests.LATEST, committed_only=committed_only),
             )
         except KafkaFailure as error:
             found.update(dict.fromkeys(some, error))
@@ -39,11 +39,11 @@ async def bounds(
 
 
 async def all_bounds(
-    link: Link, partitions: Sequence[TopicPartition], *, committed_only: bool
+    client: NetworkClient, partitions: Sequence[TopicPartition], *, committed_only: bool
 ) -> dict[TopicPartition, Bounds]:
     """The same for callers that need every one of them. Raises the first KafkaFailure."""
     known = {}
-    for part, found in (await bounds(link, partitions, committed_only=committed_only)).items():
+    for part, found in (await bounds(client, partitions, committed_only=committed_only)).items():
         if isinstance(found, KafkaFailure):
             raise found
         known[part] = found
@@ -51,18 +51,18 @@ async def all_bounds(
 
 
 async def offsets_at_times(
-    link: Link, times: Mapping[TopicPartition, int], *, committed_only: bool
+    client: NetworkClient, times: Mapping[TopicPartition, int], *, committed_only: bool
 ) -> dict[TopicPartition, int | None]:
     """The first offset of each partition whose timestamp is at or after the given one (ms), None where there is none.
-    For a link that was just told the leaders. Raises KafkaFailure."""
-    nodes, leaderless = link.by_leader(list(times))
+    Needs `client.metadata` of the topics first. Raises KafkaFailure."""
+    nodes, leaderless = client.by_leader(list(times))
     for failed in leaderless.values():
         raise failed
     found: dict[TopicPartition, int | None] = {}
     for node, some in nodes.items():
         wanted = {part: times[part] for part in some}
         call = log_requests.list_offsets(wanted, committed_only=committed_only)
-        listed = log_requests.read_listed_offsets(await link.send(node, call, "list offsets"))
+        listed = log_requests.read_listed_offsets(await client.send(node, call, "list offsets"))
         for part in some:
             error = of_code(listed[part].error, f"list offsets of {part.topic}-{part.partition}")
             if error is not None:
@@ -72,10 +72,10 @@ async def offsets_at_times(
 
 
 async def _listed(
-    link: Link, node: int, partitions: Sequence[TopicPartition], at: int, *, committed_only: bool
+    client: NetworkClient, node: int, partitions: Sequence[TopicPartition], at: int, *, committed_only: bool
 ) -> Mapping[TopicPartition, log_requests.ListedOffset]:
     call = log_requests.list_offsets(dict.fromkeys(partitions, at), committed_only=committed_only)
-    listed = log_requests.read_listed_offsets(await link.send(node, call, "list offsets"))
+    listed = log_requests.read_listed_offsets(await client.send(node, call, "list offsets"))
     missing = [part for part in partitions if part not in listed]
     if missing:
         raise failure(KafkaFault.OTHER, "list offsets", f"No answer for {missing[0].topic}")

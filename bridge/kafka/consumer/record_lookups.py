@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import failure, of_code
 from bridge.kafka.expiring_cache import Aging
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.log_requests import Fetched, FetchPart
 from bridge.kafka.record.decoding import opened
@@ -69,8 +69,8 @@ def _covers(found: Window, offset: int) -> bool:
 class Lookups:
     """Needs in, answers out; windows are kept until `forget` (once a round), so that later needs find them."""
 
-    def __init__(self, link: Link, *, committed_only: bool) -> None:
-        self._link, self._committed_only = link, committed_only
+    def __init__(self, client: NetworkClient, *, committed_only: bool) -> None:
+        self._client, self._committed_only = client, committed_only
         self._known: dict[TopicPartition, _Known] = {}
         self._batch_bytes: Aging[TopicPartition, int] = Aging(_REMEMBERED)
         self._kept: deque[tuple[TopicPartition, Window, int]] = deque()
@@ -100,7 +100,7 @@ class Lookups:
 
     def _known_of(self, partition: TopicPartition) -> _Known:
         """What is known of a partition; nothing, when its topic is not the one any more that was read."""
-        topic_id = self._link.topic_id(partition.topic)
+        topic_id = self._client.topic_id(partition.topic)
         known = self._known.get(partition)
         if known is None or known.topic_id != topic_id:
             known = self._known[partition] = _Known(topic_id)
@@ -109,7 +109,7 @@ class Lookups:
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]]
     ) -> dict[TopicPartition, dict[Need, Answer]]:
-        nodes, failed = self._link.by_leader(needs)
+        nodes, failed = self._client.by_leader(needs)
         answers: dict[TopicPartition, dict[Need, Answer]] = {part: {} for part in needs}
         for partition, error in failed.items():
             answers[partition] = dict.fromkeys(needs[partition], error)
@@ -180,10 +180,10 @@ class Lookups:
         alone: set[tuple[TopicPartition, Read]],
         answers: dict[TopicPartition, dict[Need, Answer]],
     ) -> None:
-        ids = {self._link.topic_id(partition.topic): partition.topic for partition in wanted}
+        ids = {self._client.topic_id(partition.topic): partition.topic for partition in wanted}
         parts = {
             partition: FetchPart(
-                self._link.topic_id(partition.topic),
+                self._client.topic_id(partition.topic),
                 read.offset,
                 max(read.max_bytes, self._batch_bytes.get(partition) or 0),
             )
@@ -193,7 +193,7 @@ class Lookups:
         self.fetches += 1
         try:
             call = log_requests.fetch(parts, committed_only=self._committed_only)
-            reader = await self._link.send(node, call, doing)
+            reader = await self._client.send(node, call, doing)
             fetched = log_requests.read_fetched(reader, call.API_VERSION, ids)
         except KafkaFailure as error:
             for partition in wanted:
@@ -229,7 +229,7 @@ class Lookups:
             # Nothing, or a first batch larger than was asked for: only the first partition of a request gets that one.
             alone.add((partition, read))
             return None
-        found, size = opened(got.records, read.offset, end, got.aborted, self._link.most_decompressed)
+        found, size = opened(got.records, read.offset, end, got.aborted, self._client.most_decompressed)
         if found is None:
             if len(got.records) >= _MOST_BATCH_BYTES:
                 raise ValueError(f"the broker sent {len(got.records)} bytes without the end of a batch")
@@ -275,7 +275,7 @@ class Lookups:
         try:
             call = log_requests.list_offsets(wanted, committed_only=self._committed_only)
             listed = log_requests.read_listed_offsets(
-                await self._link.send(node, call, "find offsets by timestamp")
+                await self._client.send(node, call, "find offsets by timestamp")
             )
         except KafkaFailure as error:
             for partition, need in wave.items():

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import failure, of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.log_requests import Fetched, FetchPart
 from bridge.kafka.record.decoding import stretch
@@ -51,7 +51,7 @@ class TopicTail:
 
     def __init__(
         self,
-        link: Link,
+        client: NetworkClient,
         topic: str,
         *,
         from_end: bool = False,
@@ -61,7 +61,7 @@ class TopicTail:
         self.topic = topic
         self._committed_only = committed_only
         self._asking = log_requests.Asking(max_wait_ms=wait_ms)
-        self._link = link
+        self._client = client
         self._place = TopicPartition(topic, 0)
         self._topic_id = ""
         self._leader: int | None = None
@@ -122,7 +122,7 @@ class TopicTail:
 
     async def _find_leader(self) -> int:
         """Raises UNKNOWN_TOPIC when there is no such topic."""
-        meta = (await self._link.metadata([self.topic]))[self.topic]
+        meta = (await self._client.metadata([self.topic]))[self.topic]
         failed = of_code(meta.error, f"read {self.topic}", f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
@@ -130,7 +130,7 @@ class TopicTail:
             self._restarted = self._restarted or bool(self._topic_id)
             self._begin_anew()
         self._topic_id = meta.topic_id
-        nodes, leaderless = self._link.by_leader([self._place])
+        nodes, leaderless = self._client.by_leader([self._place])
         if leaderless:
             raise leaderless[self._place]
         (self._leader,) = nodes
@@ -139,7 +139,7 @@ class TopicTail:
     async def _beginning(self, leader: int) -> int:
         doing = f"find where to begin in {self.topic}"
         call = log_requests.list_offsets({self._place: self._begin_at}, committed_only=self._committed_only)
-        listed = log_requests.read_listed_offsets(await self._link.send(leader, call, doing))
+        listed = log_requests.read_listed_offsets(await self._client.send(leader, call, doing))
         error, start, _ = listed.get(self._place, _NO_ANSWER)
         failed = of_code(error, doing, f"READ on topic {self.topic}")
         if failed is not None:
@@ -152,7 +152,7 @@ class TopicTail:
         call = log_requests.fetch(
             {self._place: part}, committed_only=self._committed_only, asking=self._asking
         )
-        answer = await self._link.send(leader, call, doing, apart=self._asking.max_wait_ms > 0)
+        answer = await self._client.send(leader, call, doing, apart=self._asking.max_wait_ms > 0)
         got = log_requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(
             self._place
         )
@@ -167,7 +167,7 @@ class TopicTail:
         failed = of_code(got.error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
-        found = stretch(got.records, self._next, got.aborted, self._link.most_decompressed)
+        found = stretch(got.records, self._next, got.aborted, self._client.most_decompressed)
         if found is None:
             raise failure(KafkaFault.OTHER, doing, "The checksum of a batch is wrong")
         if got.records and found.end == self._next:

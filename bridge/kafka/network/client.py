@@ -34,7 +34,7 @@ _REMEMBERED = 3600.0
 may be idle for as long as its lease (supervisor.LEASE)."""
 
 
-class Link:
+class NetworkClient:
     """Sends calls to nodes; knows leaders and coordinators. For use in one event loop."""
 
     def __init__(self, settings: RawSettings) -> None:

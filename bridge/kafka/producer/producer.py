@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings, producer_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import Window
 from bridge.kafka.network.round_trip import quickest
 from bridge.kafka.producer.sender import BatchSender
@@ -57,11 +57,11 @@ class TransactionalProducer:
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         window: Window | None = None,
     ) -> None:
-        self._link = Link(settings)
+        self._client = NetworkClient(settings)
         self._near_ms = self._timeout_ms = timeout_ms
-        self._coordinator = Coordinator(self._link, transactional_id)
+        self._coordinator = Coordinator(self._client, transactional_id)
         self._identity = Identity()
-        self._sender = BatchSender(self._link, transactional_id, timeout_ms / 1000, self._enter, window)
+        self._sender = BatchSender(self._client, transactional_id, timeout_ms / 1000, self._enter, window)
         self._open = False
 
     @property
@@ -165,36 +165,36 @@ class TransactionalProducer:
     async def close(self) -> None:
         """An open transaction stays open until the id is taken over or its time is up."""
         await self._sender.close()
-        await self._link.close()
+        await self._client.close()
 
     async def _take_over(self, within: float) -> None:
         def timeout_ms() -> int:
-            round_trip, patience = self._link.round_trip, self._sender.window.patience
+            round_trip, patience = self._client.round_trip, self._sender.window.patience
             self._timeout_ms = transaction_timeout_ms(self._near_ms, round_trip, patience)
             return self._timeout_ms
 
         self._identity = await self._coordinator.init(timeout_ms, self._identity, within)
         self._sender.within = _FLUSHED_AFTER * self.timeout
-        self._sender.round_trip = quickest(self._sender.round_trip, self._link.round_trip)
+        self._sender.round_trip = quickest(self._sender.round_trip, self._client.round_trip)
         self._sender.restart(self._identity)
 
     async def _connect(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """To the leaders of these partitions, which it answers. None when it fails: it is tried again with the first
         batch, which tells why."""
         try:
-            await self._link.metadata(sorted({place.topic for place in places}))
+            await self._client.metadata(sorted({place.topic for place in places}))
             return await self._connected(places)
         except KafkaFailure:
             return {}
 
     async def _connected(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        nodes, _ = self._link.by_leader(places)
+        nodes, _ = self._client.by_leader(places)
         for node in nodes:
-            await self._link.connect_bulk(node, "write")
+            await self._client.connect_bulk(node, "write")
         return nodes
 
     async def _enter(self, places: Sequence[TopicPartition]) -> None:
-        # Connections first: while they are opened there is no transaction, and what batches take is the link's alone.
+        # Connections first: while they are opened there is no transaction, and batches have the network to themselves.
         await self._connected(places)
         await self._coordinator.add(self._identity, places, self._sender.within)
 
@@ -206,8 +206,8 @@ class SyncProducer:
     """
 
     def __init__(self, settings: RawSettings, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
-        self._link = Link(settings)
-        self._sender = BatchSender(self._link, None, timeout_ms / 1000)
+        self._client = NetworkClient(settings)
+        self._sender = BatchSender(self._client, None, timeout_ms / 1000)
         self._writing = asyncio.Lock()
         self._pending: list[tuple[str, KeyValue]] = []
         self._sending: asyncio.Task[None] | None = None
@@ -237,7 +237,7 @@ class SyncProducer:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
         await self._sender.close()
-        await self._link.close()
+        await self._client.close()
 
     async def _send(self) -> None:
         backoff = Backoff(*_PAUSES)

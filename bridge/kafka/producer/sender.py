@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import failure
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import Window
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import produce_requests
@@ -54,13 +54,13 @@ class BatchSender:
 
     def __init__(
         self,
-        link: Link,
+        client: NetworkClient,
         transactional_id: str | None,
         within: float,
         enter: Callable[[Sequence[TopicPartition]], Awaitable[None]] | None = None,
         window: Window | None = None,
     ) -> None:
-        self._link = link
+        self._client = client
         self._transactional_id = transactional_id
         self.within, self.deadline = within, math.inf
         """Seconds that a request may take, and when it has to be answered in any case, in monotonic time."""
@@ -193,8 +193,8 @@ class BatchSender:
     async def _prepare(self, places: Sequence[TopicPartition]) -> None:
         unknown = [place for place in places if place not in self._leaders]
         if unknown:
-            await self._link.metadata(sorted({place.topic for place in unknown}))
-            nodes, leaderless = self._link.by_leader(unknown)
+            await self._client.metadata(sorted({place.topic for place in unknown}))
+            nodes, leaderless = self._client.by_leader(unknown)
             for each in leaderless.values():
                 raise each
             self.expect(nodes)
@@ -206,7 +206,7 @@ class BatchSender:
             if queue := self._queues.get(place):
                 self._ready.setdefault(self._leaders[place], {})[place] = None
                 for batch in queue:
-                    batch.handed_over = time.monotonic()  # what went before says nothing of the link
+                    batch.handed_over = time.monotonic()  # what went before says nothing of the network
 
     def _take(self, places: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
         """One batch for each partition, as many as fit; partitions that have more come last the next time."""
@@ -229,7 +229,7 @@ class BatchSender:
         call = produce_requests.produce(self._transactional_id, data, int(self.within * 1000))
         error, began = self._no_answer(doing), time.monotonic()
         try:
-            produced, throttle = await self._link.send_bulk(node, call, read_produced, doing)
+            produced, throttle = await self._client.send_bulk(node, call, read_produced, doing)
             self._learn(began, throttle, batches.values())
             for place, batch in batches.items():
                 got = produced.get(place, NOT_ANSWERED)
@@ -248,7 +248,7 @@ class BatchSender:
                     self._answer(batch, error)
 
     def _learn(self, began: float, throttle: float, batches: Collection[_Batch]) -> None:
-        """What the answer to a request says of the link. `throttle`: seconds that the broker asks to wait."""
+        """What the answer to a request says of the network. `throttle`: seconds that the broker asks to wait."""
         now = time.monotonic()
         self.round_trip = quickest(self.round_trip, now - began)
         self.throttled_until = max(self.throttled_until, now + throttle)

@@ -10,7 +10,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import not_allowed_to_write, of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.protocol.produce_requests import Identity
 from bridge.model.values import TopicPartition
@@ -51,10 +51,10 @@ class Appender:
     No producer id is asked for, so that writing needs no right but that of the topic.
     """
 
-    def __init__(self, link: Link, timeout: float) -> None:
-        """`timeout`: seconds that a batch may take. The link stays the caller's."""
-        self._link = link
-        self._sender = BatchSender(link, None, timeout)
+    def __init__(self, client: NetworkClient, timeout: float) -> None:
+        """`timeout`: seconds that a batch may take. The caller closes the client."""
+        self._client = client
+        self._sender = BatchSender(client, None, timeout)
         self._appending = asyncio.Lock()
 
     async def append(self, topic: str, records: Sequence[KeyValue]) -> None:
@@ -86,7 +86,7 @@ class Appender:
     async def _refuse_unseen(self, topic: str) -> None:
         """A topic that we may not describe looks like one that is not there. Raises KafkaFailure."""
         doing = f"write to {topic}"
-        failed = of_code((await self._link.metadata([topic]))[topic].error, doing)
+        failed = of_code((await self._client.metadata([topic]))[topic].error, doing)
         if failed is not None and failed.fault is KafkaFault.NOT_AUTHORIZED:
             raise not_allowed_to_write([topic], doing)
 

@@ -10,7 +10,7 @@ from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_code
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.produce_requests import Identity
 from bridge.kafka.protocol.wire import Call, Reader
@@ -43,15 +43,15 @@ def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> in
 class Coordinator:
     """Asks until there is an answer or the time is up: each of these requests may be sent twice."""
 
-    def __init__(self, link: Link, transactional_id: str) -> None:
-        self._link = link
+    def __init__(self, client: NetworkClient, transactional_id: str) -> None:
+        self._client = client
         self._id = transactional_id
         self._node: int | None = None
 
     async def init(self, timeout_ms: Callable[[], int], identity: Identity, within: float) -> Identity:
         """A producer id and epoch. Aborts the id's open transaction, and fences its older holders: all of them, or
         with the `identity` that we had only if nobody has taken over meanwhile (else FENCED). `timeout_ms` is asked
-        once the coordinator is found, when the link knows how far away the cluster is."""
+        once the coordinator is found, when the client knows how far away the cluster is."""
 
         def call() -> Call:
             return produce_requests.init_producer_id(self._id, timeout_ms(), identity)
@@ -103,7 +103,7 @@ class Coordinator:
             async with asyncio.timeout(within):
                 while True:
                     try:
-                        answer = await self._link.send(await self._find(), call(), doing)
+                        answer = await self._client.send(await self._find(), call(), doing)
                     except KafkaFailure as error:
                         if error.fault not in _MAY_HEAL:
                             raise
@@ -127,7 +127,7 @@ class Coordinator:
     async def _find(self) -> int:
         if self._node is None:
             doing = f"find the coordinator of transactional id {self._id}"
-            answer = await self._link.send(
+            answer = await self._client.send(
                 None, produce_requests.find_transaction_coordinator(self._id), doing
             )
             code, node = produce_requests.read_transaction_coordinator(answer)
@@ -140,17 +140,17 @@ class Coordinator:
 
 async def fence(settings: RawSettings, transactional_ids: Sequence[str], within: float = 30.0) -> None:
     """Nobody who holds one of the ids now can commit any more; what they have open is aborted when this returns."""
-    link = Link(settings)
+    client = NetworkClient(settings)
     try:
         taken = await asyncio.gather(
             *(
-                Coordinator(link, each).init(lambda: TRANSACTION_TIMEOUT_MS, Identity(), within)
+                Coordinator(client, each).init(lambda: TRANSACTION_TIMEOUT_MS, Identity(), within)
                 for each in transactional_ids
             ),
             return_exceptions=True,
         )
     finally:
-        await link.close()
+        await client.close()
     for each in taken:
         if isinstance(each, BaseException):
             raise each

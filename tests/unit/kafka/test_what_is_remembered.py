@@ -1,4 +1,4 @@
-"""What links and clusters remember of topics and groups ends with them: a service runs for years, topics for days."""
+"""What clients and clusters remember of topics and groups ends with them: a service runs for years, topics for days."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka import expiring_cache
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import group_requests, log_requests
 from bridge.kafka.protocol.log_requests import PartitionMeta, TopicMeta
 from bridge.kafka.protocol.wire import Call, Reader
@@ -54,7 +54,9 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMeta]:
     def read(answer: Reader, version: int) -> Mapping[str, TopicMeta]:
         return {name: topics.get(name, TopicMeta(UNKNOWN, "", {})) for name in asked}
 
-    async def send(self: Link, node: int | None, call: Call, doing: str, *, apart: bool = False) -> Reader:
+    async def send(
+        self: NetworkClient, node: int | None, call: Call, doing: str, *, apart: bool = False
+    ) -> Reader:
         call.API_VERSION = 12
         return Reader(b"", flexible=False)
 
@@ -62,7 +64,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMeta]:
     monkeypatch.setattr(log_requests, "read_metadata", read)
     monkeypatch.setattr(group_requests, "read_coordinators", lambda _: dict.fromkeys(wanted, (0, 7)))
     monkeypatch.setattr(group_requests, "find_coordinators", found)
-    monkeypatch.setattr(Link, "send", send)
+    monkeypatch.setattr(NetworkClient, "send", send)
     return topics
 
 
@@ -78,21 +80,21 @@ def meta(name: str) -> TopicMeta:
     return TopicMeta(0, f"id-of-{name}", {0: PartitionMeta(0, 7, 1)})
 
 
-def test_a_link_remembers_what_was_asked_for_lately(there: dict[str, TopicMeta], clock: Clock) -> None:
+def test_a_client_remembers_what_was_asked_for_lately(there: dict[str, TopicMeta], clock: Clock) -> None:
     async def work() -> None:
-        link = Link(client_settings(Side.TARGET, PROPS).raw)
+        client = NetworkClient(client_settings(Side.TARGET, PROPS).raw)
         most = 0
         for number in range(ROUNDS):
             names = [f"t-{number}-{each}" for each in range(A_ROUND)]
             there.clear()
             there.update({name: meta(name) for name in [*names, "stays"]})
-            await link.metadata([*names, "stays"])
-            nodes, failed = link.by_leader([TopicPartition(name, 0) for name in [*names, "stays"]])
+            await client.metadata([*names, "stays"])
+            nodes, failed = client.by_leader([TopicPartition(name, 0) for name in [*names, "stays"]])
             assert (len(nodes[7]), failed) == (A_ROUND + 1, {})
-            await link.coordinators([f"g-{number}-{each}" for each in range(A_ROUND)])
-            most = max(most, link.remembered)
+            await client.coordinators([f"g-{number}-{each}" for each in range(A_ROUND)])
+            most = max(most, client.remembered)
             clock.now += 600.0
-        assert link.topic_id("stays") == "id-of-stays"
+        assert client.topic_id("stays") == "id-of-stays"
         assert most <= 2 * (3600 // 600 + 1) * 2 * A_ROUND + 2, most
 
     asyncio.run(work())
@@ -100,19 +102,19 @@ def test_a_link_remembers_what_was_asked_for_lately(there: dict[str, TopicMeta],
 
 def test_a_topic_that_is_gone_is_forgotten_at_once(there: dict[str, TopicMeta]) -> None:
     async def work() -> None:
-        link = Link(client_settings(Side.TARGET, PROPS).raw)
+        client = NetworkClient(client_settings(Side.TARGET, PROPS).raw)
         there.update({name: meta(name) for name in ("a", "b")})
-        await link.metadata(["a", "b"])
+        await client.metadata(["a", "b"])
         del there["a"]
-        assert (await link.metadata(["a"]))["a"].error == UNKNOWN
-        nodes, failed = link.by_leader([TopicPartition("a", 0), TopicPartition("b", 0)])
+        assert (await client.metadata(["a"]))["a"].error == UNKNOWN
+        nodes, failed = client.by_leader([TopicPartition("a", 0), TopicPartition("b", 0)])
         assert nodes == {7: [TopicPartition("b", 0)]}
         assert failed[TopicPartition("a", 0)].fault is KafkaFault.UNKNOWN_TOPIC
-        assert (link.topic_id("a"), link.remembered) == ("", 1)
+        assert (client.topic_id("a"), client.remembered) == ("", 1)
         # One that has no leader for a moment is not gone.
         there["b"] = TopicMeta(5, "", {})
-        await link.metadata(["b"])
-        assert link.topic_id("b") == "id-of-b"
+        await client.metadata(["b"])
+        assert client.topic_id("b") == "id-of-b"
 
     asyncio.run(work())
 
@@ -121,11 +123,11 @@ def test_a_slice_that_is_idle_for_its_whole_lease_still_knows_the_leaders(
     there: dict[str, TopicMeta], clock: Clock
 ) -> None:
     async def work() -> None:
-        link = Link(client_settings(Side.TARGET, PROPS).raw)
+        client = NetworkClient(client_settings(Side.TARGET, PROPS).raw)
         there["a"] = meta("a")
-        await link.metadata(["a"])
+        await client.metadata(["a"])
         clock.now += 3590.0
-        assert link.by_leader([TopicPartition("a", 0)])[1] == {}
+        assert client.by_leader([TopicPartition("a", 0)])[1] == {}
 
     asyncio.run(work())
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts import Slice, balance, transactional_id, unescaped_id
 from bridge.pipeline.slices import Lease
@@ -47,7 +47,7 @@ def test_a_slice_holds_for_its_time_whatever_time_of_day_its_machine_shows(
     work = Slice(spec(), 1, 0, 0.05, [], [])
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + ahead)
-    lease = Lease(work, cast(Link, None))
+    lease = Lease(work, cast(NetworkClient, None))
     assert not lease.over()
     end = time.monotonic() + 5
     while not lease.over() and time.monotonic() < end:

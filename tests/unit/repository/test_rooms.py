@@ -173,7 +173,7 @@ def test_every_row_is_a_room_and_says_no_more_than_is_used() -> None:
         ("bridge.protocol.messages", "from connectors.base import Kind"),
         ("bridge.kafka.cluster", "from connectors import ports"),
         ("bridge.kafka.admin.topic_admin", "import fastapi.responses"),
-        ("bridge.kafka.record.batch", "from bridge.kafka.network.client import Link"),
+        ("bridge.kafka.record.batch", "from bridge.kafka.network.client import NetworkClient"),
         ("bridge.kafka.config.sasl", "from bridge.kafka.cluster import KafkaCluster"),
         ("bridge.kafka.config.sasl", "import confluent_kafka"),
         ("connectors.source.connector", "import confluent_kafka.admin as admin"),

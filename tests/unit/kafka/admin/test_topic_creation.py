@@ -18,7 +18,7 @@ TIMED_OUT = (
 )
 
 
-class ControllerLink:
+class ControllerClient:
     """A controller that answers these codes, one for each request."""
 
     def __init__(self, *answers: int | KafkaFailure, name: str = NAME) -> None:
@@ -42,8 +42,8 @@ class ControllerLink:
         return Reader(writer.encode(), flexible=False)
 
 
-def made(link: ControllerLink) -> KafkaFailure | None:
-    return asyncio.run(topic_creation.create_compacted(link, NAME, 3, 1000))  # type: ignore[arg-type]
+def made(client: ControllerClient) -> KafkaFailure | None:
+    return asyncio.run(topic_creation.create_compacted(client, NAME, 3, 1000))  # type: ignore[arg-type]
 
 
 ASSUMED = "MirrorUtilsTest.testCreateCompactedTopicAssumeTopicAlreadyExistsWith"
@@ -60,7 +60,7 @@ ASSUMED = "MirrorUtilsTest.testCreateCompactedTopicAssumeTopicAlreadyExistsWith"
     ],
 )
 def test_made_or_not_ours_to_make(code: int) -> None:
-    assert made(ControllerLink(code)) is None
+    assert made(ControllerClient(code)) is None
 
 
 @pytest.mark.parametrize(
@@ -92,26 +92,26 @@ def test_made_or_not_ours_to_make(code: int) -> None:
     ],
 )
 def test_texts(answer: int | KafkaFailure, text: str, fault: KafkaFault) -> None:
-    failed = made(ControllerLink(answer))
+    failed = made(ControllerClient(answer))
     assert failed is not None
     assert (str(failed), failed.fault) == (text, fault)
 
 
 def test_a_broker_too_old_is_not_asked_again() -> None:
-    assert made(ControllerLink(failure(KafkaFault.UNSUPPORTED, "create topic", "too old"))) is None
+    assert made(ControllerClient(failure(KafkaFault.UNSUPPORTED, "create topic", "too old"))) is None
 
 
 def test_the_controller_is_looked_for_again_when_it_has_moved() -> None:
-    link = ControllerLink(41, 41, 0)
-    assert made(link) is None
-    assert link.asked == [0, 1, 2]
-    failed = made(ControllerLink(41, 41, 41))
+    client = ControllerClient(41, 41, 0)
+    assert made(client) is None
+    assert client.asked == [0, 1, 2]
+    failed = made(ControllerClient(41, 41, 41))
     assert failed is not None
     assert failed.retriable
     assert str(failed).startswith(f"Error while attempting to create/find topic '{NAME}': ")
 
 
 def test_an_answer_about_another_topic_is_no_answer() -> None:
-    failed = made(ControllerLink(0, name="other"))
+    failed = made(ControllerClient(0, name="other"))
     assert failed is not None
     assert str(failed).startswith(f"Error while attempting to create/find topic '{NAME}': ")

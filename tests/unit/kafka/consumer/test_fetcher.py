@@ -34,7 +34,7 @@ class Answer(NamedTuple):
     preferred: int = -1
 
 
-class MemoryLink:
+class MemoryClient:
     """Brokers by number; `leaders` of partitions, and what each fetch is answered by `serve`: node, partition, offset.
     A broker remembers sessions as real ones do."""
 
@@ -155,15 +155,15 @@ class MemoryLink:
 
 
 @pytest.fixture
-def link(monkeypatch: pytest.MonkeyPatch) -> MemoryLink:
+def client(monkeypatch: pytest.MonkeyPatch) -> MemoryClient:
     monkeypatch.setattr(broker_fetcher, "PAUSE_SECONDS", (0.005, 0.01))
     monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", 0.05)
-    return MemoryLink(monkeypatch)
+    return MemoryClient(monkeypatch)
 
 
-def fetch(link: MemoryLink, work: Callable[[Fetcher], Awaitable[T]]) -> T:
+def fetch(client: MemoryClient, work: Callable[[Fetcher], Awaitable[T]]) -> T:
     async def go() -> T:
-        fetcher = Fetcher(link, committed_only=True)  # type: ignore[arg-type]
+        fetcher = Fetcher(client, committed_only=True)  # type: ignore[arg-type]
         await fetcher.start()
         fetcher.set({A: FetchFrom(ID, 5, 2), B: FetchFrom(ID, 6)})
         try:
@@ -184,32 +184,32 @@ async def until(fetcher: Fetcher, wanted: Callable[[FetchedPart], bool]) -> Fetc
 
 
 @pytest.mark.parametrize("error", [3, 5, 6, 74, 75, 78, 56, 103])
-def test_a_partition_that_has_moved_is_found_again(link: MemoryLink, error: int) -> None:
+def test_a_partition_that_has_moved_is_found_again(client: MemoryClient, error: int) -> None:
     def serve(node: int, place: TopicPartition, at: int) -> Answer | None:
         if node == 1 and place == A:
-            link.leaders[A] = 2
+            client.leaders[A] = 2
             return Answer(error)
         return Answer(records=b"x") if node == 2 else None
 
-    link.serve = serve
+    client.serve = serve
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: bool(part.records))
         assert (part.place, part.offset, part.trouble) == (A, 5, None)
         assert not fetcher.errors
 
-    fetch(link, work)
+    fetch(client, work)
     # The broker that was left has been told so, and was not told the other partition again.
-    assert [known for node, _, known in link.fetched if node == 1][-1] == {B: 6}
-    assert [epoch for node, epoch, _ in link.fetched if node == 1] == list(
-        range(sum(node == 1 for node, _, _ in link.fetched))
+    assert [known for node, _, known in client.fetched if node == 1][-1] == {B: 6}
+    assert [epoch for node, epoch, _ in client.fetched if node == 1] == list(
+        range(sum(node == 1 for node, _, _ in client.fetched))
     )
 
 
-def test_a_broker_that_is_away_costs_the_others_nothing(link: MemoryLink) -> None:
-    link.leaders[B] = 2
-    link.broken[1] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
-    link.serve = lambda node, place, at: Answer(records=b"x" * at)
+def test_a_broker_that_is_away_costs_the_others_nothing(client: MemoryClient) -> None:
+    client.leaders[B] = 2
+    client.broken[1] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
+    client.serve = lambda node, place, at: Answer(records=b"x" * at)
 
     async def work(fetcher: Fetcher) -> None:
         for offset in range(6, 20):
@@ -218,208 +218,210 @@ def test_a_broker_that_is_away_costs_the_others_nothing(link: MemoryLink) -> Non
             fetcher.done(B, offset + 1, 0)
         assert list(fetcher.errors) == [A]
         assert "Connection refused" in str(fetcher.errors[A])
-        link.broken.clear()
+        client.broken.clear()
         assert (await until(fetcher, lambda part: part.place == A)).offset == 5
         assert not fetcher.errors
 
-    fetch(link, work)
+    fetch(client, work)
 
 
-def test_a_lost_session_is_begun_anew_with_the_positions_of_now(link: MemoryLink) -> None:
-    link.serve = lambda node, place, at: Answer(records=b"x") if (place, at) in ((A, 5), (A, 9)) else None
+def test_a_lost_session_is_begun_anew_with_the_positions_of_now(client: MemoryClient) -> None:
+    client.serve = lambda node, place, at: Answer(records=b"x") if (place, at) in ((A, 5), (A, 9)) else None
 
     async def work(fetcher: Fetcher) -> None:
         await until(fetcher, lambda part: part.offset == 5)
-        link.lose_sessions = True
+        client.lose_sessions = True
         fetcher.done(A, 9, 0)
         await until(fetcher, lambda part: part.offset == 9)
 
-    fetch(link, work)
-    assert [known for _, epoch, known in link.fetched if epoch == 0][-1] == {B: 6, A: 9}
+    fetch(client, work)
+    assert [known for _, epoch, known in client.fetched if epoch == 0][-1] == {B: 6, A: 9}
 
 
-def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(link: MemoryLink) -> None:
+def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(client: MemoryClient) -> None:
     """A broker sends such a batch alone, and nothing of other partitions: each would cost a round trip."""
-    link.serve = lambda node, place, at: Answer(records=bytes(1_000_000 if place == A else 1000))
+    client.serve = lambda node, place, at: Answer(records=bytes(1_000_000 if place == A else 1000))
 
     async def work(fetcher: Fetcher) -> None:
         for _ in range(20):
             for part in await fetcher.next(0.5):
                 fetcher.done(part.place, part.offset + 1, 0)
 
-    fetch(link, work)
-    sizes = {place: [each[place] for each in link.sizes if place in each] for place in (A, B)}
+    fetch(client, work)
+    sizes = {place: [each[place] for each in client.sizes if place in each] for place in (A, B)}
     assert (sizes[A][0], set(sizes[A][1:])) == (512 * 1024, {2_000_000})
     assert set(sizes[B]) == {512 * 1024}
 
 
-def test_more_is_asked_for_over_a_distance(link: MemoryLink) -> None:
-    link.far = 0.05
-    link.serve = lambda node, place, at: Answer(records=b"x")
+def test_more_is_asked_for_over_a_distance(client: MemoryClient) -> None:
+    client.far = 0.05
+    client.serve = lambda node, place, at: Answer(records=b"x")
 
     async def work(fetcher: Fetcher) -> None:
         for offset in (5, 6):
             await until(fetcher, lambda part, offset=offset: (part.place, part.offset) == (A, offset))
             fetcher.done(A, offset + 1, 0)
 
-    fetch(link, work)
-    first, second = [each[A] for each in link.sizes if A in each][:2]
+    fetch(client, work)
+    first, second = [each[A] for each in client.sizes if A in each][:2]
     assert first == 512 * 1024
     assert second == 10 * first
 
 
-def test_no_more_is_asked_for_than_comes_in_time(link: MemoryLink) -> None:
-    link.far = 0.01
-    link.broken = {1: failure(KafkaFault.TIMEOUT, "fetch", "No answer in time")}
-    link.serve = lambda node, place, at: Answer(records=bytes(200_000))
+def test_no_more_is_asked_for_than_comes_in_time(client: MemoryClient) -> None:
+    client.far = 0.01
+    client.broken = {1: failure(KafkaFault.TIMEOUT, "fetch", "No answer in time")}
+    client.serve = lambda node, place, at: Answer(records=bytes(200_000))
 
     async def work(fetcher: Fetcher) -> None:
-        while len(link.most) < 4:
+        while len(client.most) < 4:
             await fetcher.next(0.01)
-        link.broken = {}
-        while len(link.most) < 12:
+        client.broken = {}
+        while len(client.most) < 12:
             for part in await fetcher.next(0.5):
                 fetcher.done(part.place, part.offset + 1, 0)
-        link.far = 4.0
-        asked = len(link.most)
-        while len(link.most) < asked + 3:
+        client.far = 4.0
+        asked = len(client.most)
+        while len(client.most) < asked + 3:
             for part in await fetcher.next(0.5):
                 fetcher.done(part.place, part.offset + 1, 0)
 
-    fetch(link, work)
-    assert link.most[:4] == [1 << 20, 1 << 19, 1 << 18, 1 << 17]
-    assert max(link.most[4:12]) > 1 << 18
-    assert link.most[-1] <= 110_000  # of 400 KB in four seconds a good quarter
+    fetch(client, work)
+    assert client.most[:4] == [1 << 20, 1 << 19, 1 << 18, 1 << 17]
+    assert max(client.most[4:12]) > 1 << 18
+    assert client.most[-1] <= 110_000  # of 400 KB in four seconds a good quarter
 
 
-def test_a_log_that_took_another_way(link: MemoryLink) -> None:
-    link.serve = lambda node, place, at: Answer(diverged=(1, 4)) if place == A else Answer(records=b"x")
+def test_a_log_that_took_another_way(client: MemoryClient) -> None:
+    client.serve = lambda node, place, at: Answer(diverged=(1, 4)) if place == A else Answer(records=b"x")
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: part.trouble is not None)
         assert part == FetchedPart(A, b"", 5, trouble=FetchTrouble(TroubleKind.DIVERGED, -1, -1, 1, 4))
-        asked = len(link.fetched)
+        asked = len(client.fetched)
         fetcher.done(B, 7, 0)
         await until(fetcher, lambda part: part.offset == 7)
-        assert all(A not in known for _, _, known in link.fetched[asked + 1 :])
+        assert all(A not in known for _, _, known in client.fetched[asked + 1 :])
 
-    fetch(link, work)
+    fetch(client, work)
 
 
-def test_an_offset_that_is_in_range_after_all_is_tried_again(link: MemoryLink) -> None:
+def test_an_offset_that_is_in_range_after_all_is_tried_again(client: MemoryClient) -> None:
     answers = iter([Answer(1), Answer(1), Answer(records=b"x")])
-    link.serve = lambda node, place, at: next(answers) if place == A else None
+    client.serve = lambda node, place, at: next(answers) if place == A else None
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: part.place == A)
         assert part.records == b"x"
 
-    fetch(link, work)
+    fetch(client, work)
 
 
-def test_an_offset_out_of_range_comes_with_where_the_log_is(link: MemoryLink) -> None:
-    link.serve = lambda node, place, at: Answer(1) if at == 2 else None
+def test_an_offset_out_of_range_comes_with_where_the_log_is(client: MemoryClient) -> None:
+    client.serve = lambda node, place, at: Answer(1) if at == 2 else None
 
     async def work(fetcher: Fetcher) -> None:
         fetcher.set({A: FetchFrom(ID, 2)})
         part = await until(fetcher, lambda part: part.place == A)
         assert part.trouble == FetchTrouble(TroubleKind.OUT_OF_RANGE, log_start=3, log_end=100)
 
-    fetch(link, work)
+    fetch(client, work)
 
 
 @pytest.mark.parametrize("by", ["fetch", "metadata"])
-def test_a_missing_right_is_told_at_once(link: MemoryLink, by: str) -> None:
+def test_a_missing_right_is_told_at_once(client: MemoryClient, by: str) -> None:
     if by == "fetch":
-        link.serve = lambda *_: Answer(29)
+        client.serve = lambda *_: Answer(29)
     else:
-        link.topic = link.topic._replace(error=29)
+        client.topic = client.topic._replace(error=29)
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: part.place == A)
         assert part.trouble == FetchTrouble(TroubleKind.NOT_AUTHORIZED)
 
-    fetch(link, work)
+    fetch(client, work)
 
 
 @pytest.mark.parametrize("found", [TopicMeta(3, "", {}), TopicMeta(0, "another id", {})])
 def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
-    link: MemoryLink, found: TopicMeta, monkeypatch: pytest.MonkeyPatch
+    client: MemoryClient, found: TopicMeta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known, link.topic = link.topic, found
-    link.serve = lambda *_: Answer(records=b"x")
+    known, client.topic = client.topic, found
+    client.serve = lambda *_: Answer(records=b"x")
     doubt = consumer_fetcher.DOUBT_SECONDS
     monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", 60.0)
 
     async def work(fetcher: Fetcher) -> None:
         while set(fetcher.errors) != {A, B}:
             assert await fetcher.next(0.01) == []
-        link.topic = known
+        client.topic = known
         # An answer from before may still be under way: it must not be believed.
         assert (await until(fetcher, lambda part: part.place == A)).records == b"x"
         monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", doubt)
-        link.topic = found
-        link.serve = lambda *_: Answer(100)
+        client.topic = found
+        client.serve = lambda *_: Answer(100)
         fetcher.done(A, 9, 0)
         part = await until(fetcher, lambda part: part.place == A and part.trouble is not None)
         assert part.offset == 9
         assert part.trouble == FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)
 
-    fetch(link, work)
+    fetch(client, work)
 
 
-def test_what_was_asked_before_a_new_set_is_not_handed_out(link: MemoryLink) -> None:
-    link.serve = lambda node, place, at: Answer(records=b"%d" % at)
+def test_what_was_asked_before_a_new_set_is_not_handed_out(client: MemoryClient) -> None:
+    client.serve = lambda node, place, at: Answer(records=b"%d" % at)
 
     async def work(fetcher: Fetcher) -> None:
-        link.gate.clear()
-        await link.asked.wait()
+        client.gate.clear()
+        await client.asked.wait()
         fetcher.set({A: FetchFrom(ID, 39)})
         assert await fetcher.next(0.02) == []  # the leader is found meanwhile
-        link.gate.set()
+        client.gate.set()
         part = await until(fetcher, lambda part: True)
         assert (part.place, part.offset, part.records) == (A, 39, b"39")
 
-    fetch(link, work)
+    fetch(client, work)
 
 
-def test_what_time_does_not_heal_is_raised(link: MemoryLink) -> None:
-    link.broken[1] = failure(KafkaFault.CREDENTIALS, "fetch", "Authentication failed")
+def test_what_time_does_not_heal_is_raised(client: MemoryClient) -> None:
+    client.broken[1] = failure(KafkaFault.CREDENTIALS, "fetch", "Authentication failed")
 
     async def work(fetcher: Fetcher) -> None:
         with pytest.raises(KafkaFailure, match="Authentication failed"):
             await until(fetcher, lambda part: True)
 
-    fetch(link, work)
+    fetch(client, work)
 
 
-def test_a_defect_of_ours_is_no_silence(link: MemoryLink) -> None:
+def test_a_defect_of_ours_is_no_silence(client: MemoryClient) -> None:
     def serve(node: int, place: TopicPartition, at: int) -> Answer:
         raise ZeroDivisionError
 
-    link.serve = serve
+    client.serve = serve
 
     async def work(fetcher: Fetcher) -> None:
         with pytest.raises(ZeroDivisionError):
             await until(fetcher, lambda part: True)
 
-    fetch(link, work)
+    fetch(client, work)
 
 
 # -- the nearest replica -----------------------------------------------------------------------------------------------
 
 
-def rack_aware(link: MemoryLink, *followers: Answer) -> Callable[[int, TopicPartition, int], Answer | None]:
+def rack_aware(
+    client: MemoryClient, *followers: Answer
+) -> Callable[[int, TopicPartition, int], Answer | None]:
     """Node 1 leads A and names node 2 for our rack, which has these answers, one after the other; the last stays."""
     left = list(followers)
-    link.rack = "r2"
+    client.rack = "r2"
 
     def serve(node: int, place: TopicPartition, at: int) -> Answer | None:
         if place != A:
             return None
         if node == 2:
             return left.pop(0) if len(left) > 1 else left[0]
-        told = link.racks[-1] if len(link.racks) == len(link.fetched) else (node, "")
+        told = client.racks[-1] if len(client.racks) == len(client.fetched) else (node, "")
         return Answer(preferred=2) if told == (1, "r2") else Answer(records=b"leader")
 
     return serve
@@ -435,8 +437,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_the_replica_that_the_leader_names_is_fetched_from(link: MemoryLink) -> None:
-    link.serve = rack_aware(link, Answer(records=b"near"))
+def test_the_replica_that_the_leader_names_is_fetched_from(client: MemoryClient) -> None:
+    client.serve = rack_aware(client, Answer(records=b"near"))
 
     async def work(fetcher: Fetcher) -> None:
         for offset in (5, 7, 9):
@@ -444,15 +446,15 @@ def test_the_replica_that_the_leader_names_is_fetched_from(link: MemoryLink) -> 
             assert (bytes(part.records), part.offset, part.trouble) == (b"near", offset, None)
             fetcher.done(A, offset + 2, 2)
 
-    fetch(link, work)
-    assert {rack for _, rack in link.racks} == {"r2"}
-    assert sum(A in known for node, _, known in link.fetched if node == 1) == 1, "the leader is asked once"
+    fetch(client, work)
+    assert {rack for _, rack in client.racks} == {"r2"}
+    assert sum(A in known for node, _, known in client.fetched if node == 1) == 1, "the leader is asked once"
 
 
-def test_without_a_rack_no_leader_names_a_replica(link: MemoryLink) -> None:
-    link.serve = rack_aware(link, Answer(records=b"near"))
-    link.rack = ""
-    part = fetch(link, lambda fetcher: until(fetcher, lambda part: bool(part.records)))
+def test_without_a_rack_no_leader_names_a_replica(client: MemoryClient) -> None:
+    client.serve = rack_aware(client, Answer(records=b"near"))
+    client.rack = ""
+    part = fetch(client, lambda fetcher: until(fetcher, lambda part: bool(part.records)))
     assert bytes(part.records) == b"leader"
 
 
@@ -462,29 +464,29 @@ def test_without_a_rack_no_leader_names_a_replica(link: MemoryLink) -> None:
     ids=["out of range", "not available", "no replica", "replica gone", "storage", "fenced", "another way"],
 )
 def test_what_a_replica_says_of_the_log_is_no_trouble_and_the_leader_is_asked(
-    link: MemoryLink, wrong: Answer
+    client: MemoryClient, wrong: Answer
 ) -> None:
     """A follower that lags has an end below what was fetched: nothing was cut back."""
-    link.serve = rack_aware(link, wrong)
+    client.serve = rack_aware(client, wrong)
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: bool(part.records) or part.trouble is not None)
         assert (bytes(part.records), part.offset, part.trouble) == (b"leader", 5, None)
         assert not fetcher.errors
 
-    fetch(link, work)
-    assert link.racks[-1] == (1, ""), "it would name the replica again"
+    fetch(client, work)
+    assert client.racks[-1] == (1, ""), "it would name the replica again"
 
 
-def test_a_replica_that_is_away_costs_a_pause(link: MemoryLink) -> None:
-    link.serve = rack_aware(link, Answer(records=b"near"))
-    link.broken[2] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
-    part = fetch(link, lambda fetcher: until(fetcher, lambda part: bool(part.records)))
+def test_a_replica_that_is_away_costs_a_pause(client: MemoryClient) -> None:
+    client.serve = rack_aware(client, Answer(records=b"near"))
+    client.broken[2] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
+    part = fetch(client, lambda fetcher: until(fetcher, lambda part: bool(part.records)))
     assert bytes(part.records) == b"leader"
 
 
-def test_after_a_while_the_leader_is_told_our_rack_again(link: MemoryLink, clock: list[float]) -> None:
-    link.serve = rack_aware(link, Answer(1), Answer(records=b"near"))
+def test_after_a_while_the_leader_is_told_our_rack_again(client: MemoryClient, clock: list[float]) -> None:
+    client.serve = rack_aware(client, Answer(1), Answer(records=b"near"))
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: bool(part.records))
@@ -494,31 +496,33 @@ def test_after_a_while_the_leader_is_told_our_rack_again(link: MemoryLink, clock
         part = await until(fetcher, lambda part: bool(part.records))
         assert (bytes(part.records), part.offset) == (b"near", 7)
 
-    fetch(link, work)
+    fetch(client, work)
 
 
-def test_the_leader_is_asked_again_when_the_metadata_is_too_old(link: MemoryLink, clock: list[float]) -> None:
+def test_the_leader_is_asked_again_when_the_metadata_is_too_old(
+    client: MemoryClient, clock: list[float]
+) -> None:
     """Also for a partition that has no records, whose replica answers nothing."""
-    link.serve = rack_aware(link, Answer())
-    link.metadata_seconds = 0.2
+    client.serve = rack_aware(client, Answer())
+    client.metadata_seconds = 0.2
 
     async def work(fetcher: Fetcher) -> None:
         async with asyncio.timeout(5.0):
-            while sum(A in known for node, _, known in link.fetched if node == 1) < 3:
+            while sum(A in known for node, _, known in client.fetched if node == 1) < 3:
                 await fetcher.next(0.05)
         assert not fetcher.errors
 
-    fetch(link, work)
-    assert any(node == 2 and A in known for node, _, known in link.fetched)
+    fetch(client, work)
+    assert any(node == 2 and A in known for node, _, known in client.fetched)
 
 
-def test_the_only_partition_of_a_broker_comes_back_to_it_where_it_was(link: MemoryLink) -> None:
+def test_the_only_partition_of_a_broker_comes_back_to_it_where_it_was(client: MemoryClient) -> None:
     """From a replica that died, or after an error that has healed: the leader is asked for what it was asked before."""
-    del link.leaders[B]
-    link.serve = rack_aware(link, Answer(6))
+    del client.leaders[B]
+    client.serve = rack_aware(client, Answer(6))
 
     async def go() -> FetchedPart:
-        fetcher = Fetcher(link, committed_only=True)  # type: ignore[arg-type]
+        fetcher = Fetcher(client, committed_only=True)  # type: ignore[arg-type]
         await fetcher.start()
         fetcher.set({A: FetchFrom(ID, 5, 2)})
         try:

@@ -1,4 +1,4 @@
-"""Look-ups and links with brokers in memory: what shared clients must stand, and what no one broker can show."""
+"""Look-ups and clients with brokers in memory: what shared clients must stand, and what no one broker can show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiokafka.errors import NodeNotReadyError, RequestTimedOutError
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.record_lookups import Lookups
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.batch_limits import MOST_BYTES
@@ -24,7 +24,7 @@ from tests.support.raw_batches import batch
 PLACES = [TopicPartition("orders", number) for number in range(3)]
 
 
-class FakeLink:
+class FakeNetworkClient:
     """A node that leads all partitions and answers fetches by `serve`: (partition, offset, bytes, first) → records."""
 
     def __init__(self, serve: Callable[[TopicPartition, int, int, bool], bytes], end: int = 1000) -> None:
@@ -102,27 +102,29 @@ def test_a_large_batch_is_no_hole_although_others_are_read_at_the_same_offset() 
         data = batch(0, 20)
         return data if first or len(data) <= size else b""
 
-    found = ask(Lookups(FakeLink(serve), committed_only=False), *((place, read(5)) for place in PLACES))  # type: ignore[arg-type]
+    found = ask(
+        Lookups(FakeNetworkClient(serve), committed_only=False), *((place, read(5)) for place in PLACES)
+    )  # type: ignore[arg-type]
     for place in PLACES:
         assert offsets(found[place][read(5)]) == list(range(20))
 
 
 def test_a_round_of_another_connector_that_ends_meanwhile_takes_nothing_away() -> None:
-    link = FakeLink(lambda _place, offset, _size, _first: batch(offset, 3))
-    lookups = Lookups(link, committed_only=False)  # type: ignore[arg-type]
-    link.before = lookups.forget
+    client = FakeNetworkClient(lambda _place, offset, _size, _first: batch(offset, 3))
+    lookups = Lookups(client, committed_only=False)  # type: ignore[arg-type]
+    client.before = lookups.forget
     found = ask(lookups, *((PLACES[0], read(at)) for at in range(0, 60, 3)))
     assert all(offsets(found[PLACES[0]][read(at)]) == [at, at + 1, at + 2] for at in range(0, 60, 3))
 
 
 def test_what_was_read_of_a_topic_is_not_believed_of_the_next_of_that_name() -> None:
     content = {"": batch(0, 3), "new": batch(0, 9)}
-    link = FakeLink(lambda _place, _offset, _size, _first: content[link.id])
-    lookups = Lookups(link, committed_only=False)  # type: ignore[arg-type]
+    client = FakeNetworkClient(lambda _place, _offset, _size, _first: content[client.id])
+    lookups = Lookups(client, committed_only=False)  # type: ignore[arg-type]
     assert offsets(ask(lookups, (PLACES[0], read(1)))[PLACES[0]][read(1)]) == [0, 1, 2]
-    link.id = "new"
+    client.id = "new"
     # By name, since this node speaks nothing newer; the answer is that of the new topic all the same.
-    link.topic_id = lambda _topic: "new" if link.before else ""  # type: ignore[method-assign]
+    client.topic_id = lambda _topic: "new" if client.before else ""  # type: ignore[method-assign]
     real = log_requests.fetch
 
     def by_name(parts, *, committed_only):  # type: ignore[no-untyped-def]
@@ -142,7 +144,9 @@ def test_a_batch_that_cannot_be_decoded_is_trouble_of_its_partition_only() -> No
     def serve(place: TopicPartition, _offset: int, _size: int, _first: bool) -> bytes:
         return bytes(broken) if place == PLACES[1] else batch(0, 3)
 
-    found = ask(Lookups(FakeLink(serve), committed_only=False), *((place, read(1)) for place in PLACES))  # type: ignore[arg-type]
+    found = ask(
+        Lookups(FakeNetworkClient(serve), committed_only=False), *((place, read(1)) for place in PLACES)
+    )  # type: ignore[arg-type]
     failed = found[PLACES[1]][read(1)]
     assert isinstance(failed, KafkaFailure)
     assert str(failed).startswith("Unreadable batch: ")
@@ -150,7 +154,7 @@ def test_a_batch_that_cannot_be_decoded_is_trouble_of_its_partition_only() -> No
     assert offsets(found[PLACES[0]][read(1)]) == offsets(found[PLACES[2]][read(1)]) == [0, 1, 2]
 
 
-# -- links -----------------------------------------------------------------------------------------------------------
+# -- clients -----------------------------------------------------------------------------------------------------------
 
 
 class Broker(NamedTuple):
@@ -187,12 +191,14 @@ class FakeClient(AIOKafkaClient):
         """Nothing was opened."""
 
 
-def send(client: FakeClient, node: int | None) -> Reader:
-    link = Link(client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": "127.0.0.1:1"}).raw)
+def send(library: FakeClient, node: int | None) -> Reader:
+    client = NetworkClient(
+        client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": "127.0.0.1:1"}).raw
+    )
 
     async def go() -> Reader:
-        link._client = client
-        return await link.send(node, log_requests.metadata([]), "describe topics")
+        client._client = library
+        return await client.send(node, log_requests.metadata([]), "describe topics")
 
     return asyncio.run(go())
 
@@ -204,11 +210,11 @@ def test_any_broker_will_do_where_any_will(error: Exception) -> None:
 
 
 def test_all_brokers_down_is_told_by_its_cause() -> None:
-    client = FakeClient({1, 2, 3})
+    library = FakeClient({1, 2, 3})
     with pytest.raises(KafkaFailure, match="while trying to describe topics") as caught:
-        send(client, None)
+        send(library, None)
     assert caught.value.fault is KafkaFault.UNREACHABLE
-    assert sorted(client.tried) == [1, 2, 3]
+    assert sorted(library.tried) == [1, 2, 3]
 
 
 def test_a_node_that_is_asked_for_is_not_replaced() -> None:

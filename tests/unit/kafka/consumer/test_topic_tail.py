@@ -23,7 +23,7 @@ from tests.support.raw_batches import GZIP, batch, marker, sealed
 PLACE = TopicPartition("syncs", 0)
 
 
-class MemoryLink:
+class MemoryClient:
     """One topic, or none, on one node. The next fetches answer the codes of `trouble`, or raise `broken`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, newest_fetch: int = 13) -> None:
@@ -104,12 +104,12 @@ class MemoryLink:
 
 
 @pytest.fixture
-def link(monkeypatch: pytest.MonkeyPatch) -> MemoryLink:
-    return MemoryLink(monkeypatch)
+def client(monkeypatch: pytest.MonkeyPatch) -> MemoryClient:
+    return MemoryClient(monkeypatch)
 
 
-def tail(link: MemoryLink) -> TopicTail:
-    return TopicTail(link, PLACE.topic)  # type: ignore[arg-type]
+def tail(client: MemoryClient) -> TopicTail:
+    return TopicTail(client, PLACE.topic)  # type: ignore[arg-type]
 
 
 def read(log: TopicTail) -> TailPart:
@@ -128,74 +128,74 @@ def fault(log: TopicTail) -> KafkaFault:
     return caught.value.fault
 
 
-def test_it_begins_at_the_log_start_and_follows(link: MemoryLink) -> None:
-    link.start = 3
-    link.append(batch(0, 3), batch(3, 3))
-    log = tail(link)
-    assert read(log) == TailPart(read(tail(link)).records, restarted=False, at_end=True)
+def test_it_begins_at_the_log_start_and_follows(client: MemoryClient) -> None:
+    client.start = 3
+    client.append(batch(0, 3), batch(3, 3))
+    log = tail(client)
+    assert read(log) == TailPart(read(tail(client)).records, restarted=False, at_end=True)
     assert offsets(read(log)) == []
-    link.append(batch(6, 1))
-    link.sent.clear()
+    client.append(batch(6, 1))
+    client.sent.clear()
     assert offsets(read(log)) == [6]
-    assert link.sent == ["fetch"]
-    assert link.parts[PLACE].last_epoch == 5
+    assert client.sent == ["fetch"]
+    assert client.parts[PLACE].last_epoch == 5
 
 
-def test_control_records_are_left_out_and_what_was_aborted_is_not(link: MemoryLink) -> None:
-    link.append(batch(0, 2, producer=9), marker(2, 0, 9), batch(3, 1))
-    part = read(tail(link))
+def test_control_records_are_left_out_and_what_was_aborted_is_not(client: MemoryClient) -> None:
+    client.append(batch(0, 2, producer=9), marker(2, 0, 9), batch(3, 1))
+    part = read(tail(client))
     assert (offsets(part), part.at_end, part.restarted) == ([0, 1, 3], True, False)
 
 
-def test_holes_of_compaction_are_no_restart(link: MemoryLink) -> None:
-    link.append(batch(0, 4, without=[0, 2, 3]))
-    log = tail(link)
+def test_holes_of_compaction_are_no_restart(client: MemoryClient) -> None:
+    client.append(batch(0, 4, without=[0, 2, 3]))
+    log = tail(client)
     assert offsets(read(log)) == [1]
-    link.append(batch(40, 3, without=[1]))
+    client.append(batch(40, 3, without=[1]))
     part = read(log)
     assert (offsets(part), part.restarted, part.at_end) == ([40, 42], False, True)
 
 
-def test_records_before_the_position_are_not_told_twice(link: MemoryLink) -> None:
-    link.start = 2
-    link.append(batch(0, 4))
-    assert offsets(read(tail(link))) == [2, 3]
+def test_records_before_the_position_are_not_told_twice(client: MemoryClient) -> None:
+    client.start = 2
+    client.append(batch(0, 4))
+    assert offsets(read(tail(client))) == [2, 3]
 
 
-def test_a_batch_that_nobody_can_decode_is_stepped_over(link: MemoryLink) -> None:
+def test_a_batch_that_nobody_can_decode_is_stepped_over(client: MemoryClient) -> None:
     garbage = bytearray(batch(3, 3, codec=GZIP))
     garbage[61:70] = b"\xff" * 9
-    link.append(batch(0, 3), sealed(garbage), batch(6, 2))
-    part = read(tail(link))
+    client.append(batch(0, 3), sealed(garbage), batch(6, 2))
+    part = read(tail(client))
     assert (offsets(part), part.unreadable, part.at_end) == ([0, 1, 2, 6, 7], 1, True)
 
 
-def test_a_damaged_batch_is_a_failure_until_it_arrives_whole(link: MemoryLink) -> None:
+def test_a_damaged_batch_is_a_failure_until_it_arrives_whole(client: MemoryClient) -> None:
     whole = batch(3, 3)
-    link.append(batch(0, 3))
-    log = tail(link)
+    client.append(batch(0, 3))
+    log = tail(client)
     read(log)
-    link.append(whole[:-1] + b"\0")
+    client.append(whole[:-1] + b"\0")
     assert fault(log) is KafkaFault.OTHER
-    link.batches[-1] = whole
+    client.batches[-1] = whole
     part = read(log)
     assert (offsets(part), part.restarted) == ([3, 4, 5], False)
 
 
-def test_an_incomplete_batch_is_a_failure(link: MemoryLink) -> None:
-    link.append(batch(0, 3))
-    link.batches = []
-    log = tail(link)
-    link._fetched = lambda: {PLACE: Fetched(0, 3, 3, 0, (), batch(0, 3)[:-1])}  # type: ignore[method-assign]
+def test_an_incomplete_batch_is_a_failure(client: MemoryClient) -> None:
+    client.append(batch(0, 3))
+    client.batches = []
+    log = tail(client)
+    client._fetched = lambda: {PLACE: Fetched(0, 3, 3, 0, (), batch(0, 3)[:-1])}  # type: ignore[method-assign]
     assert fault(log) is KafkaFault.OTHER
 
 
-def test_a_log_that_went_another_way_below_the_position_is_a_restart(link: MemoryLink) -> None:
-    link.append(batch(0, 3))
-    log = tail(link)
+def test_a_log_that_went_another_way_below_the_position_is_a_restart(client: MemoryClient) -> None:
+    client.append(batch(0, 3))
+    log = tail(client)
     read(log)
-    link.batches, link.diverged = [], True
-    link.append(batch(0, 9, epoch=6))
+    client.batches, client.diverged = [], True
+    client.append(batch(0, 9, epoch=6))
     part = read(log)
     assert (offsets(part), part.restarted) == (list(range(9)), True)
     assert not read(log).restarted
@@ -204,50 +204,50 @@ def test_a_log_that_went_another_way_below_the_position_is_a_restart(link: Memor
 @pytest.mark.parametrize("newest_fetch", [11, 13])
 def test_a_topic_made_again_is_a_restart(monkeypatch: pytest.MonkeyPatch, newest_fetch: int) -> None:
     """By name, a fetch answers records of whatever topic has it now: the id is asked for after it."""
-    link = MemoryLink(monkeypatch, newest_fetch=newest_fetch)
-    link.append(batch(0, 3))
-    log = tail(link)
+    client = MemoryClient(monkeypatch, newest_fetch=newest_fetch)
+    client.append(batch(0, 3))
+    log = tail(client)
     read(log)
-    link.topic_id, link.batches = "b", []
-    link.append(batch(0, 9))
+    client.topic_id, client.batches = "b", []
+    client.append(batch(0, 9))
     part = read(log)
     assert (offsets(part), part.restarted) == (list(range(9)), True)
     assert (offsets(read(log)), read(log).restarted) == ([], False)
 
 
 def test_a_topic_made_again_while_it_was_away_is_a_restart_even_if_reads_fail_in_between(
-    link: MemoryLink,
+    client: MemoryClient,
 ) -> None:
-    link.append(batch(0, 3))
-    log = tail(link)
+    client.append(batch(0, 3))
+    log = tail(client)
     read(log)
-    link.topic_id = ""
-    link.trouble = [100]
+    client.topic_id = ""
+    client.trouble = [100]
     assert fault(log) is KafkaFault.UNKNOWN_TOPIC
-    link.topic_id, link.leader = "b", -1
+    client.topic_id, client.leader = "b", -1
     assert fault(log) is KafkaFault.LEADER_MOVED
-    link.leader = 2
+    client.leader = 2
     part = read(log)
     assert (offsets(part), part.restarted) == ([0, 1, 2], True)
 
 
-def test_a_topic_made_again_is_a_restart_even_if_nothing_was_read_of_it(link: MemoryLink) -> None:
-    log = tail(link)
+def test_a_topic_made_again_is_a_restart_even_if_nothing_was_read_of_it(client: MemoryClient) -> None:
+    log = tail(client)
     assert not read(log).restarted
-    link.topic_id = "b"
-    link.append(batch(0, 3))
+    client.topic_id = "b"
+    client.append(batch(0, 3))
     part = read(log)
     assert (offsets(part), part.restarted) == ([0, 1, 2], True)
     assert not read(log).restarted
 
 
-def test_a_topic_that_came_late_was_not_restarted(link: MemoryLink) -> None:
-    link.topic_id = ""
-    log = tail(link)
+def test_a_topic_that_came_late_was_not_restarted(client: MemoryClient) -> None:
+    client.topic_id = ""
+    log = tail(client)
     assert fault(log) is KafkaFault.UNKNOWN_TOPIC
-    link.topic_id = "a"
+    client.topic_id = "a"
     assert not read(log).restarted
-    link.append(batch(0, 3))
+    client.append(batch(0, 3))
     part = read(log)
     assert (offsets(part), part.restarted) == ([0, 1, 2], False)
 
@@ -257,101 +257,101 @@ def test_a_topic_that_came_late_was_not_restarted(link: MemoryLink) -> None:
     [(2, False), (5, True), (6, True)],
     ids=["what is gone was read", "all that was read is gone", "unread records are gone"],
 )
-def test_a_log_start_that_moves(link: MemoryLink, start: int, restarted: bool) -> None:
-    link.append(batch(0, 3), batch(3, 2))
-    log = tail(link)
+def test_a_log_start_that_moves(client: MemoryClient, start: int, restarted: bool) -> None:
+    client.append(batch(0, 3), batch(3, 2))
+    log = tail(client)
     read(log)
-    link.append(batch(5, 4))
-    link.start = start
+    client.append(batch(5, 4))
+    client.start = start
     part = read(log)
     assert part.restarted is restarted
     assert offsets(part) == list(range(max(5, start), 9))
     assert not read(log).restarted
 
 
-def test_a_log_that_ends_before_the_position_is_a_restart(link: MemoryLink) -> None:
-    link.append(batch(0, 9))
-    log = tail(link)
+def test_a_log_that_ends_before_the_position_is_a_restart(client: MemoryClient) -> None:
+    client.append(batch(0, 9))
+    log = tail(client)
     read(log)
-    link.batches = [batch(0, 3)]
-    link.end = 3
+    client.batches = [batch(0, 3)]
+    client.end = 3
     part = read(log)
     assert (offsets(part), part.restarted) == ([0, 1, 2], True)
 
 
 @pytest.mark.parametrize("code", [5, 6, 74, 75])
-def test_a_leader_that_moves_costs_one_failure_and_no_record(link: MemoryLink, code: int) -> None:
-    link.append(batch(0, 3))
-    log = tail(link)
+def test_a_leader_that_moves_costs_one_failure_and_no_record(client: MemoryClient, code: int) -> None:
+    client.append(batch(0, 3))
+    log = tail(client)
     read(log)
-    link.append(batch(3, 3))
-    link.trouble = [code]
+    client.append(batch(3, 3))
+    client.trouble = [code]
     assert fault(log) is KafkaFault.LEADER_MOVED
-    link.leader = 2
+    client.leader = 2
     part = read(log)
     assert (offsets(part), part.restarted) == ([3, 4, 5], False)
 
 
-def test_a_connection_that_breaks_costs_no_record(link: MemoryLink) -> None:
-    link.append(batch(0, 3))
-    log = tail(link)
+def test_a_connection_that_breaks_costs_no_record(client: MemoryClient) -> None:
+    client.append(batch(0, 3))
+    log = tail(client)
     read(log)
-    link.append(batch(3, 3))
-    link.broken = failure(KafkaFault.UNREACHABLE, "read syncs", "Connection reset")
+    client.append(batch(3, 3))
+    client.broken = failure(KafkaFault.UNREACHABLE, "read syncs", "Connection reset")
     assert fault(log) is KafkaFault.UNREACHABLE
     assert offsets(read(log)) == [3, 4, 5]
 
 
-def test_a_leader_that_has_not_heard_of_the_topic_id_yet(link: MemoryLink) -> None:
-    link.append(batch(0, 3))
-    log = tail(link)
+def test_a_leader_that_has_not_heard_of_the_topic_id_yet(client: MemoryClient) -> None:
+    client.append(batch(0, 3))
+    log = tail(client)
     read(log)
-    link.append(batch(3, 3))
-    link.trouble = [100, 100, 100]
+    client.append(batch(3, 3))
+    client.trouble = [100, 100, 100]
     assert fault(log) is KafkaFault.LEADER_MOVED
     part = read(log)
     assert (offsets(part), part.restarted) == ([3, 4, 5], False)
 
 
-def test_a_log_that_is_never_where_it_says_ends_the_read(link: MemoryLink) -> None:
-    link.append(batch(0, 3))
-    link.trouble = [1, 1, 1]
-    assert fault(tail(link)) is KafkaFault.LEADER_MOVED
+def test_a_log_that_is_never_where_it_says_ends_the_read(client: MemoryClient) -> None:
+    client.append(batch(0, 3))
+    client.trouble = [1, 1, 1]
+    assert fault(tail(client)) is KafkaFault.LEADER_MOVED
 
 
-def test_the_end_is_where_the_log_ended_when_asked(link: MemoryLink) -> None:
-    link.append(batch(0, 3), batch(3, 3))
-    last = link.batches.pop()
-    log = tail(link)
+def test_the_end_is_where_the_log_ended_when_asked(client: MemoryClient) -> None:
+    client.append(batch(0, 3), batch(3, 3))
+    last = client.batches.pop()
+    log = tail(client)
     assert not read(log).at_end
-    link.batches.append(last)
+    client.batches.append(last)
     assert read(log).at_end
 
 
-def test_append_time_is_the_timestamp(link: MemoryLink) -> None:
-    link.append(batch(0, 2, append_time=77))
-    assert [record.timestamp for record in read(tail(link)).records] == [77, 77]
+def test_append_time_is_the_timestamp(client: MemoryClient) -> None:
+    client.append(batch(0, 2, append_time=77))
+    assert [record.timestamp for record in read(tail(client)).records] == [77, 77]
 
 
-def test_old_formats(link: MemoryLink) -> None:
+def test_old_formats(client: MemoryClient) -> None:
     """A batch of one message of format 1, as brokers before 0.11 wrote."""
     builder = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1 << 20)
     builder.append(0, timestamp=7, key=b"k", value=b"v")
     data = bytes(builder.build())
     assert struct.unpack_from(">b", data, 16) == (1,)
-    link.append(data)
-    (record,) = read(tail(link)).records
+    client.append(data)
+    (record,) = read(tail(client)).records
     assert record == (0, 7, b"k", b"v")
 
 
-def test_from_the_end_on(link: MemoryLink) -> None:
+def test_from_the_end_on(client: MemoryClient) -> None:
     """And what is restarted is read from its beginning all the same."""
-    link.append(batch(0, 3))
-    log = TopicTail(link, PLACE.topic, from_end=True)  # type: ignore[arg-type]
+    client.append(batch(0, 3))
+    log = TopicTail(client, PLACE.topic, from_end=True)  # type: ignore[arg-type]
     assert read(log) == TailPart([], restarted=False, at_end=True)
-    link.append(batch(3, 2))
+    client.append(batch(3, 2))
     assert offsets(read(log)) == [3, 4]
-    link.topic_id, link.batches = "b", []
-    link.append(batch(0, 2))
+    client.topic_id, client.batches = "b", []
+    client.append(batch(0, 2))
     part = read(log)
     assert (offsets(part), part.restarted) == ([0, 1], True)

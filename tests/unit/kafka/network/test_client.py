@@ -1,4 +1,4 @@
-"""A link to a broker in memory, in states that brokers are in for a moment only."""
+"""A client of a broker in memory, in states that brokers are in for a moment only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.library_client import new_connection
 from bridge.kafka.protocol.wire import MOST_ANSWER
 from bridge.model.values import Side
@@ -146,16 +146,16 @@ def test_a_broker_that_names_no_brokers_yet_is_asked_again() -> None:
         listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
         broker.port = listening.sockets[0].getsockname()[1]
         props = {"target.cluster.bootstrap.servers": f"127.0.0.1:{broker.port}"}
-        link = Link(client_settings(Side.TARGET, props).raw)
+        client = NetworkClient(client_settings(Side.TARGET, props).raw)
         try:
             with pytest.raises(KafkaFailure, match="The cluster named no brokers") as failed:
-                await link.nodes()
+                await client.nodes()
             assert failed.value.fault is KafkaFault.UNREACHABLE
             assert failed.value.retriable
             broker.joined = True
-            assert await link.nodes() == [1]
+            assert await client.nodes() == [1]
         finally:
-            await link.close()
+            await client.close()
             listening.close()
             await listening.wait_closed()
 

@@ -15,7 +15,7 @@ from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.network.client import Link
+from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.connection import BulkConnection
 from bridge.kafka.protocol.wire import MOST_ANSWER, Call, Reader, Writer
 from bridge.model.values import Side
@@ -304,15 +304,14 @@ def test_a_version_that_the_broker_does_not_speak() -> None:
     run(work)
 
 
-# -- links -------------------------------------------------------------------------------------------------------------
+# -- clients -----------------------------------------------------------------------------------------------------------
 
 
 class Client(AIOKafkaClient):
     """Knows where broker 1 is."""
 
     def __init__(self, port: int) -> None:
-        self.port = port
-        self.updates = 0
+        self.port, self.updates = port, 0
         self.cluster = self
 
     def broker_metadata(self, node: int) -> object:
@@ -331,46 +330,46 @@ class Client(AIOKafkaClient):
         """Nothing was opened."""
 
 
-def linked(work: Callable[[Server, Link, Client], Awaitable[T]], **props: str) -> T:
+def with_client(work: Callable[[Server, NetworkClient, Client], Awaitable[T]], **props: str) -> T:
     given = {"source.cluster.bootstrap.servers": "127.0.0.1:1", **props}
-    link = Link(client_settings(Side.SOURCE, given).raw)
+    client = NetworkClient(client_settings(Side.SOURCE, given).raw)
 
     async def go() -> T:
         async with asyncio.timeout(30), serving() as server:
-            link._client = client = Client(server.port)
+            client._client = library = Client(server.port)
             try:
-                return await work(server, link, client)
+                return await work(server, client, library)
             finally:
-                await link.close()
+                await client.close()
 
     return asyncio.run(go())
 
 
-def test_a_link_keeps_one_connection_for_each_broker() -> None:
-    async def work(server: Server, link: Link, _: Client) -> None:
-        asked = (link.send_bulk(1, echo(text), all_of, "ask") for text in (b"a", b"b", b"c"))
+def test_a_client_keeps_one_connection_for_each_broker() -> None:
+    async def work(server: Server, client: NetworkClient, _: Client) -> None:
+        asked = (client.send_bulk(1, echo(text), all_of, "ask") for text in (b"a", b"b", b"c"))
         assert await asyncio.gather(*asked) == [b"a", b"b", b"c"]
         assert server.connections == 1
 
-    linked(work)
+    with_client(work)
 
 
 def test_a_connection_that_was_lost_is_opened_anew() -> None:
-    async def work(server: Server, link: Link, client: Client) -> None:
+    async def work(server: Server, client: NetworkClient, library: Client) -> None:
         async def go(_: Request, writer: asyncio.StreamWriter) -> None:
             writer.close()
 
         server.serve = go
         with pytest.raises(KafkaFailure, match="while trying to ask") as told:
-            await link.send_bulk(1, echo(b"x"), all_of, "ask")
+            await client.send_bulk(1, echo(b"x"), all_of, "ask")
         assert told.value.fault is KafkaFault.UNREACHABLE
         assert told.value.retriable
         server.serve = server.echo
-        assert await link.send_bulk(1, echo(b"x"), all_of, "ask") == b"x"
+        assert await client.send_bulk(1, echo(b"x"), all_of, "ask") == b"x"
         assert server.connections == 2
-        assert client.updates == 0
+        assert library.updates == 0
 
-    linked(work)
+    with_client(work)
 
 
 @pytest.mark.parametrize(
@@ -379,23 +378,23 @@ def test_a_connection_that_was_lost_is_opened_anew() -> None:
 def test_a_connection_that_was_idle_is_opened_anew(
     idle_ms: str | None, idle: float, connections: int
 ) -> None:
-    async def work(server: Server, link: Link, _: Client) -> None:
-        assert await link.send_bulk(1, echo(b"x"), all_of, "ask") == b"x"
-        link._bulk[1]._used -= idle
-        assert await link.send_bulk(1, echo(b"y"), all_of, "ask") == b"y"
+    async def work(server: Server, client: NetworkClient, _: Client) -> None:
+        assert await client.send_bulk(1, echo(b"x"), all_of, "ask") == b"x"
+        client._bulk[1]._used -= idle
+        assert await client.send_bulk(1, echo(b"y"), all_of, "ask") == b"y"
         assert server.connections == connections
 
-    linked(work, **({"source.consumer.connections.max.idle.ms": idle_ms} if idle_ms else {}))
+    with_client(work, **({"source.consumer.connections.max.idle.ms": idle_ms} if idle_ms else {}))
 
 
 @pytest.mark.parametrize("node", [1, 2], ids=["not listening", "not known"])
 def test_a_broker_that_cannot_be_reached_is_looked_for_anew(node: int) -> None:
-    async def work(server: Server, link: Link, client: Client) -> None:
+    async def work(server: Server, client: NetworkClient, library: Client) -> None:
         async with serving() as gone:
-            client.port = gone.port
+            library.port = gone.port
         with pytest.raises(KafkaFailure) as told:
-            await link.send_bulk(node, echo(b"x"), all_of, "ask")
+            await client.send_bulk(node, echo(b"x"), all_of, "ask")
         assert told.value.fault is KafkaFault.UNREACHABLE
-        assert client.updates == 1
+        assert library.updates == 1
 
-    linked(work)
+    with_client(work)

@@ -1,4 +1,4 @@
-"""Batches on their way: order, sizes, sequences and what one error does, on a link in memory."""
+"""Batches on their way: order, sizes, sequences and what one error does, on a client in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch(count: int = 1, size: int = 10) -> bytearray:
     return bytearray(batch_of([Plain(NOW, None, b"v" * size)] * count))
 
 
-class MemoryLink:
+class MemoryClient:
     """One node that answers each Produce by `serve`: partition → (error, base offset). Others hang while `held`."""
 
     def __init__(self) -> None:
@@ -94,14 +94,14 @@ Enter = Callable[[Sequence[TopicPartition]], Awaitable[None]]
 
 
 def run(
-    work: Callable[[MemoryLink, BatchSender], Awaitable[T]], within: float = 5.0, enter: Enter | None = None
+    work: Callable[[MemoryClient, BatchSender], Awaitable[T]], within: float = 5.0, enter: Enter | None = None
 ) -> T:
     async def go() -> T:
-        link = MemoryLink()
-        sender = BatchSender(link, "tx", within, enter)  # type: ignore[arg-type]
+        client = MemoryClient()
+        sender = BatchSender(client, "tx", within, enter)  # type: ignore[arg-type]
         sender.restart(Identity(4000, 3))
         try:
-            return await work(link, sender)
+            return await work(client, sender)
         finally:
             await sender.close()
             assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -125,12 +125,12 @@ async def fault_of(answer: Awaitable[int]) -> KafkaFault | None:
 
 
 def test_one_batch_of_a_partition_goes_with_a_request_and_all_in_order() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
         answers = [sender.send(place, batch(3), 3) for place in (A, A, B, A)]
         await sender.flush()
         assert [await each for each in answers] == [100] * 4
-        assert [list(request) for request in link.requests] == [[A, B], [A], [A]]
-        assert [producer_fields(request[A]) for request in link.requests] == [
+        assert [list(request) for request in client.requests] == [[A, B], [A], [A]]
+        assert [producer_fields(request[A]) for request in client.requests] == [
             (4000, 3, 0),
             (4000, 3, 3),
             (4000, 3, 6),
@@ -140,14 +140,14 @@ def test_one_batch_of_a_partition_goes_with_a_request_and_all_in_order() -> None
 
 
 def test_at_most_five_requests_are_under_way() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.held.clear()
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.held.clear()
         for _ in range(9):
             sender.send(A, batch(), 1)
-        await link.seen(5)
-        link.held.set()
+        await client.seen(5)
+        client.held.set()
         await sender.flush()
-        assert (len(link.requests), link.most_under_way) == (9, 5)
+        assert (len(client.requests), client.most_under_way) == (9, 5)
 
     run(work)
 
@@ -155,35 +155,35 @@ def test_at_most_five_requests_are_under_way() -> None:
 def test_a_request_is_bounded_and_a_greater_batch_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_sender, "REQUEST_BYTES", 500)
 
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
         for place, size in ((A, 10), (B, 100), (C, 1000), (A, 10)):
             sender.send(place, batch(size=size), 1)
         await sender.flush()
-        assert [list(request) for request in link.requests] == [[A, B], [C], [A]]
+        assert [list(request) for request in client.requests] == [[A, B], [C], [A]]
 
     run(work)
 
 
 def test_sequences_wrap_to_zero() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
         sender.sequences[A] = (1 << 31) - 2
         for _ in range(3):
             sender.send(A, batch(3), 3)
         await sender.flush()
-        assert [producer_fields(request[A])[2] for request in link.requests] == [(1 << 31) - 2, 1, 4]
+        assert [producer_fields(request[A])[2] for request in client.requests] == [(1 << 31) - 2, 1, 4]
 
     run(work)
 
 
 def test_the_batch_that_failed_is_told_from_those_that_suffer_with_it() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.serve = lambda place: (32, -1) if place == B else (0, 7)
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.serve = lambda place: (32, -1) if place == B else (0, 7)
         first = [sender.send(place, batch(), 1) for place in (A, B, C)]
         second = sender.send(A, batch(), 1)
-        link.held.clear()
-        await link.seen(1)
+        client.held.clear()
+        await client.seen(1)
         third = [sender.send(C, batch(), 1) for _ in range(9)]
-        link.held.set()
+        client.held.set()
         with pytest.raises(KafkaFailure, match=r"orders-1") as caught:
             await sender.flush()
         assert caught.value.fault is KafkaFault.RECORD_REFUSED
@@ -191,29 +191,29 @@ def test_the_batch_that_failed_is_told_from_those_that_suffer_with_it() -> None:
         assert await fault_of(second) in (None, KafkaFault.ABORTED)
         assert await fault_of(third[-1]) is KafkaFault.ABORTED
         # Nothing is sent any more, until it begins anew.
-        sent = len(link.requests)
+        sent = len(client.requests)
         assert await fault_of(sender.send(A, batch(), 1)) is KafkaFault.ABORTED
-        assert len(link.requests) == sent
+        assert len(client.requests) == sent
         await sender.close()
-        link.serve = lambda _: (0, 8)
+        client.serve = lambda _: (0, 8)
         sender.restart(Identity(4000, 4))
         assert await sender.send(A, batch(), 1) == 8
-        assert producer_fields(link.requests[-1][A]) == (4000, 4, 0)
+        assert producer_fields(client.requests[-1][A]) == (4000, 4, 0)
 
     run(work)
 
 
 def test_an_offset_that_the_broker_does_not_tell_is_an_error() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.serve = lambda _: (0, -1)
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.serve = lambda _: (0, -1)
         assert await fault_of(sender.send(A, batch(), 1)) is KafkaFault.OTHER
 
     run(work)
 
 
 def test_a_lost_connection_fails_what_was_on_it() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.broken = failure(KafkaFault.UNREACHABLE, "write", "Connection lost")
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.broken = failure(KafkaFault.UNREACHABLE, "write", "Connection lost")
         answers = [sender.send(place, batch(), 1) for place in (*[A] * 7, B)]
         found = [await fault_of(each) for each in answers]
         assert found == [*[KafkaFault.UNREACHABLE] * 5, *[KafkaFault.ABORTED] * 2, KafkaFault.UNREACHABLE]
@@ -222,8 +222,8 @@ def test_a_lost_connection_fails_what_was_on_it() -> None:
 
 
 def test_a_silent_broker_costs_no_more_than_the_time_given() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.held.clear()
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.held.clear()
         answers = [sender.send(A, batch(), 1) for _ in range(7)]
         with pytest.raises(KafkaFailure) as caught:
             await sender.flush()
@@ -236,17 +236,17 @@ def test_a_silent_broker_costs_no_more_than_the_time_given() -> None:
 def test_requests_get_larger_over_a_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_sender, "REQUEST_BYTES", 500)
 
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.held.clear()
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.held.clear()
         for place in (A, B, C):
             sender.send(place, batch(), 1)
-        await link.seen(1)
-        asyncio.get_running_loop().call_later(0.05, link.held.set)
+        await client.seen(1)
+        asyncio.get_running_loop().call_later(0.05, client.held.set)
         await sender.flush()
         for place in (A, B, C):
             sender.send(place, batch(size=400), 1)
         await sender.flush()
-        assert [list(request) for request in link.requests] == [[A, B, C]] * 2
+        assert [list(request) for request in client.requests] == [[A, B, C]] * 2
 
     run(work)
 
@@ -258,7 +258,7 @@ def test_what_was_not_written_knows_why() -> None:
     async def enter(_: Sequence[TopicPartition]) -> None:
         raise taken
 
-    async def work(_: MemoryLink, sender: BatchSender) -> None:
+    async def work(_: MemoryClient, sender: BatchSender) -> None:
         for answered in [sender.send(place, batch(), 1) for place in (A, B)]:
             with pytest.raises(KafkaFailure) as caught:
                 await answered
@@ -268,8 +268,8 @@ def test_what_was_not_written_knows_why() -> None:
 
 
 def test_closing_answers_what_is_still_under_way() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.held.clear()
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.held.clear()
         answers = [sender.send(A, batch(), 1) for _ in range(7)]
         await asyncio.sleep(0)
         answers.append(sender.send(B, batch(), 1))
@@ -280,8 +280,8 @@ def test_closing_answers_what_is_still_under_way() -> None:
 
 
 def test_a_missing_right_is_named_with_what_to_grant() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.serve = lambda place: (29, -1) if place == B else (0, 100)
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.serve = lambda place: (29, -1) if place == B else (0, 100)
         written, refused = sender.send(A, batch(), 1), sender.send(B, batch(), 1)
         with pytest.raises(KafkaFailure, match="Not authorized to write to orders: grant WRITE on it"):
             await sender.flush()
@@ -297,7 +297,7 @@ def test_a_partition_that_every_transaction_needs_is_entered_with_the_first() ->
     async def enter(places: Sequence[TopicPartition]) -> None:
         entered.append(list(places))
 
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
         sender.always = C
         for _ in range(2):
             sender.send(A, batch(), 1)
@@ -309,13 +309,13 @@ def test_a_partition_that_every_transaction_needs_is_entered_with_the_first() ->
         sender.send(C, batch(), 1)
         await sender.flush()
         assert entered == [[A, C], [B], [A, C], [B], [C]]
-        assert [set(request) for request in link.requests][:3] == [{A}, {C}, {B}]
+        assert [set(request) for request in client.requests][:3] == [{A}, {C}, {B}]
 
     run(work, enter=enter)
 
 
 def test_the_window_learns_from_answers_and_from_none() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
         sender.window.size = 1000
         for _ in range(9):
             sender.send(A, batch(size=1000), 1)
@@ -323,13 +323,13 @@ def test_the_window_learns_from_answers_and_from_none() -> None:
         grown = sender.window.size
         assert grown > 5000
         # An answer that comes late, be it that the broker asks to wait.
-        link.throttle_ms = 10_000
+        client.throttle_ms = 10_000
         await sender.send(A, batch(size=100_000), 1)
         assert sender.window.size == LEAST
         assert 9.0 < sender.throttled_until - time.monotonic() <= 10.0
         # No answer at all.
         sender.window.size = 4 * LEAST
-        link.held.clear()
+        client.held.clear()
         sender.send(A, batch(), 1)
         with pytest.raises(KafkaFailure):
             await sender.flush()
@@ -339,8 +339,8 @@ def test_the_window_learns_from_answers_and_from_none() -> None:
 
 
 def test_nothing_goes_on_after_the_deadline_whenever_it_began() -> None:
-    async def work(link: MemoryLink, sender: BatchSender) -> None:
-        link.held.clear()
+    async def work(client: MemoryClient, sender: BatchSender) -> None:
+        client.held.clear()
         began = time.monotonic()
         sender.deadline = began + 0.1
         early = sender.send(A, batch(), 1)

@@ -1,4 +1,4 @@
-"""What a coordinator refuses, on a link in memory."""
+"""What a coordinator refuses, on a client in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
 
-class MemoryLink:
+class MemoryClient:
     """Answers AddPartitionsToTxn v3 by these codes, and FindCoordinator."""
 
     def __init__(self, codes: dict[TopicPartition, int]) -> None:
@@ -47,8 +47,8 @@ def test_topics_that_may_not_be_written_to_are_named_with_what_to_grant() -> Non
         TopicPartition("bills", 0): 55,
         TopicPartition("audit", 0): 29,
     }
-    link: Any = MemoryLink(codes)
+    client: Any = MemoryClient(codes)
     with pytest.raises(KafkaFailure) as told:
-        asyncio.run(Coordinator(link, "mirror-0").add(Identity(1, 0), list(codes), 5.0))
+        asyncio.run(Coordinator(client, "mirror-0").add(Identity(1, 0), list(codes), 5.0))
     assert told.value.fault is KafkaFault.NOT_AUTHORIZED
     assert "Not authorized to write to audit, orders: grant WRITE on it" in str(told.value)

@@ -24,7 +24,7 @@ from bridge.kafka.protocol.produce_requests import Identity
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "kafka_messages.txt"
+GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_messages.txt"
 MESSAGES = {
     (name, int(version)): bytes.fromhex(data)
     for name, version, data in (line.split(" ") for line in GOLDEN.read_text().splitlines())
