@@ -13,7 +13,7 @@ from typing import Protocol
 from bridge.errors import ConfigError, KafkaFailure
 from bridge.model.copying import Copied, PipelineSpec, PipelineStatus
 from bridge.model.key_rules import KeyRule, Use
-from bridge.model.lookups import Found, Need
+from bridge.model.lookups import LookupResult, Need
 from bridge.model.topics import ConfigEntry, NewTopic, TopicAcl
 from bridge.model.values import (
     Bounds,
@@ -90,7 +90,7 @@ class Cluster(Protocol):
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
-    ) -> Mapping[TopicPartition, Mapping[Need, Found | KafkaFailure]]:
+    ) -> Mapping[TopicPartition, Mapping[Need, LookupResult | KafkaFailure]]:
         """Look-ups of translation, sharing fetches: a Window for a Read, an offset or None for a FindTime, a Scanned or
         None for a Scan."""
 

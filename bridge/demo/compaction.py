@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from bridge.demo.cluster import Outgoing, producing, send, set_topic_config
 from bridge.demo.errors import DemoFailed
-from bridge.demo.logs import Log, Place, read_logs
+from bridge.demo.logs import PartitionLog, Place, read_logs
 from bridge.local import eventually
 
 _COMPACT_SECONDS = 60.0
@@ -57,5 +57,5 @@ def _wait_still(bootstrap: str, places: list[Place]) -> None:
     raise DemoFailed(f"the cleaner of {bootstrap} does not come to rest")
 
 
-def _read(bootstrap: str, places: list[Place]) -> Mapping[Place, Log]:
+def _read(bootstrap: str, places: list[Place]) -> Mapping[Place, PartitionLog]:
     return read_logs(bootstrap, places, committed_only=False)

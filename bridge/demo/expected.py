@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bridge.demo.logs import Entry, Log
+from bridge.demo.logs import Entry, PartitionLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def exact_offset(committed: int, alignment: Alignment, target_end: int) -> int:
     return alignment.downstream[first] if first < len(alignment.downstream) else target_end
 
 
-def reread(offset: int | None, exact: int, target: Log) -> int | None:
+def reread(offset: int | None, exact: int, target: PartitionLog) -> int | None:
     """How many records a consumer that starts at `offset` reads again; below 0: how many it never reads.
 
     None where there is no offset to start at.

@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Log:
+class PartitionLog:
     """The data records of a partition, without control records, and the offset that a reader ends at."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -67,10 +67,10 @@ def digest(of: Content) -> bytes:
     return hashlib.blake2b(repr(tuple(of)).encode(), digest_size=16).digest()
 
 
-def read_logs(bootstrap: str, places: Iterable[Place], *, committed_only: bool) -> dict[Place, Log]:
+def read_logs(bootstrap: str, places: Iterable[Place], *, committed_only: bool) -> dict[Place, PartitionLog]:
     """Every data record that the partitions hold now."""
     wanted = list(places)
-    logs = {place: Log() for place in wanted}
+    logs = {place: PartitionLog() for place in wanted}
     left = set(wanted)
     deadline = time.monotonic() + READ_SECONDS
     with reader(bootstrap, committed_only=committed_only) as consumer:

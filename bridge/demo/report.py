@@ -12,7 +12,7 @@ from bridge.demo.answers import Answers
 from bridge.demo.expected import Alignment, exact_offset, reread
 from bridge.demo.failover import Resumed
 from bridge.demo.groups import Groups
-from bridge.demo.logs import Log, Place
+from bridge.demo.logs import PartitionLog, Place
 from bridge.protocol.messages import PartitionReport
 
 FILE = "report.json"
@@ -84,7 +84,10 @@ class Report:
 
 
 def make_rows(
-    groups: Groups, alignments: Mapping[Place, Alignment], target: Mapping[Place, Log], judged: Judged
+    groups: Groups,
+    alignments: Mapping[Place, Alignment],
+    target: Mapping[Place, PartitionLog],
+    judged: Judged,
 ) -> list[Row]:
     """`alignments` and `target` by source partition."""
     rows = []

@@ -15,7 +15,7 @@ from bridge.demo.data import PLACES, TOPICS, Amounts, Produced, produce_all
 from bridge.demo.expected import Alignment, align
 from bridge.demo.failover import fail_over, first_unprocessed
 from bridge.demo.groups import Groups, Shape, choose
-from bridge.demo.logs import Log, Place, read_logs, reader
+from bridge.demo.logs import PartitionLog, Place, read_logs, reader
 from bridge.demo.report import Judged, Report, Verdicts, make_rows
 from bridge.demo.show import Advance, Steps
 from bridge.local import Broker, LocalStack, WaitTimedOut, eventually
@@ -38,7 +38,7 @@ class Played(NamedTuple):
 class Truth(NamedTuple):
     """Both sides read whole, by source partition."""
 
-    target: Mapping[Place, Log]
+    target: Mapping[Place, PartitionLog]
     alignments: Mapping[Place, Alignment]
 
 
@@ -84,13 +84,13 @@ def play(stack: LocalStack, records: int, started: float, shown: Console) -> Pla
     return Played(Report(rows, resumed, time.monotonic() - started), produced.records, judged.verdicts, name)
 
 
-def shapes(source: Mapping[Place, Log], produced: Produced) -> dict[Place, Shape]:
+def shapes(source: Mapping[Place, PartitionLog], produced: Produced) -> dict[Place, Shape]:
     return {
         place: Shape(log.offsets, log.end, produced.aborted.get(place, ())) for place, log in source.items()
     }
 
 
-def wait_mirrored(stack: LocalStack, source: Mapping[Place, Log], advance: Advance) -> None:
+def wait_mirrored(stack: LocalStack, source: Mapping[Place, PartitionLog], advance: Advance) -> None:
     """Until every partition of B is as long as A's has data records, and then holds as many: copies have transaction
     markers between them."""
     alias = stack.source.name
@@ -114,7 +114,7 @@ def wait_mirrored(stack: LocalStack, source: Mapping[Place, Log], advance: Advan
     eventually(whole, _MIRROR_SECONDS, what=what, watched=stack.watched)
 
 
-def find_truth(stack: LocalStack, source: Mapping[Place, Log]) -> Truth:
+def find_truth(stack: LocalStack, source: Mapping[Place, PartitionLog]) -> Truth:
     alias = stack.source.name
     copies = {(f"{alias}.{topic}", partition): (topic, partition) for topic, partition in source}
     read = read_logs(stack.target.bootstrap, copies, committed_only=True)

@@ -20,7 +20,7 @@ from bridge.kafka.expiring_cache import Aging
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.state_writer import Appender, KeyValue
 from bridge.kafka.protocol import group_requests
-from bridge.model.lookups import Found, Need
+from bridge.model.lookups import LookupResult, Need
 from bridge.model.values import (
     Bounds,
     Committed,
@@ -210,12 +210,12 @@ class KafkaCluster:
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
-    ) -> Mapping[TopicPartition, Mapping[Need, Found | KafkaFailure]]:
+    ) -> Mapping[TopicPartition, Mapping[Need, LookupResult | KafkaFailure]]:
         found, scanned = await asyncio.gather(
             self._lookups[committed_only].answer(needs),
             scan(self._client, needs, committed_only=committed_only),
         )
-        answers: dict[TopicPartition, dict[Need, Found | KafkaFailure]] = {}
+        answers: dict[TopicPartition, dict[Need, LookupResult | KafkaFailure]] = {}
         for place in needs:
             answers[place] = {**found[place], **scanned[place]}
         return answers

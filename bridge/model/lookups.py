@@ -71,5 +71,5 @@ class Scanned:
     """The largest leader epoch of a batch, -1 where there is none."""
 
 
-Found = Window | Scanned | int | None
+LookupResult = Window | Scanned | int | None
 """Answer to a Need."""

@@ -7,7 +7,7 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Se
 from typing import NamedTuple, TypeVar
 
 from bridge.errors import KafkaFailure
-from bridge.model.lookups import Found, Need
+from bridge.model.lookups import LookupResult, Need
 from bridge.model.values import Side, TopicPartition, Verdict
 from connectors.cluster_away import reason_of
 from connectors.ports import Cluster
@@ -25,7 +25,7 @@ class Job(NamedTuple):
     source: TopicPartition
     target: TopicPartition
     offset: int
-    steps: Generator[Need, Found, Verdict]
+    steps: Generator[Need, LookupResult, Verdict]
 
 
 async def translate_all(
@@ -81,7 +81,7 @@ async def _ask(
     clusters: Mapping[Side, Cluster],
     wanted: Mapping[Side, Mapping[TopicPartition, Sequence[Need]]],
     source_committed_only: bool,
-) -> dict[Side, Mapping[TopicPartition, Mapping[Need, Found | KafkaFailure]]]:
+) -> dict[Side, Mapping[TopicPartition, Mapping[Need, LookupResult | KafkaFailure]]]:
     sides = [side for side in Side if wanted[side]]
     # On the target only committed data is a copy; on the source, what the mirror is known to copy.
     found = await asyncio.gather(
@@ -99,7 +99,7 @@ def _place(job: Job, side: Side) -> TopicPartition:
 
 def _advance(
     jobs: Mapping[K, Job],
-    answers: Iterable[tuple[K, Found]],
+    answers: Iterable[tuple[K, LookupResult]],
     waiting: dict[K, Need],
     verdicts: dict[K, Verdict],
 ) -> None:

@@ -116,8 +116,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
     fetch = log_requests.fetch
 
     def spy(parts: Mapping[TopicPartition, log_requests.FetchPart], **how: Any) -> Call:
-        asking = how["asking"]
-        fetches.append((asking.epoch, len(parts), len(asking.forgotten)))
+        params = how["params"]
+        fetches.append((params.epoch, len(parts), len(params.forgotten)))
         return fetch(parts, **how)
 
     monkeypatch.setattr(log_requests, "fetch", spy)

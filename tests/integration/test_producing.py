@@ -23,7 +23,7 @@ from bridge.kafka.producer.producer import (
 from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.producer.state_writer import LZ4, record_batches
 from bridge.kafka.protocol import produce_requests
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.record.batch import CODEC
 from bridge.kafka.state_topics import read_committed
 from bridge.local import Cluster
@@ -213,12 +213,12 @@ def test_sequences_wrap_as_the_broker_counts(target: Cluster) -> None:
     async def work(stand: Stand) -> None:
         client = stand.client()
         answer = await client.send(
-            None, produce_requests.init_producer_id(None, -1, Identity()), "ask for a producer id"
+            None, produce_requests.init_producer_id(None, -1, ProducerIdAndEpoch()), "ask for a producer id"
         )
-        error, identity = produce_requests.read_producer_id(answer)
+        error, id_and_epoch = produce_requests.read_producer_id(answer)
         assert error == 0
         sender = BatchSender(client, None, 5.0)
-        sender.restart(identity)
+        sender.restart(id_and_epoch)
         sender.sequences[place] = (1 << 31) - 4
         answers = [sender.send(place, batch(b"%d" % number, b"-", b"-"), 3) for number in range(4)]
         assert [await each for each in answers] == [0, 3, 6, 9]

@@ -19,7 +19,7 @@ from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests, produce_requests, produce_responses
 from bridge.kafka.protocol.log_requests import FetchPart
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.produce_responses import Produced
 from bridge.kafka.record.batch import Chunk, RawBatch, parse, passed, stamp
 from bridge.kafka.record.coalescing import DataBatches, Small
@@ -55,7 +55,7 @@ CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD
 WIDE = Limits(1_048_588, 16_384, coalesce=None)
 BACKLOG = WIDE._replace(coalesce=Small.any(4096))
 CORRUPT, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_RECORD = 2, 10, 32, 45, 87
-NOBODY = Identity(-1, -1)
+NOBODY = ProducerIdAndEpoch(-1, -1)
 ODD = [
     Record(b"value", key=b"key", timestamp=NOW, headers=(("h", b"1"), ("h", b"2"), ("h", None), ("", b""))),
     Record(None, key=b"tombstone", timestamp=NOW - 5),
@@ -148,11 +148,13 @@ class Wire:
         eventually(all_there, 20.0, what=f"{topic} is read to its end")
         return batches
 
-    def identity(self) -> Identity:
+    def id_and_epoch(self) -> ProducerIdAndEpoch:
         call = produce_requests.init_producer_id(None, 60_000, NOBODY)
-        error, identity = produce_requests.read_producer_id(self.run(self._client.send(None, call, "ask")))
+        error, id_and_epoch = produce_requests.read_producer_id(
+            self.run(self._client.send(None, call, "ask"))
+        )
         assert error == 0
-        return identity
+        return id_and_epoch
 
     def copy(self, topic: str, limits: Limits = WIDE, *, committed: bool = True, to: str = "") -> str:
         to = to or self.topic()
@@ -377,11 +379,11 @@ def test_a_request_over_100_mib_closes_the_connection(wire: Wire) -> None:
 
 def test_sequences_wrap_to_zero(wire: Wire) -> None:
     """The batch that crosses 2^31-1 as well as the one behind it."""
-    topic, identity = wire.topic(), wire.identity()
+    topic, id_and_epoch = wire.topic(), wire.id_and_epoch()
     chunk = passed(next(parse(batch_of([Plain(NOW, b"k", b"v")] * 5))))
 
     def sent(sequence: int) -> int:
-        stamp(chunk.data, *identity, sequence, False)
+        stamp(chunk.data, *id_and_epoch, sequence, False)
         return wire.send(topic, chunk.data).error
 
     assert sent(2**31 - 7) == 0

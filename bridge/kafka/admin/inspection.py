@@ -11,7 +11,7 @@ from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 
 _A_CALL = 500
 _GROUP_DENIED = 30
@@ -79,7 +79,7 @@ class Inspection:
         producer id with a timeout that none takes, so that none is handed out and no transaction is ended."""
         found = {}
         for name in names:
-            call = produce_requests.init_producer_id(name, _NO_TIME, Identity())
+            call = produce_requests.init_producer_id(name, _NO_TIME, ProducerIdAndEpoch())
             answer = await self._client.send(None, call, f"ask for the rights on transactional id {name}")
             code, _ = produce_requests.read_producer_id(answer)
             found[name] = frozenset() if code == _ID_DENIED else frozenset({"DESCRIBE", "WRITE"})

@@ -16,7 +16,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import Window
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.log_requests import Asking, Fetched, FetchPart
+from bridge.kafka.protocol.log_requests import Fetched, FetchParams, FetchPart
 from bridge.model.values import TopicPartition
 
 _HURRY = 0.01
@@ -28,7 +28,7 @@ _IDS_FROM = 13
 """Fetch version that names topics by id."""
 
 
-class Limits(NamedTuple):
+class FetchConfig(NamedTuple):
     """Of fetches; sizes in bytes."""
 
     committed_only: bool
@@ -59,8 +59,8 @@ class Owner(Protocol):
 class FetchNode:
     """Partitions that are fetched from one broker."""
 
-    def __init__(self, client: NetworkClient, number: int, limits: Limits, owner: Owner) -> None:
-        self._client, self._number, self._limits, self._owner = client, number, limits, owner
+    def __init__(self, client: NetworkClient, number: int, config: FetchConfig, owner: Owner) -> None:
+        self._client, self._number, self._config, self._owner = client, number, config, owner
         self._session = FetchSession()
         self._in_hand: set[TopicPartition] = set()
         self._large: dict[TopicPartition, int] = {}
@@ -79,7 +79,7 @@ class FetchNode:
     def want(self, place: TopicPartition, topic_id: str, offset: int, last_epoch: int) -> None:
         self.places.add(place)
         self._in_hand.discard(place)
-        size = stretched(self._limits.partition_bytes, self._round_trip, self._limits.max_bytes)
+        size = stretched(self._config.partition_bytes, self._round_trip, self._config.max_bytes)
         size = max(size, self._large.get(place, 0))
         self._session.want(place, FetchPart(topic_id, offset, size, last_epoch))
         self._changed.set()
@@ -110,15 +110,15 @@ class FetchNode:
                 await self._fetch()
 
     async def _fetch(self) -> None:
-        limits, doing = self._limits, "fetch"
+        config, doing = self._config, "fetch"
         plan = self._session.plan()
         rack, most = self._owner.rack(self._number), min(self._owner.room, self._window.size)
-        wait_ms = int(_HURRY * 1000) if self._in_hand else limits.max_wait_ms
+        wait_ms = int(_HURRY * 1000) if self._in_hand else config.max_wait_ms
         call = log_requests.fetch(
             plan.parts,
-            committed_only=limits.committed_only,
+            committed_only=config.committed_only,
             by_id=bool(self._owner.names),
-            asking=Asking(wait_ms, most, plan.session, plan.epoch, plan.forgotten, rack),
+            params=FetchParams(wait_ms, most, plan.session, plan.epoch, plan.forgotten, rack),
         )
         began = time.monotonic()
         try:

@@ -13,7 +13,7 @@ from bridge.kafka.errors import TOPIC_DENIED, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import epoch_requests
 from bridge.kafka.protocol.log_requests import Fetched
-from bridge.kafka.protocol.wire import Piece
+from bridge.kafka.protocol.wire import BytesLike
 from bridge.model.values import TopicPartition
 
 _UNKNOWN_TOPIC = 3
@@ -55,7 +55,7 @@ class FetchedPart(NamedTuple):
     records, and none come until the partition is set again."""
 
     place: TopicPartition
-    records: Piece
+    records: BytesLike
     offset: int
     aborted: Sequence[tuple[int, int]] = ()
     high_watermark: int = -1

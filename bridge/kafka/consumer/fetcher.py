@@ -11,7 +11,7 @@ import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.consumer.broker_fetcher import FetchNode, Limits, PartitionState, happens
+from bridge.kafka.consumer.broker_fetcher import FetchConfig, FetchNode, PartitionState, happens
 from bridge.kafka.consumer.fetch_result import (
     FetchedPart,
     FetchFrom,
@@ -53,7 +53,7 @@ class Fetcher:
         partition_bytes: int = 512 * 1024,  # twice as much costs a fifth more: memory is fresh then
     ) -> None:
         self._client = client
-        self._limits = Limits(committed_only, max_wait_ms, max_bytes, partition_bytes)
+        self._config = FetchConfig(committed_only, max_wait_ms, max_bytes, partition_bytes)
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._replicas = Replicas(client.rack, client.metadata_seconds, time.monotonic)
         self._nodes: dict[int, FetchNode] = {}
@@ -237,7 +237,7 @@ class Fetcher:
     def _node(self, number: int) -> FetchNode:
         node = self._nodes.get(number)
         if node is None:
-            node = self._nodes[number] = FetchNode(self._client, number, self._limits, self)
+            node = self._nodes[number] = FetchNode(self._client, number, self._config, self)
             self._run(node.run())
         return node
 

@@ -60,7 +60,7 @@ class TopicTail:
     ) -> None:
         self.topic = topic
         self._committed_only = committed_only
-        self._asking = log_requests.Asking(max_wait_ms=wait_ms)
+        self._params = log_requests.FetchParams(max_wait_ms=wait_ms)
         self._client = client
         self._place = TopicPartition(topic, 0)
         self._topic_id = ""
@@ -150,9 +150,9 @@ class TopicTail:
         doing = f"read {self.topic} at {self._next}"
         part = FetchPart(self._topic_id, self._next, _BYTES, self._last_epoch)
         call = log_requests.fetch(
-            {self._place: part}, committed_only=self._committed_only, asking=self._asking
+            {self._place: part}, committed_only=self._committed_only, params=self._params
         )
-        answer = await self._client.send(leader, call, doing, apart=self._asking.max_wait_ms > 0)
+        answer = await self._client.send(leader, call, doing, apart=self._params.max_wait_ms > 0)
         got = log_requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(
             self._place
         )

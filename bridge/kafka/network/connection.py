@@ -20,7 +20,7 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from bridge.kafka.network.library_client import new_connection
-from bridge.kafka.protocol.wire import Call, Piece, Reader, unfit
+from bridge.kafka.protocol.wire import BytesLike, Call, Reader, unfit
 
 T = TypeVar("T")
 _API_VERSIONS = 18
@@ -62,7 +62,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._versions: Mapping[int, tuple[int, int]] = {_API_VERSIONS: (0, 0)}
         self._number = 0
         self._asked: deque[_Asked] = deque()
-        self._outgoing: deque[Piece] = deque()
+        self._outgoing: deque[BytesLike] = deque()
         self._paused = False
         self._buffer = memoryview(bytearray(_FIRST_BUFFER))
         """As large as the largest answer; none that is not read yet is ever overwritten."""

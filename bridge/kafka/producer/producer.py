@@ -20,7 +20,7 @@ from bridge.kafka.producer.transaction_coordinator import (
     fence,
     transaction_timeout_ms,
 )
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Writable
 from bridge.model.values import TopicPartition
 
@@ -60,7 +60,7 @@ class TransactionalProducer:
         self._client = NetworkClient(settings)
         self._near_ms = self._timeout_ms = timeout_ms
         self._coordinator = Coordinator(self._client, transactional_id)
-        self._identity = Identity()
+        self._id_and_epoch = ProducerIdAndEpoch()
         self._sender = BatchSender(self._client, transactional_id, timeout_ms / 1000, self._enter, window)
         self._open = False
 
@@ -145,7 +145,7 @@ class TransactionalProducer:
         await self._sender.flush()
         if self._sender.entered:
             try:
-                await self._coordinator.end(self._identity, self._sender.within, commit=True)
+                await self._coordinator.end(self._id_and_epoch, self._sender.within, commit=True)
             except KafkaFailure as error:
                 self._sender.fail(error)
                 raise
@@ -158,7 +158,7 @@ class TransactionalProducer:
         if failed is not None and failed.fault is KafkaFault.FENCED:
             raise failed
         await self._sender.close()
-        await self._coordinator.end(self._identity, self._sender.within, commit=False)
+        await self._coordinator.end(self._id_and_epoch, self._sender.within, commit=False)
         await self._take_over(self._sender.within)
         self._open = False
 
@@ -173,10 +173,10 @@ class TransactionalProducer:
             self._timeout_ms = transaction_timeout_ms(self._near_ms, round_trip, patience)
             return self._timeout_ms
 
-        self._identity = await self._coordinator.init(timeout_ms, self._identity, within)
+        self._id_and_epoch = await self._coordinator.init(timeout_ms, self._id_and_epoch, within)
         self._sender.within = _FLUSHED_AFTER * self.timeout
         self._sender.round_trip = quickest(self._sender.round_trip, self._client.round_trip)
-        self._sender.restart(self._identity)
+        self._sender.restart(self._id_and_epoch)
 
     async def _connect(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """To the leaders of these partitions, which it answers. None when it fails: it is tried again with the first
@@ -196,7 +196,7 @@ class TransactionalProducer:
     async def _enter(self, places: Sequence[TopicPartition]) -> None:
         # Connections first: while they are opened there is no transaction, and batches have the network to themselves.
         await self._connected(places)
-        await self._coordinator.add(self._identity, places, self._sender.within)
+        await self._coordinator.add(self._id_and_epoch, places, self._sender.within)
 
 
 class SyncProducer:
@@ -225,7 +225,7 @@ class SyncProducer:
         async with self._writing:
             if self._sender.failed is not None:
                 await self._sender.close()
-                self._sender.restart(Identity())
+                self._sender.restart(ProducerIdAndEpoch())
             for data, count in record_batches(records):
                 self._sender.send(TopicPartition(topic, 0), data, count)
             await self._sender.flush()

@@ -20,7 +20,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import Window
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import produce_requests
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.produce_responses import NOT_ANSWERED, read_produced, refusal
 from bridge.kafka.protocol.wire import Writable
 from bridge.kafka.record.batch import stamp
@@ -68,7 +68,7 @@ class BatchSender:
         self.always: TopicPartition | None = None
         """Entered together with the first partition of others, because it will be sent to as well."""
         self.window = window or Window()
-        self._identity = Identity()
+        self._id_and_epoch = ProducerIdAndEpoch()
         self.sequences: dict[TopicPartition, int] = {}
         """Of the next record of a partition; from 2^31 - 1 on to 0, as brokers count."""
         self.log_starts: dict[TopicPartition, int] = {}
@@ -105,8 +105,8 @@ class BatchSender:
         if self.failed is not None:
             self._answer(batch, _aborted(self.failed))
             return answered
-        sequence = self.sequences.get(place, 0) if self._identity.epoch >= 0 else -1
-        stamp(data, *self._identity, sequence, self._transactional_id is not None)
+        sequence = self.sequences.get(place, 0) if self._id_and_epoch.epoch >= 0 else -1
+        stamp(data, *self._id_and_epoch, sequence, self._transactional_id is not None)
         self.sequences[place] = (sequence + count) % _SEQUENCES
         queue = self._queues.setdefault(place, deque())
         queue.append(batch)
@@ -140,9 +140,9 @@ class BatchSender:
         """The next batch of a partition needs `enter` again."""
         self._entered.clear()
 
-    def restart(self, identity: Identity) -> None:
+    def restart(self, id_and_epoch: ProducerIdAndEpoch) -> None:
         """After `close`: goes on as another producer, from sequence 0."""
-        self._identity, self.failed = identity, None
+        self._id_and_epoch, self.failed = id_and_epoch, None
         for kept in (self.sequences, self.log_starts, self._leaders, self._entered):
             kept.clear()
 

@@ -12,7 +12,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import not_allowed_to_write, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.sender import BatchSender
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.model.values import TopicPartition
 
 KeyValue = tuple[bytes | None, bytes | None]
@@ -71,7 +71,7 @@ class Appender:
             try:
                 if self._sender.failed is not None:
                     await self._sender.close()
-                    self._sender.restart(Identity())
+                    self._sender.restart(ProducerIdAndEpoch())
                 for data, count in record_batches(records, LZ4):
                     self._sender.send(TopicPartition(topic, 0), data, count)
                     await self._sender.flush()

@@ -12,7 +12,7 @@ from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.values import TopicPartition
 
@@ -48,18 +48,22 @@ class Coordinator:
         self._id = transactional_id
         self._node: int | None = None
 
-    async def init(self, timeout_ms: Callable[[], int], identity: Identity, within: float) -> Identity:
+    async def init(
+        self, timeout_ms: Callable[[], int], id_and_epoch: ProducerIdAndEpoch, within: float
+    ) -> ProducerIdAndEpoch:
         """A producer id and epoch. Aborts the id's open transaction, and fences its older holders: all of them, or
-        with the `identity` that we had only if nobody has taken over meanwhile (else FENCED). `timeout_ms` is asked
+        with the one that we had only if nobody has taken over meanwhile (else FENCED). `timeout_ms` is asked
         once the coordinator is found, when the client knows how far away the cluster is."""
 
         def call() -> Call:
-            return produce_requests.init_producer_id(self._id, timeout_ms(), identity)
+            return produce_requests.init_producer_id(self._id, timeout_ms(), id_and_epoch)
 
         doing = f"take over transactional id {self._id}"
         return await self._ask(call, produce_requests.read_producer_id, doing, within)
 
-    async def add(self, identity: Identity, places: Collection[TopicPartition], within: float) -> None:
+    async def add(
+        self, id_and_epoch: ProducerIdAndEpoch, places: Collection[TopicPartition], within: float
+    ) -> None:
         """Makes partitions part of the transaction, which begins with the first."""
 
         def read(answer: Reader) -> tuple[int, None]:
@@ -72,14 +76,14 @@ class Coordinator:
             return codes[0] if codes else 0, None
 
         def call() -> Call:
-            return produce_requests.add_partitions(self._id, identity, places)
+            return produce_requests.add_partitions(self._id, id_and_epoch, places)
 
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places)[:5])
         more = " …" if len(places) > 5 else ""
         doing = f"add {names}{more} to the transaction of {self._id}"
         await self._ask(call, read, doing, within)
 
-    async def end(self, identity: Identity, within: float, *, commit: bool) -> None:
+    async def end(self, id_and_epoch: ProducerIdAndEpoch, within: float, *, commit: bool) -> None:
         """Ends the transaction. To abort is right also when none was begun, and when one is being committed, which
         `init` then waits for. Java's client ends a transaction, too, before it asks for a new epoch (KIP-360)."""
 
@@ -88,7 +92,7 @@ class Coordinator:
             return 0 if code == _INVALID_TXN_STATE and not commit else code, None
 
         def call() -> Call:
-            return produce_requests.end_transaction(self._id, identity, commit=commit)
+            return produce_requests.end_transaction(self._id, id_and_epoch, commit=commit)
 
         await self._ask(
             call, read, f"{'commit' if commit else 'abort'} the transaction of {self._id}", within
@@ -144,7 +148,7 @@ async def fence(settings: RawSettings, transactional_ids: Sequence[str], within:
     try:
         taken = await asyncio.gather(
             *(
-                Coordinator(client, each).init(lambda: TRANSACTION_TIMEOUT_MS, Identity(), within)
+                Coordinator(client, each).init(lambda: TRANSACTION_TIMEOUT_MS, ProducerIdAndEpoch(), within)
                 for each in transactional_ids
             ),
             return_exceptions=True,

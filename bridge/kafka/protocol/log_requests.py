@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bridge.kafka.protocol.wire import Call, Piece, Reader, Writer
+from bridge.kafka.protocol.wire import BytesLike, Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
 LATEST, EARLIEST = -1, -2
@@ -137,14 +137,14 @@ class Fetched(NamedTuple):
     log_start: int
     aborted: Sequence[tuple[int, int]]
     """(producer id, first offset) of aborted transactions in what was fetched; read committed only."""
-    records: Piece
+    records: BytesLike
     diverged: tuple[int, int] | None = None
     """Epoch and end offset up to which the log agrees with what was fetched before; None while it does."""
     preferred: int = -1
     """The replica that the leader names for our rack, with no records then; -1 for none."""
 
 
-class Asking(NamedTuple):
+class FetchParams(NamedTuple):
     """How a fetch is asked for: what one without a session is by default. Sizes in bytes.
 
     `session`, `epoch`: of an incremental session (KIP-227); (0, -1) is none, (0, 0) asks for a new one. `forgotten`:
@@ -159,7 +159,7 @@ class Asking(NamedTuple):
     rack: str = ""
 
 
-_ONCE = Asking()
+_NO_SESSION = FetchParams()
 
 
 def fetch(
@@ -167,14 +167,14 @@ def fetch(
     *,
     committed_only: bool,
     by_id: bool | None = None,
-    asking: Asking = _ONCE,
+    params: FetchParams = _NO_SESSION,
 ) -> Call:
     """Fetch v11 to v13; v11 only unless every topic's id is known, which `by_id` says where `parts` do not tell."""
     topics: dict[str, list[tuple[int, FetchPart]]] = {}
     for (topic, partition), part in parts.items():
         topics.setdefault(topic, []).append((partition, part))
     forgotten: dict[tuple[str, str], list[int]] = {}
-    for topic_id, (topic, partition) in asking.forgotten:
+    for topic_id, (topic, partition) in params.forgotten:
         forgotten.setdefault((topic_id, topic), []).append(partition)
     if by_id is None:
         by_id = all(part.topic_id for part in parts.values())
@@ -187,12 +187,12 @@ def fetch(
 
     def write(writer: Writer, version: int) -> None:
         writer.int32(-1)
-        writer.int32(asking.max_wait_ms)
+        writer.int32(params.max_wait_ms)
         writer.int32(1)
-        writer.int32(asking.max_bytes)
+        writer.int32(params.max_bytes)
         writer.int8(1 if committed_only else 0)
-        writer.int32(asking.session)
-        writer.int32(asking.epoch)
+        writer.int32(params.session)
+        writer.int32(params.epoch)
         writer.array(len(topics))
         for topic, partitions in topics.items():
             topic_key(writer, version, partitions[0][1].topic_id, topic)
@@ -214,7 +214,7 @@ def fetch(
             for number in numbers:
                 writer.int32(number)
             writer.tags()
-        writer.string(asking.rack)
+        writer.string(params.rack)
         writer.tags()
 
     return Call(1, range(11, 14) if by_id else range(11, 12), 12, write)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from bridge.kafka.protocol.wire import Call, Piece, Reader, Writer
+from bridge.kafka.protocol.wire import BytesLike, Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
 
-class Identity(NamedTuple):
-    """What a broker knows a producer by; (-1, -1) before it was asked."""
+class ProducerIdAndEpoch(NamedTuple):
+    """What a broker knows a producer by; (-1, -1) before InitProducerId, and for a producer without one."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -38,23 +38,23 @@ def read_transaction_coordinator(answer: Reader) -> tuple[int, int]:
     return error, answer.int32()
 
 
-def init_producer_id(transactional_id: str | None, timeout_ms: int, identity: Identity) -> Call:
-    """InitProducerId v3 to v4: aborts what the id has open and raises its epoch. With our `identity` only if nobody
-    else did that since; without, whoever holds the id."""
+def init_producer_id(transactional_id: str | None, timeout_ms: int, id_and_epoch: ProducerIdAndEpoch) -> Call:
+    """InitProducerId v3 to v4: aborts the id's open transaction and raises its epoch. With the `id_and_epoch` that we
+    have only if nobody else did that since (else it is fenced); without, whoever holds the id."""
 
     def write(writer: Writer, _version: int) -> None:
         writer.string(transactional_id)
         writer.int32(timeout_ms)
-        writer.int64(identity.producer_id)
-        writer.int16(identity.epoch)
+        writer.int64(id_and_epoch.producer_id)
+        writer.int16(id_and_epoch.epoch)
         writer.tags()
 
     return Call(22, range(3, 5), 2, write)
 
 
-def read_producer_id(answer: Reader) -> tuple[int, Identity]:
+def read_producer_id(answer: Reader) -> tuple[int, ProducerIdAndEpoch]:
     answer.skip(4)
-    return answer.int16(), Identity(answer.int64(), answer.int16())
+    return answer.int16(), ProducerIdAndEpoch(answer.int64(), answer.int16())
 
 
 def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -64,14 +64,16 @@ def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return topics
 
 
-def add_partitions(transactional_id: str, identity: Identity, places: Iterable[TopicPartition]) -> Call:
+def add_partitions(
+    transactional_id: str, id_and_epoch: ProducerIdAndEpoch, places: Iterable[TopicPartition]
+) -> Call:
     """AddPartitionsToTxn v2 to v3."""
     topics = _by_topic(places)
 
     def write(writer: Writer, _version: int) -> None:
         writer.string(transactional_id)
-        writer.int64(identity.producer_id)
-        writer.int16(identity.epoch)
+        writer.int64(id_and_epoch.producer_id)
+        writer.int16(id_and_epoch.epoch)
         writer.array(len(topics))
         for topic, partitions in topics.items():
             writer.string(topic)
@@ -98,13 +100,13 @@ def read_added_partitions(answer: Reader) -> dict[TopicPartition, int]:
     return errors
 
 
-def end_transaction(transactional_id: str, identity: Identity, *, commit: bool) -> Call:
+def end_transaction(transactional_id: str, id_and_epoch: ProducerIdAndEpoch, *, commit: bool) -> Call:
     """EndTxn v2 to v3."""
 
     def write(writer: Writer, _version: int) -> None:
         writer.string(transactional_id)
-        writer.int64(identity.producer_id)
-        writer.int16(identity.epoch)
+        writer.int64(id_and_epoch.producer_id)
+        writer.int16(id_and_epoch.epoch)
         writer.int8(1 if commit else 0)
         writer.tags()
 
@@ -117,7 +119,9 @@ def read_ended_transaction(answer: Reader) -> int:
     return answer.int16()
 
 
-def produce(transactional_id: str | None, batches: Mapping[TopicPartition, Piece], timeout_ms: int) -> Call:
+def produce(
+    transactional_id: str | None, batches: Mapping[TopicPartition, BytesLike], timeout_ms: int
+) -> Call:
     """Produce v8 (the first that says which record was refused, KIP-467), to all in-sync replicas; one batch for each
     partition, which is all that a broker takes."""
     topics = _by_topic(batches)

@@ -8,7 +8,7 @@ import uuid
 from bridge.errors import KafkaFailure, KafkaFault
 
 Writable = bytearray | memoryview
-Piece = bytes | Writable
+BytesLike = bytes | Writable
 _SHIFTS = range(7, 35, 7)
 """Of the bytes that a number of unknown length takes, behind the first."""
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
@@ -26,7 +26,7 @@ class Reader:
     """Reads fields in order from one answer; what it answers are copies. All raise Unreadable for what is not there.
     How many there are of a thing is believed where as many bytes are left."""
 
-    def __init__(self, data: Piece, *, flexible: bool) -> None:
+    def __init__(self, data: BytesLike, *, flexible: bool) -> None:
         self.data, self.at, self.flexible = data, 0, flexible
 
     def int8(self) -> int:

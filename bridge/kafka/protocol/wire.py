@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.protocol.reading import Piece, Reader, Writable
+from bridge.kafka.protocol.reading import BytesLike, Reader, Writable
 
-__all__ = ["MOST_ANSWER", "Call", "Piece", "Reader", "Writable", "Writer", "unfit"]
+__all__ = ["MOST_ANSWER", "BytesLike", "Call", "Reader", "Writable", "Writer", "unfit"]
 
 _LARGE = 64 * 1024
 """Bytes from which on a blob is sent from where it lies; a shorter one is copied, which costs less than a send."""
@@ -42,7 +42,7 @@ class Writer:
 
     def __init__(self, *, flexible: bool) -> None:
         self.flexible = flexible
-        self._before: list[Piece] = []
+        self._before: list[BytesLike] = []
         self._parts = bytearray()
 
     def int8(self, value: int) -> None:
@@ -71,7 +71,7 @@ class Writer:
             self.int16(-1 if data is None else len(data))
         self._parts += data or b""
 
-    def blob(self, value: Piece) -> None:
+    def blob(self, value: BytesLike) -> None:
         """What is large is not copied."""
         if self.flexible:
             self.varint(len(value) + 1)
@@ -96,7 +96,7 @@ class Writer:
         if self.flexible:
             self.varint(0)
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[BytesLike]:
         """To be sent one behind the other."""
         return [*self._before, self._parts]
 
@@ -176,14 +176,14 @@ class Call:
         self._write(writer, self.API_VERSION)
         return writer
 
-    def framed(self, correlation_id: int, client_id: str) -> list[Piece]:
+    def framed(self, correlation_id: int, client_id: str) -> list[BytesLike]:
         """The whole request with its length in front, to be sent one piece behind the other."""
         head = self.build_request_header(correlation_id, client_id).encode()
         first, *rest = self._written().pieces()
         size = len(head) + len(first) + sum(map(len, rest))
         return [b"".join((_INT32.pack(size), head, first)), *rest]
 
-    def answer(self, frame: Piece) -> Reader:
+    def answer(self, frame: BytesLike) -> Reader:
         """For a whole answer without its length."""
         reader = Reader(frame, flexible=self.flexible)
         reader.skip(4)  # the correlation id

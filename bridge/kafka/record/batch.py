@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from aiokafka.record.default_records import DefaultRecordBatch
 from crc32c import crc32c
 
-from bridge.kafka.protocol.wire import Piece, Writable
+from bridge.kafka.protocol.wire import BytesLike, Writable
 
 if TYPE_CHECKING:
     from bridge.kafka.record.jit import Numbers
@@ -76,7 +76,7 @@ class RawBatch:
     heads: Numbers | None = None
 
 
-def parse(data: Piece, *, checked: bool = False) -> Iterator[RawBatch]:
+def parse(data: BytesLike, *, checked: bool = False) -> Iterator[RawBatch]:
     """The complete batches in `data`; a fetch may end in the middle of one. Raises CorruptBatch for a length, a format
     or offsets that no batch can have, for one that begins before the one in front of it ends, and when `checked` for a
     wrong checksum."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from bridge.kafka.protocol.wire import Piece
+from bridge.kafka.protocol.wire import BytesLike
 from bridge.kafka.record import loops
 from bridge.kafka.record.batch import (
     APPEND_TIME,
@@ -71,7 +71,7 @@ class DataBatches(NamedTuple):
     @classmethod
     def committed(
         cls,
-        data: Piece,
+        data: BytesLike,
         offset: int,
         aborted: Sequence[tuple[int, int]] | None,
         join: Joining | None = None,

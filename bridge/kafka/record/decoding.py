@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from bridge.kafka.protocol.wire import Piece
+from bridge.kafka.protocol.wire import BytesLike
 from bridge.kafka.record.batch import (
     CODEC,
     HEADER_SIZE,
@@ -41,14 +41,14 @@ _MORE, _BEHIND = 0x80, bytes(16)
 
 
 def window(
-    data: Piece, offset: int, log_end: int, aborted: Sequence[tuple[int, int]], most: int = MOST_BYTES
+    data: BytesLike, offset: int, log_end: int, aborted: Sequence[tuple[int, int]], most: int = MOST_BYTES
 ) -> Window | None:
     """The window that `opened` opens."""
     return opened(data, offset, log_end, aborted, most)[0]
 
 
 def opened(
-    data: Piece, offset: int, log_end: int, aborted: Sequence[tuple[int, int]], most: int = MOST_BYTES
+    data: BytesLike, offset: int, log_end: int, aborted: Sequence[tuple[int, int]], most: int = MOST_BYTES
 ) -> tuple[Window | None, int]:
     """The window that a fetch at `offset` has opened, and how many bytes its records take. It ends before a batch that
     nobody can decode, unless that is the first: then what is wrong is raised.
@@ -99,7 +99,7 @@ class Stretch(NamedTuple):
 
 
 def stretch(
-    data: Piece, offset: int, aborted: Sequence[tuple[int, int]] = (), most: int = MOST_BYTES
+    data: BytesLike, offset: int, aborted: Sequence[tuple[int, int]] = (), most: int = MOST_BYTES
 ) -> Stretch | None:
     """All data records at or after `offset` but those of `aborted` (producer id, first offset) transactions, which a
     broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written, and may

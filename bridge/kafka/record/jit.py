@@ -16,7 +16,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from bridge.kafka.protocol.wire import Piece
+from bridge.kafka.protocol.wire import BytesLike
 
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
@@ -27,7 +27,7 @@ WIDE = 16
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def as_bytes(data: Piece) -> Bytes:
+def as_bytes(data: BytesLike) -> Bytes:
     """The same memory."""
     return np.frombuffer(data, np.uint8)
 

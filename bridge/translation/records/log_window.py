@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
 
-from bridge.model.lookups import FindTime, Found, Need, Read, Scanned, Window
+from bridge.model.lookups import FindTime, LookupResult, Need, Read, Scanned, Window
 from bridge.model.values import RecordView, Side
 from bridge.translation.records.partition_cache import PartitionMemory
 
 _offset = attrgetter("offset")
 
 T = TypeVar("T")
-Steps = Generator[Need, Found, T]
+Steps = Generator[Need, LookupResult, T]
 """Steps of a translation: yields needs, is sent their answers, returns a T."""
 
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from bridge.model.lookups import FindTime, Found, Need, Read, Scanned, Window
+from bridge.model.lookups import FindTime, LookupResult, Need, Read, Scanned, Window
 from bridge.model.values import Evidence, Judgement, Reason, RecordView, Side, Verdict
 from bridge.translation.records.log_window import Caps, LogBounds
 
 
 def by_timestamp(
     offset: int, source: LogBounds, target: LogBounds, caps: Caps | None = None
-) -> Generator[Need, Found, Verdict]:
+) -> Generator[Need, LookupResult, Verdict]:
     """Translates one committed offset. `source.end` and `target.end` are the ends of what may be read on each side.
 
     Returns `bounded` with evidence `timestamp` and no bound, or `pending`: offset_beyond_end, not_mirrored_yet (the
@@ -47,7 +47,7 @@ def by_timestamp(
     return Verdict(Judgement.BOUNDED, place, None, Evidence.TIMESTAMP, detail=detail)
 
 
-def _record_at(offset: int, window: Found) -> RecordView | None:
+def _record_at(offset: int, window: LookupResult) -> RecordView | None:
     if not isinstance(window, Window):
         raise TypeError(f"a Read is answered by a Window, not by {window!r}")
     return next((record for record in window.records if record.offset == offset), None)

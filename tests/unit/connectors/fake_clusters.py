@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.lookups import Found, Need, Read, Scan, Scanned, Window
+from bridge.model.lookups import LookupResult, Need, Read, Scan, Scanned, Window
 from bridge.model.values import (
     Bounds,
     Committed,
@@ -22,7 +22,7 @@ from bridge.model.values import (
 )
 from tests.unit.connectors.fake_topic_admin import FakeTopicAdmin
 
-Answer = Found | KafkaFailure
+Answer = LookupResult | KafkaFailure
 
 
 @dataclass(frozen=True, slots=True)

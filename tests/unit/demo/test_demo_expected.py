@@ -7,7 +7,7 @@ import random
 import pytest
 
 from bridge.demo.expected import align, exact_offset, reread
-from bridge.demo.logs import Content, Entry, Log, digest
+from bridge.demo.logs import Content, Entry, PartitionLog, digest
 
 
 def entries(text: str, *offsets: int) -> list[Entry]:
@@ -58,7 +58,7 @@ def test_any_thinned_copy_is_matched_record_by_record() -> None:
 
 
 def test_reread_counts_records_and_not_offsets() -> None:
-    log = Log(entries("abcd", 0, 1, 7, 8), 9)
+    log = PartitionLog(entries("abcd", 0, 1, 7, 8), 9)
     assert reread(0, 7, log) == 2
     assert reread(2, 7, log) == 0
     assert reread(7, 7, log) == 0

@@ -15,7 +15,7 @@ from bridge.demo.errors import DemoFailed
 from bridge.demo.expected import align
 from bridge.demo.failover import Resumed
 from bridge.demo.groups import Groups, Shape, choose
-from bridge.demo.logs import Entry, Log, Place
+from bridge.demo.logs import Entry, PartitionLog, Place
 from bridge.demo.report import Judged, Report, make_rows
 from bridge.demo.show import closing, table
 from bridge.protocol.messages import PartitionReport
@@ -29,7 +29,7 @@ KEYS = [
 
 def report(ours: int | None, *, matches: bool = True) -> Report:
     """One group at 5 of ten records; the timestamp rule says 3 and stock nothing."""
-    log = Log([Entry(number, b"%d" % number) for number in range(10)], 10)
+    log = PartitionLog([Entry(number, b"%d" % number) for number in range(10)], 10)
     groups: Groups = {"g": {PLACE: 5}}
     verdict = PartitionReport(
         topic="orders",

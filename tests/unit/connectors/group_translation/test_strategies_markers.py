@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.model.lookups import Found, Need, Scan, Scanned
+from bridge.model.lookups import LookupResult, Need, Scan, Scanned
 from bridge.model.values import (
     CopyId,
     Evidence,
@@ -91,7 +91,7 @@ class Headers:
         return self._run(self.strategy.without_source(CopyId(PLACE, "A.orders"), offset, "t", target))  # type: ignore[arg-type]
 
     def _run(self, steps: Steps[Verdict]) -> Verdict:
-        answer: Found = None
+        answer: LookupResult = None
         try:
             while True:
                 answer = self._answer(steps.send(answer))

@@ -62,7 +62,7 @@ class MemoryClient:
         fetch = log_requests.fetch
 
         def spy(parts: Mapping[TopicPartition, FetchPart], **how: Any) -> Call:
-            self._asked = (parts, how["asking"])
+            self._asked = (parts, how["params"])
             return fetch(parts, **how)
 
         monkeypatch.setattr(log_requests, "fetch", spy)
@@ -85,8 +85,8 @@ class MemoryClient:
 
     async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
         call.prepare({1: (4, 17)})
-        parts, asking = self._asked
-        self.most.append(asking.max_bytes)
+        parts, params = self._asked
+        self.most.append(params.max_bytes)
         self.sizes.append({place: part.max_bytes for place, part in parts.items()})
         self.asked.set()
         await asyncio.sleep(0)
@@ -95,14 +95,14 @@ class MemoryClient:
         if node in self.broken:
             raise self.broken[node]
         error = 0
-        if self.lose_sessions and asking.epoch > 0:
+        if self.lose_sessions and params.epoch > 0:
             self.lose_sessions, error, parts = False, 70, {}
-        known = self._known[node] = {} if asking.epoch == 0 else self._known[node]
-        for _, place in asking.forgotten:
+        known = self._known[node] = {} if params.epoch == 0 else self._known[node]
+        for _, place in params.forgotten:
             del known[place]
         known |= {place: part.offset for place, part in parts.items()}
-        self.fetched.append((node, asking.epoch, dict(known)))
-        self.racks.append((node, asking.rack))
+        self.fetched.append((node, params.epoch, dict(known)))
+        self.racks.append((node, params.rack))
         answers = {} if error else {place: self.serve(node, place, at) for place, at in known.items()}
         return read(self._answer(error, {place: each for place, each in answers.items() if each is not None}))
 

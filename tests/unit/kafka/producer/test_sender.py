@@ -16,7 +16,7 @@ from bridge.kafka.network.in_flight import LEAST
 from bridge.kafka.producer import sender as producer_sender
 from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.protocol.log_requests import TopicMeta
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
 from tests.support.raw_batches import NOW, Plain, batch_of
@@ -99,7 +99,7 @@ def run(
     async def go() -> T:
         client = MemoryClient()
         sender = BatchSender(client, "tx", within, enter)  # type: ignore[arg-type]
-        sender.restart(Identity(4000, 3))
+        sender.restart(ProducerIdAndEpoch(4000, 3))
         try:
             return await work(client, sender)
         finally:
@@ -196,7 +196,7 @@ def test_the_batch_that_failed_is_told_from_those_that_suffer_with_it() -> None:
         assert len(client.requests) == sent
         await sender.close()
         client.serve = lambda _: (0, 8)
-        sender.restart(Identity(4000, 4))
+        sender.restart(ProducerIdAndEpoch(4000, 4))
         assert await sender.send(A, batch(), 1) == 8
         assert producer_fields(client.requests[-1][A]) == (4000, 4, 0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.producer.transaction_coordinator import Coordinator
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
@@ -49,6 +49,6 @@ def test_topics_that_may_not_be_written_to_are_named_with_what_to_grant() -> Non
     }
     client: Any = MemoryClient(codes)
     with pytest.raises(KafkaFailure) as told:
-        asyncio.run(Coordinator(client, "mirror-0").add(Identity(1, 0), list(codes), 5.0))
+        asyncio.run(Coordinator(client, "mirror-0").add(ProducerIdAndEpoch(1, 0), list(codes), 5.0))
     assert told.value.fault is KafkaFault.NOT_AUTHORIZED
     assert "Not authorized to write to audit, orders: grant WRITE on it" in str(told.value)

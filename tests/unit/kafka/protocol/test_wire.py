@@ -20,7 +20,7 @@ from bridge.kafka.protocol import (
     produce_responses,
 )
 from bridge.kafka.protocol.log_requests import FetchPart, ListedOffset, PartitionMeta
-from bridge.kafka.protocol.produce_requests import Identity
+from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
 
@@ -94,8 +94,8 @@ def test_fetch_after_an_epoch(version: int) -> None:
 def test_fetch_in_a_session(version: int) -> None:
     part = FetchPart(ID, 77, 4096, last_epoch=5)
     forgotten = [(ID, ORDERS[2]), (ID, ORDERS[3])]
-    asking = log_requests.Asking(500, 1 << 20, 1234567, 3, forgotten)
-    call = log_requests.fetch({ORDERS[0]: part}, committed_only=True, asking=asking)
+    params = log_requests.FetchParams(500, 1 << 20, 1234567, 3, forgotten)
+    call = log_requests.fetch({ORDERS[0]: part}, committed_only=True, params=params)
     assert encoded(call, version) == MESSAGES["fetch-in-session", version]
     reader = answer("fetch-in-session-answer", version, flexible=call.flexible)
     assert log_requests.read_fetch_answer(reader, version, {}) == (71, 1234567, {})
@@ -118,19 +118,19 @@ def test_find_transaction_coordinator(version: int) -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_init_producer_id(version: int) -> None:
-    call = produce_requests.init_producer_id("tx-ö", 15_000, Identity(4000, 7))
+    call = produce_requests.init_producer_id("tx-ö", 15_000, ProducerIdAndEpoch(4000, 7))
     assert encoded(call, version) == MESSAGES["init-producer-id", version]
     reader = answer("init-producer-id-answer", version, flexible=True)
-    assert produce_requests.read_producer_id(reader) == (51, Identity(4001, 8))
+    assert produce_requests.read_producer_id(reader) == (51, ProducerIdAndEpoch(4001, 8))
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_transactions(version: int) -> None:
-    call = produce_requests.add_partitions("tx-ö", Identity(4000, 7), [ORDERS[0], ORDERS[2]])
+    call = produce_requests.add_partitions("tx-ö", ProducerIdAndEpoch(4000, 7), [ORDERS[0], ORDERS[2]])
     assert encoded(call, version) == MESSAGES["add-partitions", version]
     reader = answer("add-partitions-answer", version, flexible=call.flexible)
     assert produce_requests.read_added_partitions(reader) == {ORDERS[0]: 55, ORDERS[2]: 29}
-    call = produce_requests.end_transaction("tx-ö", Identity(4000, 7), commit=True)
+    call = produce_requests.end_transaction("tx-ö", ProducerIdAndEpoch(4000, 7), commit=True)
     assert encoded(call, version) == MESSAGES["end-transaction", version]
     reader = answer("end-transaction-answer", version, flexible=call.flexible)
     assert produce_requests.read_ended_transaction(reader) == 90
