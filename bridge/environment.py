@@ -1,4 +1,4 @@
-"""The environment of our processes: our own secrets in it are not for their children."""
+"""Environment variables of our child processes: everything but our own secrets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ SECRETS = frozenset({"MIRROR_BRIDGE_AUTH_TOKEN", "MIRROR_BRIDGE_READ_TOKEN"})
 
 
 def forget_secrets(environment: MutableMapping[str, str]) -> None:
-    """Takes our secrets out, in whatever case they are written: the settings take them in any."""
+    """Removes our secrets, however their names are capitalized: the settings accept them in any case."""
     for name in [name for name in environment if name.upper() in SECRETS]:
         del environment[name]
 
 
 def for_child() -> dict[str, str]:
-    """What a child of ours gets: all but the secrets, and the modules that we see, wherever they were found."""
+    """What a child process of ours gets: everything but the secrets, and our module search path, since it and its own
+    children (Python workers of Spark) have to find our modules where we found them."""
     environment = dict(os.environ)
     forget_secrets(environment)
     return environment | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}

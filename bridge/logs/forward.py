@@ -68,9 +68,11 @@ class Forward:
             os.close(self.fileno)
             os.close(self._read)
             return
-        await asyncio.wait({self._task}, timeout=_END_SECONDS)
-        self._task.cancel()
-        await asyncio.wait({self._task})
+        try:
+            await asyncio.wait({self._task}, timeout=_END_SECONDS)
+        finally:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     async def _forward(self) -> None:
         loop = asyncio.get_running_loop()

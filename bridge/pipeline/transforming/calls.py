@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from bridge.child_process import ending, python_command
 from bridge.environment import for_child
 from bridge.kafka.record.arrow_columns import BrokenRecord
 from bridge.kafka.record.columns import Records
@@ -199,8 +198,7 @@ class _Process:
         """Whatever it is at; how it ended."""
         self._channel.close()
         self._process.kill()
-        code = await asyncio.to_thread(self._process.wait)
-        return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        return ending(await asyncio.to_thread(self._process.wait))
 
 
 def _launched(channel: int) -> subprocess.Popen[bytes]:
@@ -209,7 +207,7 @@ def _launched(channel: int) -> subprocess.Popen[bytes]:
     environment = for_child() | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
     module = "bridge.pipeline.transforming.child"
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, str(channel)],
+        python_command(module, str(channel)),
         pass_fds=[channel],
         stdin=subprocess.DEVNULL,
         stdout=2,

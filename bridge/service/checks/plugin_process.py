@@ -8,13 +8,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from bridge.child_process import ending, python_command
 from bridge.environment import for_child
 from bridge.errors import ConfigError, Overloaded
 from bridge.policy import IMPORT_SECONDS, Policy
@@ -148,7 +148,7 @@ def _started(module: str) -> Iterator[tuple[socket.socket, subprocess.Popen[byte
     with ours:
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(theirs.fileno())],
+                python_command(module, str(theirs.fileno())),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 # What foreign code prints is no line of our log.
@@ -182,7 +182,6 @@ def _line(channel: socket.socket, seconds: float) -> bytes:
 
 def _ending(process: subprocess.Popen[bytes]) -> str:
     try:
-        status = process.wait(1)
+        return ending(process.wait(1))
     except subprocess.TimeoutExpired:
         return "it closed its channel"
-    return f"exit status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"

@@ -1,18 +1,14 @@
-"""The parent's end: starts the rounds process, tells it what is wished, keeps what it says, starts it again
-when it dies."""
+"""The HTTP process's end of the rounds process: sends it the desired state, and keeps what it reports."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bridge.backoff import Backoff
-from bridge.environment import for_child
-from bridge.logs.forward import Forward
+from bridge.child_process import ChildProcess, python_command
 from bridge.logs.setup import ROUNDS
 from bridge.service.ipc.checkpoint_records import Parcel, unpack_parcels
 from bridge.service.ipc.desired_state import Desired
@@ -67,9 +63,9 @@ class Engine(Protocol):
 
 
 class RoundsEngine:
-    """The rounds in a process of their own. `failed` is called with a connector's name when a failure is new,
-    `emitted` with name, generation and the records that are to be written, `asked` with the source partitions whose
-    offsets an instance asks for."""
+    """The rounds in a child process. `failed` is called with a connector's name when a failure is new, `emitted` with
+    name, generation and the records that are to be written, `asked` with the source partitions whose offsets an
+    instance asks for."""
 
     def __init__(
         self,
@@ -80,19 +76,27 @@ class RoundsEngine:
         asked: Callable[[str, int, list[SourcePartition]], None],
         log_level: str = "info",
     ) -> None:
-        self._arguments = ("-P", "-m", "bridge.service.rounds.main", factory, log_level)
         self._snapshots = snapshots
         self._failed = failed
         self._emitted = emitted
         self._asked = asked
         self._desired: Sequence[Desired] = ()
-        self._process: asyncio.subprocess.Process | None = None
-        self._log: Forward | None = None
-        self._supervisor: asyncio.Task[None] | None = None
         self._state = EngineState.STOPPED
         self._last_beat = 0.0
         self._operations = OpenOperations(self._order)
+        self._watchdog: asyncio.Task[None] | None = None
         self.restarts = 0
+        self._child = ChildProcess(
+            "the rounds process",
+            python_command("bridge.service.rounds.main", factory, log_level),
+            process=ROUNDS,
+            started=self._started,
+            read=self._read,
+            ended=self._ended,
+            backoff=Backoff(FIRST_BACKOFF, MOST_BACKOFF),
+            steady_seconds=STEADY_SECONDS,
+            limit=1 << 20,
+        )
 
     @property
     def state(self) -> EngineState:
@@ -102,18 +106,18 @@ class RoundsEngine:
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
+        return self._child.pid
 
     async def start(self) -> None:
         self._state = EngineState.STARTING
-        self._supervisor = asyncio.create_task(self._supervise(), name="supervisor")
+        self._child.start()
 
     def apply(self, desired: Sequence[Desired]) -> None:
         self._desired = tuple(desired)
-        self._send(frame(Frame.DESIRED, pack_desired(self._desired)))
+        self._child.send(frame(Frame.DESIRED, pack_desired(self._desired)))
 
     def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
-        self._send(frame(Frame.STORED, pack_stored(name, generation, rows)))
+        self._child.send(frame(Frame.STORED, pack_stored(name, generation, rows)))
 
     async def operate(
         self, name: str, generation: int, operation: str, arguments: Arguments, seconds: float
@@ -121,136 +125,78 @@ class RoundsEngine:
         return await self._operations.operate(name, generation, operation, arguments, seconds)
 
     async def close(self, grace: float) -> None:
-        """Asks the process to end, and ends it when `grace` seconds have passed."""
+        """Asks the process to end, and kills it after `grace` seconds."""
         self._state = EngineState.STOPPED
-        process, lines = self._process, self._log
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            await asyncio.wait({self._supervisor})
-        if process is None or lines is None or process.returncode is not None:
-            return
-        self._send(frame(Frame.STOP))
-        reader = asyncio.create_task(self._discard(process))
-        try:
-            await asyncio.wait_for(process.wait(), grace)
-        except TimeoutError:
-            log.warning("the rounds process did not end within %.1f s and is killed", grace)
-            process.kill()
-            await process.wait()
-        reader.cancel()
-        await lines.ended()
+        self._operations.lost()
+        self._stop_watchdog()
+        await self._child.stop(frame(Frame.STOP), grace)
 
-    # -- the supervisor ----------------------------------------------------------------------------
+    # -- one life of the process -------------------------------------------------------------------
 
-    async def _supervise(self) -> None:
-        loop = asyncio.get_running_loop()
-        backoff = Backoff(FIRST_BACKOFF, MOST_BACKOFF)
-        while True:
-            began = loop.time()
-            told = await self._one_life()
-            if loop.time() - began > STEADY_SECONDS:
-                backoff.reset()
-            self._state = EngineState.RESTARTING
-            self.restarts += 1
-            log.error(
-                "the rounds process ended (%s) and is started again in %.1f s", told, pause := backoff.next()
-            )
-            await asyncio.sleep(pause)
-
-    async def _one_life(self) -> str:
-        lines = Forward(ROUNDS)
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *self._arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=lines.fileno,
-                env=for_child(),
-                limit=1 << 20,
-            )
-        except OSError as error:
-            await lines.ended()
-            return f"it could not be started: {error}"
-        lines.started()
-        self._process, self._log = process, lines
+    def _started(self) -> None:
         self._snapshots.restarted()
         self._last_beat = asyncio.get_running_loop().time()
-        self._send(frame(Frame.DESIRED, pack_desired(self._desired)))
-        watch = asyncio.create_task(self._watch(process), name="watch")
-        ended = False
+        self._child.send(frame(Frame.DESIRED, pack_desired(self._desired)))
+        self._watchdog = asyncio.create_task(self._kill_if_hung(), name="watchdog of the rounds process")
+
+    def _ended(self, how: str, pause: float) -> bool:
+        self._stop_watchdog()
+        self._state = EngineState.RESTARTING
+        self.restarts += 1
+        log.error("the rounds process ended (%s) and is restarted in %.1f s", how, pause)
+        return True
+
+    async def _read(self, output: asyncio.StreamReader) -> None:
         try:
-            await self._listen(process)
-            code = await process.wait()
-            ended = True
-            return f"exit code {code}" if code >= 0 else f"signal {-code}"
-        except ValueError as error:
-            process.kill()
-            await process.wait()
-            ended = True
-            return f"it said what can't be read: {error}"
+            while (read := await read_frame(output)) is not None:
+                if self._state is EngineState.STOPPED:
+                    continue  # read only so that the process can write, and end
+                self._last_beat = asyncio.get_running_loop().time()
+                if self._state is not EngineState.RUNNING:
+                    self._state = EngineState.RUNNING
+                    log.info("the rounds process runs", extra={"pid": self.pid})
+                await self._accept(*read)
         finally:
-            watch.cancel()
             self._operations.lost()
-            if ended:
-                self._process = None
-                await lines.ended()
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while True:
-            read = await read_frame(process.stdout)
-            if read is None:
-                return
-            kind, payload = read
-            self._last_beat = asyncio.get_running_loop().time()
-            if self._state is not EngineState.RUNNING:
-                self._state = EngineState.RUNNING
-                log.info("the rounds process runs", extra={"pid": process.pid})
-            if kind is Frame.GROUPS:
-                self._snapshots.groups(*unpack_groups(payload))
-                await asyncio.sleep(0)  # a whole round may wait in the pipe; requests go first
-            elif kind is Frame.RECORDS:
-                self._emitted(*unpack_parcels(payload))
-                await asyncio.sleep(0)
-            elif kind is Frame.SUMMARY:
-                name, generation, summary = unpack_summary(payload)
-                if self._snapshots.summary(name, generation, summary):
-                    self._failed(name)
-            elif kind is Frame.PROGRESS:
-                self._snapshots.progress(*unpack_progress(payload))
-                await asyncio.sleep(0)
-            elif kind is Frame.BACKLOG:
-                self._snapshots.missing(*unpack_backlog(payload))
-                await asyncio.sleep(0)
-            elif kind is Frame.OPERATED:
-                self._operations.answered(payload)
-            elif kind is Frame.ASKED:
-                self._asked(*unpack_asked(payload))
-            elif kind is Frame.INSTANCE:
-                self._snapshots.note(unpack_note(payload))
+    async def _accept(self, kind: Frame, payload: bytes) -> None:
+        if kind is Frame.GROUPS:
+            self._snapshots.groups(*unpack_groups(payload))
+            await asyncio.sleep(0)  # a whole round may wait in the pipe; requests go first
+        elif kind is Frame.RECORDS:
+            self._emitted(*unpack_parcels(payload))
+            await asyncio.sleep(0)
+        elif kind is Frame.SUMMARY:
+            name, generation, summary = unpack_summary(payload)
+            if self._snapshots.summary(name, generation, summary):
+                self._failed(name)
+        elif kind is Frame.PROGRESS:
+            self._snapshots.progress(*unpack_progress(payload))
+            await asyncio.sleep(0)
+        elif kind is Frame.BACKLOG:
+            self._snapshots.missing(*unpack_backlog(payload))
+            await asyncio.sleep(0)
+        elif kind is Frame.OPERATED:
+            self._operations.answered(payload)
+        elif kind is Frame.ASKED:
+            self._asked(*unpack_asked(payload))
+        elif kind is Frame.INSTANCE:
+            self._snapshots.note(unpack_note(payload))
 
-    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+    async def _kill_if_hung(self) -> None:
         while True:
             await asyncio.sleep(1.0)
             if self._silence() > HUNG_SECONDS:
-                log.error("the rounds process has not turned for %.0f s and is killed", self._silence())
-                process.kill()
+                log.error("the rounds process has sent nothing for %.0f s and is killed", self._silence())
+                self._child.kill()
                 return
 
-    async def _discard(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        with contextlib.suppress(ValueError):
-            while await read_frame(process.stdout) is not None:
-                pass
+    def _stop_watchdog(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
 
     def _order(self, order: Order) -> None:
-        self._send(frame(Frame.OPERATE, pack_order(order)))
-
-    def _send(self, data: bytes) -> None:
-        process = self._process
-        if process is not None and process.stdin is not None and not process.stdin.is_closing():
-            process.stdin.write(data)
+        self._child.send(frame(Frame.OPERATE, pack_order(order)))
 
     def _silence(self) -> float:
         return asyncio.get_running_loop().time() - self._last_beat

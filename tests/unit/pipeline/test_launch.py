@@ -134,7 +134,7 @@ def test_a_driver_that_ends_again_and_again_never_looks_well(
         while pipeline.status.restarts < 3:
             assert pipeline.status.state is PipelineState.RETRYING
             (error,) = pipeline.status.errors
-            assert error.startswith("the driver ended (exit code 3) and is started again, ")
+            assert error.startswith("the driver ended (exit status 3) and is restarted, ")
             await asyncio.sleep(0.001)
 
     play(script, ending(tmp_path, monkeypatch, copies=False))
@@ -142,7 +142,7 @@ def test_a_driver_that_ends_again_and_again_never_looks_well(
 
 def test_a_driver_that_copies_again_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(pipeline: DriverPipeline) -> None:
-        pipeline._broken = "the driver ended"
+        pipeline._last_error = "the driver ended"
         await until(lambda: pipeline.status.state is PipelineState.COPYING)
         assert not pipeline.status.errors
 

@@ -77,7 +77,7 @@ def test_a_killed_rounds_process_is_started_again_and_told_everything(tmp_path: 
         at.eventually(lambda: str(at.status()["errors"]) == f"['pid {at.rounds_pid()} active [0]']")
         assert at.rounds_pid() != first
         assert at.client.get("/health/ready").status_code == 200
-        assert "signal 9" in at.text()
+        assert "signal SIGKILL" in at.text()
         assert "mirror_bridge_rounds_process_restarts_total 1.0" in at.client.get("/metrics").text
 
 

@@ -1,0 +1,163 @@
+"""A Python process that is kept running: started with pipes and a forwarded log, restarted when it ends, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+
+from bridge.backoff import Backoff
+from bridge.environment import for_child
+from bridge.logs.forward import Forward
+
+log = logging.getLogger(__name__)
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """Runs a module in the interpreter of this process, without the working directory on its search path."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def ending(returncode: int) -> str:
+    """How a process has ended, from a returncode of `subprocess`: `exit status 3`, or `signal SIGKILL`."""
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return f"signal {signal.Signals(-returncode).name}"
+    except ValueError:  # a real-time signal
+        return f"signal {-returncode}"
+
+
+class ChildProcess:
+    """One child process, restarted with backoff until it is stopped. For use in one event loop.
+
+    - `name`: what log lines call it, as in "the driver".
+    - `command`: see `python_command`.
+    - `process`, `connector`: these fields of the lines that it writes to standard error, which go to our log.
+    - `read`: reads standard output until it ends. A ValueError is output that can't be read: the process is killed, and
+      restarted as if it had ended by itself.
+    - `ended`: called with how a life has ended and the seconds until the next one; False for no next one.
+    - `started`: called when the process runs, before anything is read; the first to `send` something.
+    - `before_start`: asked before each start; False for no more starts.
+    - `steady_seconds`: after a life longer than that the backoff begins again.
+    - `limit`: bytes that `read` finds buffered at most.
+    - `new_session`: whether signals of the terminal, Ctrl-C above all, are kept from the process.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: list[str],
+        *,
+        process: str,
+        read: Callable[[asyncio.StreamReader], Awaitable[None]],
+        ended: Callable[[str, float], bool],
+        started: Callable[[], None],
+        backoff: Backoff,
+        steady_seconds: float,
+        limit: int,
+        connector: str | None = None,
+        before_start: Callable[[], Awaitable[bool]] | None = None,
+        new_session: bool = False,
+    ) -> None:
+        self._name, self._command = name, command
+        self._log_fields = process, connector
+        self._read, self._ended, self._started, self._before_start = read, ended, started, before_start
+        self._backoff, self._steady_seconds = backoff, steady_seconds
+        self._limit, self._new_session = limit, new_session
+        self._process: asyncio.subprocess.Process | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        """None while no process runs."""
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Starts the process, and returns at once."""
+        self._supervisor = asyncio.create_task(self._supervise(), name=f"supervisor of {self._name}")
+
+    def send(self, data: bytes) -> None:
+        """Writes to standard input. Dropped while no process runs: `started` sends what each one has to know."""
+        process = self._process
+        if process is not None and process.stdin is not None and not process.stdin.is_closing():
+            process.stdin.write(data)
+
+    def kill(self) -> None:
+        """Ends this life of the process, not its supervision."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def stop(self, request: bytes, grace: float) -> None:
+        """Sends `request`, by which the process ends by itself, and kills it after `grace` seconds. Its output is read
+        meanwhile; `ended` is not called."""
+        if self._supervisor is None:
+            return
+        self._stopping = True
+        self.send(request)
+        try:
+            if self._process is not None:  # else it is being started, or in the pause before that
+                await asyncio.wait({self._supervisor}, timeout=grace)
+            if self._process is not None:
+                log.warning(
+                    "%s did not end within %.1f s after it was asked to, and is killed",
+                    self._name,
+                    grace,
+                    extra={"connector": self._log_fields[1]},
+                )
+        finally:
+            # Also if whoever waits for the end is cancelled: no process is left behind.
+            self._supervisor.cancel()
+            await asyncio.wait({self._supervisor})
+
+    async def _supervise(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._before_start is None or await self._before_start():
+            began = loop.time()
+            how = await self._run()
+            if self._stopping:
+                return
+            if loop.time() - began > self._steady_seconds:
+                self._backoff.reset()
+            pause = self._backoff.next()
+            if not self._ended(how, pause):
+                return
+            await asyncio.sleep(pause)
+
+    async def _run(self) -> str:
+        """One life of the process; returns how it ended. Cancelled, it kills the process."""
+        forward = Forward(*self._log_fields)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=forward.fileno,
+                start_new_session=self._new_session,
+                env=for_child(),
+                limit=self._limit,
+            )
+        except OSError as error:
+            await forward.ended()
+            return f"it could not be started: {error}"
+        except asyncio.CancelledError:
+            await forward.ended()
+            raise
+        assert process.stdout is not None
+        forward.started()
+        self._process = process
+        try:
+            self._started()
+            await self._read(process.stdout)
+            return ending(await process.wait())
+        except ValueError as error:
+            return f"it sent what can't be read: {error}"
+        finally:
+            self._process = None
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            await forward.ended()
