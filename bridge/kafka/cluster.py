@@ -15,11 +15,12 @@ from bridge.kafka.consumer.header_scan import scan
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.consumer.topic_tail import TopicTail
-from bridge.kafka.errors import TOPIC_DENIED, of_code
+from bridge.kafka.errors import of_code
 from bridge.kafka.expiring_cache import Aging
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.state_writer import Appender, KeyValue
 from bridge.kafka.protocol import group_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.model.lookups import LookupResult, Need
 from bridge.model.values import (
     Bounds,
@@ -35,7 +36,11 @@ _TOPICS_A_CALL = 500
 _CONFIGS_FOR = 600.0
 """Seconds for which a topic's configs are believed."""
 _NEVER = (-_CONFIGS_FOR * 2, False)
-_COORDINATOR_MOVED = {14, 15, 16}
+_COORDINATOR_MOVED = {
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_COORDINATOR,
+}
 _COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
 """Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first, and
 one that has just started loads it."""
@@ -169,7 +174,7 @@ class KafkaCluster:
                 for group, (code, state) in group_requests.read_described_groups(answer).items():
                     if code in _COORDINATOR_MOVED:
                         again.append(group)
-                    elif code == 0:
+                    elif code == Errors.NONE:
                         states[group] = GroupState.NOT_FOUND if state is GroupState.DEAD else state
         return again
 
@@ -230,12 +235,13 @@ class KafkaCluster:
                 codes = await self._commit(group, offsets)
         except KafkaFailure as error:
             return dict.fromkeys(offsets, error)
-        doing, denied = f"commit offsets of group {group}", f"READ on group {group}"
-        return {
-            part: of_code(code, doing, f"READ on topic {part.topic}" if code == TOPIC_DENIED else denied)
-            for part in offsets
-            for code in [codes.get(part, -1)]
-        }
+        doing = f"commit offsets of group {group}"
+        failures: dict[TopicPartition, KafkaFailure | None] = {}
+        for tp in offsets:
+            code = codes.get(tp, Errors.UNKNOWN_SERVER_ERROR)
+            denied = f"topic {tp.topic}" if code == Errors.TOPIC_AUTHORIZATION_FAILED else f"group {group}"
+            failures[tp] = of_code(code, doing, f"READ on {denied}")
+        return failures
 
     async def topic_names(self) -> list[str]:
         return await self._client.topic_names()

@@ -9,56 +9,58 @@ from aiokafka import errors as wire_errors
 from confluent_kafka import KafkaError, KafkaException
 
 from bridge.errors import KafkaFailure, KafkaFault
-
-TOPIC_DENIED = 29
+from bridge.kafka.protocol.error_codes import Errors
 
 _FAULTS: dict[int, KafkaFault] = {
-    1: KafkaFault.OUT_OF_RANGE,
-    3: KafkaFault.UNKNOWN_TOPIC,
-    5: KafkaFault.LEADER_MOVED,
-    6: KafkaFault.LEADER_MOVED,
-    7: KafkaFault.TIMEOUT,
-    9: KafkaFault.LEADER_MOVED,
-    10: KafkaFault.RECORD_TOO_LARGE,
-    14: KafkaFault.LEADER_MOVED,
-    15: KafkaFault.LEADER_MOVED,
-    16: KafkaFault.LEADER_MOVED,
-    17: KafkaFault.UNKNOWN_TOPIC,
-    18: KafkaFault.RECORD_TOO_LARGE,
-    22: KafkaFault.GROUP_ACTIVE,
-    25: KafkaFault.GROUP_ACTIVE,
-    27: KafkaFault.GROUP_ACTIVE,
-    TOPIC_DENIED: KafkaFault.NOT_AUTHORIZED,
-    30: KafkaFault.NOT_AUTHORIZED,
-    31: KafkaFault.NOT_AUTHORIZED,
-    32: KafkaFault.RECORD_REFUSED,
-    35: KafkaFault.UNSUPPORTED,
-    47: KafkaFault.FENCED,
-    53: KafkaFault.NOT_AUTHORIZED,
-    58: KafkaFault.CREDENTIALS,
-    68: KafkaFault.GROUP_ACTIVE,
-    69: KafkaFault.UNKNOWN_GROUP,
-    72: KafkaFault.LEADER_MOVED,
-    74: KafkaFault.LEADER_MOVED,
-    75: KafkaFault.LEADER_MOVED,
-    76: KafkaFault.LEADER_MOVED,
-    78: KafkaFault.LEADER_MOVED,
-    87: KafkaFault.RECORD_REFUSED,
-    90: KafkaFault.FENCED,
-    100: KafkaFault.UNKNOWN_TOPIC,
+    Errors.OFFSET_OUT_OF_RANGE: KafkaFault.OUT_OF_RANGE,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: KafkaFault.UNKNOWN_TOPIC,
+    Errors.LEADER_NOT_AVAILABLE: KafkaFault.LEADER_MOVED,
+    Errors.NOT_LEADER_OR_FOLLOWER: KafkaFault.LEADER_MOVED,
+    Errors.REQUEST_TIMED_OUT: KafkaFault.TIMEOUT,
+    Errors.REPLICA_NOT_AVAILABLE: KafkaFault.LEADER_MOVED,
+    Errors.MESSAGE_TOO_LARGE: KafkaFault.RECORD_TOO_LARGE,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: KafkaFault.LEADER_MOVED,
+    Errors.COORDINATOR_NOT_AVAILABLE: KafkaFault.LEADER_MOVED,
+    Errors.NOT_COORDINATOR: KafkaFault.LEADER_MOVED,
+    Errors.INVALID_TOPIC_EXCEPTION: KafkaFault.UNKNOWN_TOPIC,
+    Errors.RECORD_LIST_TOO_LARGE: KafkaFault.RECORD_TOO_LARGE,
+    Errors.ILLEGAL_GENERATION: KafkaFault.GROUP_ACTIVE,
+    Errors.UNKNOWN_MEMBER_ID: KafkaFault.GROUP_ACTIVE,
+    Errors.REBALANCE_IN_PROGRESS: KafkaFault.GROUP_ACTIVE,
+    Errors.TOPIC_AUTHORIZATION_FAILED: KafkaFault.NOT_AUTHORIZED,
+    Errors.GROUP_AUTHORIZATION_FAILED: KafkaFault.NOT_AUTHORIZED,
+    Errors.CLUSTER_AUTHORIZATION_FAILED: KafkaFault.NOT_AUTHORIZED,
+    Errors.INVALID_TIMESTAMP: KafkaFault.RECORD_REFUSED,
+    Errors.UNSUPPORTED_VERSION: KafkaFault.UNSUPPORTED,
+    Errors.INVALID_PRODUCER_EPOCH: KafkaFault.FENCED,
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: KafkaFault.NOT_AUTHORIZED,
+    Errors.SASL_AUTHENTICATION_FAILED: KafkaFault.CREDENTIALS,
+    Errors.NON_EMPTY_GROUP: KafkaFault.GROUP_ACTIVE,
+    Errors.GROUP_ID_NOT_FOUND: KafkaFault.UNKNOWN_GROUP,
+    Errors.LISTENER_NOT_FOUND: KafkaFault.LEADER_MOVED,
+    Errors.FENCED_LEADER_EPOCH: KafkaFault.LEADER_MOVED,
+    Errors.UNKNOWN_LEADER_EPOCH: KafkaFault.LEADER_MOVED,
+    Errors.UNSUPPORTED_COMPRESSION_TYPE: KafkaFault.LEADER_MOVED,
+    Errors.OFFSET_NOT_AVAILABLE: KafkaFault.LEADER_MOVED,
+    Errors.INVALID_RECORD: KafkaFault.RECORD_REFUSED,
+    Errors.PRODUCER_FENCED: KafkaFault.FENCED,
+    Errors.UNKNOWN_TOPIC_ID: KafkaFault.UNKNOWN_TOPIC,
 }
 """Error codes of the Kafka protocol that we act on."""
 
-_SAID = {
-    47: "A newer producer has taken over the transactional id, or its transaction took too long",
-    51: "The last transaction of the transactional id is still being ended",
-    53: "Not authorized to use the transactional id: grant WRITE on it",
-    87: "The broker refuses a record",
-    90: "A newer producer has taken over the transactional id, or its transaction took too long",
-    100: "The broker knows no topic of this id",
-    103: "The broker knows the topic by another id",
+_FENCED = "A newer producer has taken over the transactional id, or its transaction took too long"
+_TEXTS: dict[int, str] = {
+    Errors.INVALID_PRODUCER_EPOCH: _FENCED,
+    Errors.CONCURRENT_TRANSACTIONS: "The last transaction of the transactional id is still being ended",
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Not authorized to use the transactional id: grant WRITE on it",
+    Errors.INVALID_RECORD: "The broker refuses a record",
+    Errors.PRODUCER_FENCED: _FENCED,
+    Errors.UNKNOWN_TOPIC_ID: "The broker knows no topic of this id",
+    Errors.INCONSISTENT_TOPIC_ID: "The broker knows the topic by another id",
 }
 """What codes mean that the library has no words for, or none that an operator could act on."""
+
+_CODES = frozenset(Errors)
 
 _PERMANENT = {
     KafkaFault.CREDENTIALS,
@@ -88,17 +90,25 @@ def failure(fault: KafkaFault, doing: str, said: str) -> KafkaFailure:
 def of_code(code: int, doing: str, right: str = "") -> KafkaFailure | None:
     """The failure of a protocol error code, None for 0. `right`: what to grant where that is missing, an operation on
     a resource."""
-    if code == 0:
+    if code == Errors.NONE:
         return None
-    kind, fault = wire_errors.for_code(code), _FAULTS.get(code, KafkaFault.OTHER)
-    said = str(_SAID.get(code) or getattr(kind, "description", None) or kind.__name__).strip()
+    fault, text = _FAULTS.get(code, KafkaFault.OTHER), _text(code)
     if right and fault is KafkaFault.NOT_AUTHORIZED:
-        said = f"{said.rstrip('.')}: grant {right}"
-    return failure(fault, doing, said)
+        text = f"{text.rstrip('.')}: grant {right}"
+    return failure(fault, doing, text)
+
+
+def _text(code: int) -> str:
+    """Ours, the library's, or else Kafka's name: the library calls every code that it does not know unexpected."""
+    kind = wire_errors.kafka_errors.get(code)
+    text: str | None = _TEXTS.get(code) or getattr(kind, "description", None)
+    if text:
+        return text.strip()
+    return Errors(code).name if code in _CODES else f"Error code {code}, which this version does not know"
 
 
 def not_allowed_to_write(topics: Iterable[str], doing: str) -> KafkaFailure:
-    """Of topics for which a broker answers TOPIC_DENIED; it does not say which right is missing."""
+    """Of topics for which a broker answers TOPIC_AUTHORIZATION_FAILED; it does not say which right is missing."""
     names = ", ".join(sorted(set(topics)))
     return failure(KafkaFault.NOT_AUTHORIZED, doing, f"Not authorized to write to {names}: grant WRITE on it")
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Writer
 from bridge.model.values import Side
 
@@ -44,7 +45,11 @@ def _alter(bootstrap: str, client_id: str, key: str, rate: float | None) -> None
             client_settings(Side.TARGET, {"target.cluster.bootstrap.servers": bootstrap}).raw
         )
         try:
-            answer = await client.send(None, Call(49, range(1), 1, write), "alter client quotas")
+            answer = await client.send(
+                None,
+                Call(ApiKeys.ALTER_CLIENT_QUOTAS, versions=range(1), flexible_from=1, write=write),
+                "alter client quotas",
+            )
         finally:
             await client.close()
         answer.skip(4)

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bridge.kafka.errors import TOPIC_DENIED, of_code
+from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.api_keys import ApiKeys
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import read_controller
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 
@@ -56,7 +58,7 @@ def describe_cluster() -> Call:
         writer.int8(1)
         writer.tags()
 
-    return Call(60, range(1), 0, write)
+    return Call(ApiKeys.DESCRIBE_CLUSTER, versions=range(1), flexible_from=0, write=write)
 
 
 def _read(answer: Reader, doing: str) -> Description:
@@ -92,7 +94,7 @@ def describe_topics(topics: Sequence[str]) -> Call:
         writer.int8(1)
         writer.tags()
 
-    return Call(3, range(9, 11), 9, write)
+    return Call(ApiKeys.METADATA, versions=range(9, 11), flexible_from=9, write=write)
 
 
 class DescribedTopic(NamedTuple):
@@ -105,7 +107,7 @@ class DescribedTopic(NamedTuple):
     @property
     def denied(self) -> bool:
         """We may not describe it; whether it is there nobody tells us."""
-        return self.error == TOPIC_DENIED
+        return self.error == Errors.TOPIC_AUTHORIZATION_FAILED
 
 
 def read_topics(answer: Reader, version: int) -> dict[str, DescribedTopic]:
@@ -138,7 +140,7 @@ def describe_groups(groups: Sequence[str]) -> Call:
         writer.int8(1)
         writer.tags()
 
-    return Call(15, range(5, 6), 5, write)
+    return Call(ApiKeys.DESCRIBE_GROUPS, versions=range(5, 6), flexible_from=5, write=write)
 
 
 def read_groups(answer: Reader) -> dict[str, tuple[int, frozenset[str] | None]]:
@@ -163,7 +165,7 @@ def read_groups(answer: Reader) -> dict[str, tuple[int, frozenset[str] | None]]:
 
 def api_versions() -> Call:
     """ApiVersions v0: what a broker speaks."""
-    return Call(18, range(1), 3, lambda *_: None)
+    return Call(ApiKeys.API_VERSIONS, versions=range(1), flexible_from=3, write=lambda *_: None)
 
 
 def read_api_versions(answer: Reader) -> dict[int, int]:

@@ -11,16 +11,15 @@ from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
+from bridge.kafka.protocol.api_keys import ApiKeys
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 
 _A_CALL = 500
-_GROUP_DENIED = 30
-_ID_DENIED = 53
 _NO_TIME = -1
 """A transaction.timeout.ms that every broker refuses, after it has looked at the right, and before it does anything."""
 _PAUSES = (0.3, 0.6, 1.2, 2.4)
 """Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first."""
-_FETCH, _OFFSET_FETCH = 1, 9
 
 
 class Inspection:
@@ -38,7 +37,7 @@ class Inspection:
         for node in await self._client.nodes():
             answer = await self._client.send(node, cluster_description.api_versions(), "ask for versions")
             found.append(cluster_description.read_api_versions(answer))
-        return min(each[_FETCH] for each in found), min(each[_OFFSET_FETCH] for each in found)
+        return min(each[ApiKeys.FETCH] for each in found), min(each[ApiKeys.OFFSET_FETCH] for each in found)
 
     async def topics(self, names: Sequence[str]) -> dict[str, DescribedTopic]:
         """A topic that does not exist has no partitions; one that we may not describe allows nothing."""
@@ -56,19 +55,19 @@ class Inspection:
         """The operations on each group; groups that can't be described now are left out."""
         nodes, errors = await self._client.coordinators(names)
         for pause in _PAUSES:
-            if not set(errors.values()) - {_GROUP_DENIED}:
+            if not set(errors.values()) - {Errors.GROUP_AUTHORIZATION_FAILED}:
                 break
             await asyncio.sleep(pause)
             nodes, errors = await self._client.coordinators(names)
         found: dict[str, frozenset[str] | None] = {
-            name: frozenset() for name, code in errors.items() if code == _GROUP_DENIED
+            name: frozenset() for name, code in errors.items() if code == Errors.GROUP_AUTHORIZATION_FAILED
         }
         for node, kept in nodes.items():
             for at in range(0, len(kept), _A_CALL):
                 call = cluster_description.describe_groups(kept[at : at + _A_CALL])
                 answer = await self._client.send(node, call, "describe groups")
                 for name, (code, allowed) in cluster_description.read_groups(answer).items():
-                    if code == _GROUP_DENIED:
+                    if code == Errors.GROUP_AUTHORIZATION_FAILED:
                         found[name] = frozenset()
                     elif of_code(code, "describe groups") is None:
                         found[name] = allowed
@@ -82,5 +81,6 @@ class Inspection:
             call = produce_requests.init_producer_id(name, _NO_TIME, ProducerIdAndEpoch())
             answer = await self._client.send(None, call, f"ask for the rights on transactional id {name}")
             code, _ = produce_requests.read_producer_id(answer)
-            found[name] = frozenset() if code == _ID_DENIED else frozenset({"DESCRIBE", "WRITE"})
+            denied = code == Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            found[name] = frozenset() if denied else frozenset({"DESCRIBE", "WRITE"})
         return found

@@ -12,6 +12,7 @@ from bridge.kafka.admin.topic_creation import ask_controller
 from bridge.kafka.errors import failure, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import acl_requests, topic_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.topics import ConfigEntry, NewTopic, TopicAcl
 
@@ -20,10 +21,6 @@ T = TypeVar("T")
 _TOPICS_A_CALL = 200
 """Of which the configs take about half a megabyte."""
 _ACLS_A_CALL = 500
-_EXISTS = 36
-_AS_MANY_ALREADY = 37
-"""INVALID_PARTITIONS: the topic has as many by now, or more."""
-_NO_AUTHORIZER = 54
 _USER = re.compile(r"Session\(([^,()]+),")
 """As brokers print the request that they refuse."""
 
@@ -44,7 +41,7 @@ class KafkaTopicAdmin:
                 done.get(topic.name),
                 f"create topic {topic.name}",
                 _on(topic.name, "CREATE"),
-                harmless=_EXISTS,
+                harmless=Errors.TOPIC_ALREADY_EXISTS,
             )
             for topic in topics
         }
@@ -59,7 +56,7 @@ class KafkaTopicAdmin:
                 done.get(name),
                 f"create partitions of topic {name}",
                 _on(name, "ALTER"),
-                harmless=_AS_MANY_ALREADY,
+                harmless=Errors.INVALID_PARTITIONS,  # it has as many by now, or more
             )
             for name in totals
         }
@@ -91,7 +88,7 @@ class KafkaTopicAdmin:
         doing = "describe ACLs of topics"
         answer = await self._client.send(None, acl_requests.describe_topic_acls(), doing)
         code, said, acls = acl_requests.read_described_acls(answer)
-        if code == _NO_AUTHORIZER:
+        if code == Errors.SECURITY_DISABLED:
             return None
         if failed := _failure((code, said), doing, "DESCRIBE on the cluster"):
             raise failed
@@ -119,7 +116,7 @@ class KafkaTopicAdmin:
 
 
 def _failure(
-    result: tuple[int, str] | None, doing: str, right: str, harmless: int = 0
+    result: tuple[int, str] | None, doing: str, right: str, harmless: int = Errors.NONE
 ) -> KafkaFailure | None:
     """With the broker's own words, which name the config or the limit that was broken; of a missing right, the user."""
     if result is None:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from bridge.kafka.errors import TOPIC_DENIED
+from bridge.kafka.protocol.error_codes import Errors
 
 log = logging.getLogger("librdkafka")
 
@@ -51,4 +51,4 @@ class Admin:
 
 def _denied(failed: BaseException) -> bool:
     """Brokers log what they refuse: it is not asked for in each round."""
-    return isinstance(failed, KafkaException) and failed.args[0].code() == TOPIC_DENIED
+    return isinstance(failed, KafkaException) and failed.args[0].code() == Errors.TOPIC_AUTHORIZATION_FAILED

@@ -9,13 +9,17 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import topic_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.wire import Call
 from bridge.model.topics import NewTopic
 
-_MAY_NOT_OR_NEED_NOT = {29, 31, 35, 36}
-"""Topic or cluster authorization failed, unsupported version, topic exists: stock swallows them."""
-_INVALID_CONFIG = 40
-_NOT_CONTROLLER = 41
+_MAY_NOT_OR_NEED_NOT = {
+    Errors.TOPIC_AUTHORIZATION_FAILED,
+    Errors.CLUSTER_AUTHORIZATION_FAILED,
+    Errors.UNSUPPORTED_VERSION,
+    Errors.TOPIC_ALREADY_EXISTS,
+}
+"""Stock swallows them."""
 _CONTROLLER_PAUSES = (0.0, 0.3, 0.6)
 """Seconds before the controller is looked for (again)."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT}
@@ -31,7 +35,7 @@ async def ask_controller(
         await asyncio.sleep(pause)
         node = await client.controller(doing)
         done = topic_requests.read_done_topics(await client.send(node, make(), doing))
-        if all(code != _NOT_CONTROLLER for code, _ in done.values()):
+        if all(code != Errors.NOT_CONTROLLER for code, _ in done.values()):
             break
     return done
 
@@ -52,11 +56,11 @@ async def create_compacted(
         )
     except KafkaFailure as error:
         return None if error.fault is KafkaFault.UNSUPPORTED else _failed(name, error, str(error))
-    code, said = created.get(name, (-1, ""))
+    code, said = created.get(name, (Errors.UNKNOWN_SERVER_ERROR, ""))
     failed = None if code in _MAY_NOT_OR_NEED_NOT else of_code(code, doing)
     if failed is None:
         return None
-    if code == _INVALID_CONFIG:
+    if code == Errors.INVALID_CONFIG:
         return KafkaFailure(failed.fault, f"Unable to create topic '{name}': {said}", retriable=False)
     return _failed(name, failed, said or str(failed))
 

@@ -9,14 +9,13 @@ from typing import NamedTuple, Self
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.log_bounds import bounds
-from bridge.kafka.errors import TOPIC_DENIED, of_code
+from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import epoch_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import Fetched
 from bridge.kafka.protocol.wire import BytesLike
 from bridge.model.values import TopicPartition
-
-_UNKNOWN_TOPIC = 3
 
 
 class TroubleKind(StrEnum):
@@ -87,9 +86,9 @@ async def topics_trouble(
     troubles = {}
     for place, position in positions.items():
         topic = topics[place.topic]
-        if topic.error == TOPIC_DENIED:
+        if topic.error == Errors.TOPIC_AUTHORIZATION_FAILED:
             troubles[place] = FetchTrouble(TroubleKind.NOT_AUTHORIZED)
-        elif topic.error == _UNKNOWN_TOPIC or (
+        elif topic.error == Errors.UNKNOWN_TOPIC_OR_PARTITION or (
             topic.topic_id and position.topic_id and topic.topic_id != position.topic_id
         ):
             troubles[place] = FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import FetchPart
 from bridge.model.values import TopicPartition
 
 _LAST_EPOCH = (1 << 31) - 1
-_SESSION_LOST = {70, 71, 106}
-"""Session not found, epoch invalid, topic ids used differently: a new session is asked for."""
+_SESSION_LOST = {
+    Errors.FETCH_SESSION_ID_NOT_FOUND,
+    Errors.INVALID_FETCH_SESSION_EPOCH,
+    Errors.FETCH_SESSION_TOPIC_ID_ERROR,
+}
+"""A new session is asked for."""
 
 
 class SessionFetch(NamedTuple):

@@ -22,14 +22,14 @@ from bridge.kafka.consumer.fetch_result import (
     trouble_by_name,
 )
 from bridge.kafka.consumer.preferred_replica import Replicas
-from bridge.kafka.errors import TOPIC_DENIED, of_code
+from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import Fetched
 from bridge.model.values import TopicPartition
 
 __all__ = ["FetchFrom", "FetchTrouble", "FetchedPart", "Fetcher", "TroubleKind"]
 
-_OUT_OF_RANGE = 1
 DOUBT_SECONDS = 2.0
 """Seconds for which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of
 new topics one after the other."""
@@ -161,9 +161,9 @@ class Fetcher:
         elif got.diverged is not None:
             epoch, end_offset = got.diverged
             self._park(place, FetchTrouble(TroubleKind.DIVERGED, epoch=epoch, end_offset=end_offset))
-        elif got.error == TOPIC_DENIED:
+        elif got.error == Errors.TOPIC_AUTHORIZATION_FAILED:
             self._park(place, FetchTrouble(TroubleKind.NOT_AUTHORIZED))
-        elif got.error == _OUT_OF_RANGE:
+        elif got.error == Errors.OFFSET_OUT_OF_RANGE:
             await self._out_of_range(place, partition)
         elif got.error:
             self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition}"))
@@ -251,13 +251,15 @@ class Fetcher:
             if trouble is not None:
                 self._park(each, trouble)
             else:
-                self._later([each], of_code(_OUT_OF_RANGE, f"fetch {place.topic}-{place.partition}"))
+                self._later(
+                    [each], of_code(Errors.OFFSET_OUT_OF_RANGE, f"fetch {place.topic}-{place.partition}")
+                )
 
     def _doubt(self, place: TopicPartition, partition: PartitionState, trouble: FetchTrouble) -> None:
         now = time.monotonic()
         partition.doubted = partition.doubted or now
         if trouble.kind is TroubleKind.UNKNOWN_TOPIC_ID and now - partition.doubted < DOUBT_SECONDS:
-            self._later([place], of_code(100, f"fetch {place.topic}-{place.partition}"))
+            self._later([place], of_code(Errors.UNKNOWN_TOPIC_ID, f"fetch {place.topic}-{place.partition}"))
         else:
             self._park(place, trouble)
 

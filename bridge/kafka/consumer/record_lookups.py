@@ -17,6 +17,7 @@ from bridge.kafka.errors import failure, of_code
 from bridge.kafka.expiring_cache import Aging
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import Fetched, FetchPart
 from bridge.kafka.record.decoding import opened
 from bridge.model.lookups import FindTime, Need, Read, Window
@@ -202,7 +203,8 @@ class Lookups:
         for partition, read in wanted.items():
             got = fetched.get(partition)
             place = f"read {partition.topic}-{partition.partition} at {read.offset}"
-            failed = of_code(got.error if got else -1, place, f"READ on topic {partition.topic}")
+            code = Errors.UNKNOWN_SERVER_ERROR if got is None else got.error
+            failed = of_code(code, place, f"READ on topic {partition.topic}")
             if got is None or failed is not None:
                 answers[partition][lane[partition].pop(0)] = failed or failure(
                     KafkaFault.OTHER, place, "No answer"
@@ -283,7 +285,7 @@ class Lookups:
             return
         for partition, need in wave.items():
             got = listed.get(partition)
-            error_code = got.error if got else -1
+            code = got.error if got else Errors.UNKNOWN_SERVER_ERROR
             doing = f"find a timestamp in {partition.topic}-{partition.partition}"
-            failed = of_code(error_code, doing, f"READ on topic {partition.topic}")
+            failed = of_code(code, doing, f"READ on topic {partition.topic}")
             answers[partition][need] = failed or (None if got is None or got.offset < 0 else got.offset)

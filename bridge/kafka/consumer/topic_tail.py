@@ -9,6 +9,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import failure, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import Fetched, FetchPart
 from bridge.kafka.record.decoding import stretch
 from bridge.model.values import TailPart, TopicPartition
@@ -18,8 +19,7 @@ _BYTES = 1024 * 1024
 """Asked for at a time. The broker sends a larger batch whole, when it is the first."""
 _TRIES = 3
 """Fetches within one read: a topic may be made anew between the question for its id and the fetch."""
-_OUT_OF_RANGE, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 1, 3, 100
-_NO_ANSWER = log_requests.ListedOffset(-1, -1, -1)
+_NO_ANSWER = log_requests.ListedOffset(Errors.UNKNOWN_SERVER_ERROR, -1, -1)
 _IDS_FROM = 13
 """Fetch version that names topics by id."""
 
@@ -104,9 +104,13 @@ class TopicTail:
             got = await self._fetch(await self._begin())
             if self._next < 0:
                 continue
-            if got.error in (_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID):
+            if got.error in (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID):
                 self._leader = None
-            elif got.error == _OUT_OF_RANGE or got.diverged or got.log_start >= self._next > self._began:
+            elif (
+                got.error == Errors.OFFSET_OUT_OF_RANGE
+                or got.diverged
+                or got.log_start >= self._next > self._began
+            ):
                 self._begin_anew()
             else:
                 return self._take(got)

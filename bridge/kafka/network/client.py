@@ -20,6 +20,7 @@ from bridge.kafka.network.connection import BulkConnection, connection_to
 from bridge.kafka.network.library_client import AIOKafkaClient
 from bridge.kafka.network.round_trip import UNKNOWN, quickest
 from bridge.kafka.protocol import group_requests, log_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import TopicMeta
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.values import TopicPartition
@@ -27,7 +28,7 @@ from bridge.model.values import TopicPartition
 T = TypeVar("T")
 _COORDINATORS_A_CALL = 500
 _METADATA_MS = 300_000
-_NOT_SAID = TopicMeta(-1, "", {})
+_NOT_SAID = TopicMeta(Errors.UNKNOWN_SERVER_ERROR, "", {})
 """Of a topic that the answer leaves out: an unknown error."""
 _REMEMBERED = 3600.0
 """Seconds for which leaders and coordinators are kept that nobody asks for: a slice, which is told the leaders once,

@@ -20,10 +20,10 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from bridge.kafka.network.library_client import new_connection
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import BytesLike, Call, Reader, unfit
 
 T = TypeVar("T")
-_API_VERSIONS = 18
 _INT32 = struct.Struct(">i")
 _FIRST_BUFFER, _GROWTH = 64 * 1024, 4
 _AT_ONCE = 256 * 1024
@@ -59,7 +59,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._within: float = settings.get("request_timeout_ms", _WITHIN_MS) / 1000
         idle_ms: int | None = settings.get("connections_max_idle_ms", _IDLE_MS)
         self._idle_within = float("inf") if idle_ms is None else idle_ms / 1000
-        self._versions: Mapping[int, tuple[int, int]] = {_API_VERSIONS: (0, 0)}
+        self._versions: Mapping[int, tuple[int, int]] = {ApiKeys.API_VERSIONS: (0, 0)}
         self._number = 0
         self._asked: deque[_Asked] = deque()
         self._outgoing: deque[BytesLike] = deque()
@@ -80,7 +80,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         # Not 0: asyncio's TLS transport takes that for full when it is empty, and never says that there is room again.
         writer.transport.set_write_buffer_limits(high=1, low=0)
         try:
-            ask = Call(_API_VERSIONS, range(1), 3, lambda *_: None)
+            ask = Call(ApiKeys.API_VERSIONS, versions=range(1), flexible_from=3, write=lambda *_: None)
             connection._versions = await connection.send(ask, _read_versions)
         except BaseException:
             connection.close()

@@ -9,9 +9,10 @@ from typing import TypeVar
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings
-from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_code
+from bridge.kafka.errors import failure, not_allowed_to_write, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.values import TopicPartition
@@ -20,10 +21,6 @@ T = TypeVar("T")
 
 TRANSACTION_TIMEOUT_MS = 15_000
 """transaction.timeout.ms near by."""
-_MOVED = 16
-_INVALID_TXN_STATE = 48
-_CONCURRENT_TRANSACTIONS = 51
-"""The id's last transaction is still being ended; a matter of milliseconds."""
 _MAY_HEAL = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.LEADER_MOVED}
 _SHORT, _LONG = (0.002, 0.02), (0.05, 1.0)
 """Seconds: the first pause before a try and the longest."""
@@ -68,12 +65,14 @@ class Coordinator:
 
         def read(answer: Reader) -> tuple[int, None]:
             errors = produce_requests.read_added_partitions(answer)
-            denied = [place.topic for place, code in errors.items() if code == TOPIC_DENIED]
+            denied = [
+                place.topic for place, code in errors.items() if code == Errors.TOPIC_AUTHORIZATION_FAILED
+            ]
             if denied:
                 raise not_allowed_to_write(denied, doing)
-            # 55, operation not attempted, only says that another partition failed.
-            codes = sorted(set(errors.values()) - {0, 55})
-            return codes[0] if codes else 0, None
+            # OPERATION_NOT_ATTEMPTED says only that another partition failed.
+            codes = sorted(set(errors.values()) - {Errors.NONE, Errors.OPERATION_NOT_ATTEMPTED})
+            return codes[0] if codes else Errors.NONE, None
 
         def call() -> Call:
             return produce_requests.add_partitions(self._id, id_and_epoch, places)
@@ -89,7 +88,7 @@ class Coordinator:
 
         def read(answer: Reader) -> tuple[int, None]:
             code = produce_requests.read_ended_transaction(answer)
-            return 0 if code == _INVALID_TXN_STATE and not commit else code, None
+            return Errors.NONE if code == Errors.INVALID_TXN_STATE and not commit else code, None
 
         def call() -> Call:
             return produce_requests.end_transaction(self._id, id_and_epoch, commit=commit)
@@ -111,16 +110,18 @@ class Coordinator:
                     except KafkaFailure as error:
                         if error.fault not in _MAY_HEAL:
                             raise
-                        code, last = _MOVED, error
+                        code, last = int(Errors.NOT_COORDINATOR), error
                     else:
                         code, found = read(answer)
                         failed = of_code(code, doing)
                         if failed is None:
                             return found
-                        if code != _CONCURRENT_TRANSACTIONS and failed.fault not in _MAY_HEAL:
+                        if code != Errors.CONCURRENT_TRANSACTIONS and failed.fault not in _MAY_HEAL:
                             raise failed
                         last = failed
-                    if code == _CONCURRENT_TRANSACTIONS:
+                    if (
+                        code == Errors.CONCURRENT_TRANSACTIONS
+                    ):  # it takes the broker milliseconds to end the last one
                         await asyncio.sleep(unfinished.next())
                     else:
                         self._node = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.topics import Operation, PatternType, Permission, TopicAcl
 
@@ -24,7 +25,7 @@ def describe_topic_acls() -> Call:
         writer.int8(_ANY)
         writer.int8(_ANY)
 
-    return Call(29, range(1, 2), 2, write)
+    return Call(ApiKeys.DESCRIBE_ACLS, versions=range(1, 2), flexible_from=2, write=write)
 
 
 def read_described_acls(answer: Reader) -> tuple[int, str, set[TopicAcl]]:
@@ -52,12 +53,22 @@ _PATTERNS, _OPERATIONS, _PERMISSIONS = set(PatternType), set(Operation), set(Per
 
 def create_acls(acls: Sequence[TopicAcl]) -> Call:
     """CreateAcls v1."""
-    return Call(30, range(1, 2), 2, lambda writer, _: _write(writer, acls))
+    return Call(
+        ApiKeys.CREATE_ACLS,
+        versions=range(1, 2),
+        flexible_from=2,
+        write=lambda writer, _: _write(writer, acls),
+    )
 
 
 def delete_acls(acls: Sequence[TopicAcl]) -> Call:
     """DeleteAcls v1: exactly these rules, each a filter of its own."""
-    return Call(31, range(1, 2), 2, lambda writer, _: _write(writer, acls))
+    return Call(
+        ApiKeys.DELETE_ACLS,
+        versions=range(1, 2),
+        flexible_from=2,
+        write=lambda writer, _: _write(writer, acls),
+    )
 
 
 def _write(writer: Writer, acls: Sequence[TopicAcl]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
@@ -34,7 +35,7 @@ def epoch_ends(epochs: Mapping[TopicPartition, int]) -> Call:
                 writer.int32(-1)
                 writer.int32(epoch)
 
-    return Call(23, range(3, 4), 4, write)
+    return Call(ApiKeys.OFFSET_FOR_LEADER_EPOCH, versions=range(3, 4), flexible_from=4, write=write)
 
 
 def read_epoch_ends(answer: Reader) -> dict[TopicPartition, EpochEnd]:

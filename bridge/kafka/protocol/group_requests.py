@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bridge.kafka.protocol.api_keys import ApiKeys
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
 
@@ -17,7 +19,7 @@ def list_groups() -> Call:
             writer.array(0)
         writer.tags()
 
-    return Call(16, range(4, 6), 3, write)
+    return Call(ApiKeys.LIST_GROUPS, versions=range(4, 6), flexible_from=3, write=write)
 
 
 def read_groups(answer: Reader, version: int) -> tuple[int, list[GroupListing]]:
@@ -49,7 +51,7 @@ def describe_groups(groups: Sequence[str]) -> Call:
         writer.int8(0)
         writer.tags()
 
-    return Call(15, range(5, 6), 5, write)
+    return Call(ApiKeys.DESCRIBE_GROUPS, versions=range(5, 6), flexible_from=5, write=write)
 
 
 def read_described_groups(answer: Reader) -> dict[str, tuple[int, GroupState]]:
@@ -82,7 +84,7 @@ def find_coordinators(groups: Sequence[str]) -> Call:
             writer.string(group)
         writer.tags()
 
-    return Call(10, range(4, 5), 3, write)
+    return Call(ApiKeys.FIND_COORDINATOR, versions=range(4, 5), flexible_from=3, write=write)
 
 
 def read_coordinators(answer: Reader) -> dict[str, tuple[int, int]]:
@@ -111,7 +113,7 @@ def fetch_offsets(groups: Sequence[str]) -> Call:
         writer.int8(0)
         writer.tags()
 
-    return Call(9, range(8, 9), 6, write)
+    return Call(ApiKeys.OFFSET_FETCH, versions=range(8, 9), flexible_from=6, write=write)
 
 
 def read_fetched_offsets(answer: Reader) -> dict[str, tuple[int, dict[TopicPartition, Committed]]]:
@@ -127,7 +129,7 @@ def read_fetched_offsets(answer: Reader) -> dict[str, tuple[int, dict[TopicParti
                 partition, offset, epoch = answer.int32(), answer.int64(), answer.int32()
                 text, error = answer.string(), answer.int16()
                 answer.tags()
-                if error == 0 and offset >= 0:
+                if error == Errors.NONE and offset >= 0:
                     offsets[TopicPartition(topic, partition)] = Committed(offset, text, epoch)
             answer.tags()
         found[group] = (answer.int16(), offsets)
@@ -157,7 +159,7 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, Committed]) -> C
                 writer.int32(committed.leader_epoch)
                 writer.string(committed.metadata)
 
-    return Call(8, range(6, 8), 8, write)
+    return Call(ApiKeys.OFFSET_COMMIT, versions=range(6, 8), flexible_from=8, write=write)
 
 
 def read_committed_offsets(answer: Reader) -> dict[TopicPartition, int]:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import BytesLike, Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
@@ -44,7 +45,7 @@ def metadata(topics: Sequence[str] | None) -> Call:
         writer.int8(0)
         writer.tags()
 
-    return Call(3, range(9, 13), 9, write)
+    return Call(ApiKeys.METADATA, versions=range(9, 13), flexible_from=9, write=write)
 
 
 def read_controller(answer: Reader) -> int:
@@ -104,7 +105,7 @@ def list_offsets(wanted: Mapping[TopicPartition, int], *, committed_only: bool) 
                 writer.int32(-1)
                 writer.int64(timestamp)
 
-    return Call(2, range(4, 6), 6, write)
+    return Call(ApiKeys.LIST_OFFSETS, versions=range(4, 6), flexible_from=6, write=write)
 
 
 def read_listed_offsets(answer: Reader) -> dict[TopicPartition, ListedOffset]:
@@ -217,7 +218,9 @@ def fetch(
         writer.string(params.rack)
         writer.tags()
 
-    return Call(1, range(11, 14) if by_id else range(11, 12), 12, write)
+    return Call(
+        ApiKeys.FETCH, versions=range(11, 14) if by_id else range(11, 12), flexible_from=12, write=write
+    )
 
 
 class FetchAnswer(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import BytesLike, Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
@@ -27,7 +28,7 @@ def find_transaction_coordinator(transactional_id: str) -> Call:
         writer.string(transactional_id)
         writer.int8(1)
 
-    return Call(10, range(1, 3), 3, write)
+    return Call(ApiKeys.FIND_COORDINATOR, versions=range(1, 3), flexible_from=3, write=write)
 
 
 def read_transaction_coordinator(answer: Reader) -> tuple[int, int]:
@@ -49,7 +50,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int, id_and_epoch
         writer.int16(id_and_epoch.epoch)
         writer.tags()
 
-    return Call(22, range(3, 5), 2, write)
+    return Call(ApiKeys.INIT_PRODUCER_ID, versions=range(3, 5), flexible_from=2, write=write)
 
 
 def read_producer_id(answer: Reader) -> tuple[int, ProducerIdAndEpoch]:
@@ -83,7 +84,7 @@ def add_partitions(
             writer.tags()
         writer.tags()
 
-    return Call(24, range(2, 4), 3, write)
+    return Call(ApiKeys.ADD_PARTITIONS_TO_TXN, versions=range(2, 4), flexible_from=3, write=write)
 
 
 def read_added_partitions(answer: Reader) -> dict[TopicPartition, int]:
@@ -110,7 +111,7 @@ def end_transaction(transactional_id: str, id_and_epoch: ProducerIdAndEpoch, *, 
         writer.int8(1 if commit else 0)
         writer.tags()
 
-    return Call(26, range(2, 4), 3, write)
+    return Call(ApiKeys.END_TXN, versions=range(2, 4), flexible_from=3, write=write)
 
 
 def read_ended_transaction(answer: Reader) -> int:
@@ -138,4 +139,4 @@ def produce(
                 writer.int32(partition)
                 writer.blob(batches[TopicPartition(topic, partition)])
 
-    return Call(0, range(8, 9), 9, write)
+    return Call(ApiKeys.PRODUCE, versions=range(8, 9), flexible_from=9, write=write)

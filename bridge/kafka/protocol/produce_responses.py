@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import TOPIC_DENIED, failure, not_allowed_to_write, of_code
+from bridge.kafka.errors import failure, not_allowed_to_write, of_code
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.wire import Reader
 from bridge.model.values import TopicPartition
 
@@ -21,7 +22,7 @@ class Produced(NamedTuple):
     log_start: int = -1
 
 
-NOT_ANSWERED = Produced(-1, -1, (), "The broker answered for other partitions only")
+NOT_ANSWERED = Produced(Errors.UNKNOWN_SERVER_ERROR, -1, (), "The broker answered for other partitions only")
 
 
 def read_produced(answer: Reader) -> tuple[dict[TopicPartition, Produced], float]:
@@ -44,7 +45,7 @@ def refusal(got: Produced, place: TopicPartition) -> KafkaFailure | None:
     """Why the batch of this partition was not written; None if it was."""
     doing = f"write to {place.topic}-{place.partition}"
     failed = of_code(got.error, doing)
-    if got.error == TOPIC_DENIED:
+    if got.error == Errors.TOPIC_AUTHORIZATION_FAILED:
         return not_allowed_to_write([place.topic], doing)
     if failed is None:
         # A duplicate is answered without its offset when the broker has forgotten it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.topics import ConfigEntry, ConfigSource, NewTopic
 
@@ -31,7 +32,7 @@ def create_topics(topics: Sequence[NewTopic], timeout_ms: int) -> Call:
         writer.int32(timeout_ms)
         writer.int8(0)
 
-    return Call(19, range(4, 5), 5, write)
+    return Call(ApiKeys.CREATE_TOPICS, versions=range(4, 5), flexible_from=5, write=write)
 
 
 def create_partitions(totals: Mapping[str, int], timeout_ms: int) -> Call:
@@ -46,7 +47,7 @@ def create_partitions(totals: Mapping[str, int], timeout_ms: int) -> Call:
         writer.int32(timeout_ms)
         writer.int8(0)
 
-    return Call(37, range(2), 2, write)
+    return Call(ApiKeys.CREATE_PARTITIONS, versions=range(2), flexible_from=2, write=write)
 
 
 def read_done_topics(answer: Reader) -> dict[str, tuple[int, str]]:
@@ -66,7 +67,7 @@ def describe_configs(topics: Sequence[str]) -> Call:
             writer.array(None)
         writer.int8(0)
 
-    return Call(32, range(1, 3), 4, write)
+    return Call(ApiKeys.DESCRIBE_CONFIGS, versions=range(1, 3), flexible_from=4, write=write)
 
 
 def read_described_configs(answer: Reader) -> dict[str, tuple[int, str, dict[str, ConfigEntry]]]:
@@ -107,7 +108,7 @@ def alter_configs(changes: Mapping[str, Mapping[str, str | None]]) -> Call:
                 writer.string(value)
         writer.int8(0)
 
-    return Call(44, range(1), 1, write)
+    return Call(ApiKeys.INCREMENTAL_ALTER_CONFIGS, versions=range(1), flexible_from=1, write=write)
 
 
 def read_altered_configs(answer: Reader) -> dict[str, tuple[int, str]]:

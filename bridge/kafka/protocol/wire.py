@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.reading import BytesLike, Reader, Writable
 
 __all__ = ["MOST_ANSWER", "BytesLike", "Call", "Reader", "Writable", "Writer", "unfit"]
@@ -125,7 +126,7 @@ class Call:
 
     def __init__(
         self,
-        api_key: int,
+        api_key: ApiKeys,
         versions: range,
         flexible_from: int,
         write: Callable[[Writer, int], None],
@@ -154,8 +155,8 @@ class Call:
         if version < max(lowest, self._versions[0]):
             raise KafkaFailure(
                 KafkaFault.UNSUPPORTED,
-                f"the broker speaks versions {lowest} to {highest} of API {self.API_KEY}; "
-                f"{self._versions[0]} to {self._versions[-1]} would do",
+                f"{self.API_KEY.name} v{self._versions[0]} to v{self._versions[-1]} are needed, the broker "
+                + (f"speaks v{lowest} to v{highest}" if highest >= 0 else "has no such request"),
                 retriable=False,
             )
         self.API_VERSION = version
@@ -202,4 +203,4 @@ class Call:
         return reader
 
     def __str__(self) -> str:
-        return f"API {self.API_KEY} v{self.API_VERSION}"
+        return f"{self.API_KEY.name} v{self.API_VERSION}"

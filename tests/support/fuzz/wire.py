@@ -23,6 +23,7 @@ from bridge.kafka.protocol import (
     produce_responses,
     topic_requests,
 )
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader
 from tests.support.fenced import fenced_copy
 from tests.support.fuzz.mutation import mutated
@@ -105,7 +106,7 @@ def _frames(dice: Random) -> None:
         transport = _Transport()
         connection = BulkConnection(AIOKafkaConnection("x", 1), transport, {})  # type: ignore[arg-type]
         connection._versions = {1: (0, 12)}
-        call = Call(1, range(12, 13), 12, lambda *_: None)
+        call = Call(ApiKeys.FETCH, versions=range(12, 13), flexible_from=12, write=lambda *_: None)
         asked = [
             asyncio.ensure_future(
                 connection.send(call, lambda reader: log_requests.read_fetched(reader, 12, _ID))

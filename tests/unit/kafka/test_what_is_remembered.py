@@ -13,6 +13,7 @@ from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import group_requests, log_requests
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.log_requests import PartitionMeta, TopicMeta
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.values import Side, TopicPartition
@@ -73,7 +74,7 @@ wanted: list[str] = []
 
 def found(groups: list[str]) -> Call:
     wanted[:] = groups
-    return Call(10, range(4, 5), 3, lambda *_: None)
+    return Call(ApiKeys.FIND_COORDINATOR, versions=range(4, 5), flexible_from=3, write=lambda *_: None)
 
 
 def meta(name: str) -> TopicMeta:

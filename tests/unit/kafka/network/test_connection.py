@@ -17,12 +17,13 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.connection import BulkConnection
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import MOST_ANSWER, Call, Reader, Writer
 from bridge.model.values import Side
 
 T = TypeVar("T")
-ECHO, OLD = 100, 101
-"""Numbers of APIs that no broker has. The server speaks version 3 of the one, 1 of the other."""
+ECHO, OLD = ApiKeys.PRODUCE, ApiKeys.FETCH
+"""The server speaks version 3 of the one, as an echo, and version 1 of the other."""
 SETTINGS = {"client_id": "tests"}
 
 
@@ -33,7 +34,7 @@ def echo(*blobs: bytes | bytearray | memoryview) -> Call:
         for blob in blobs:
             writer.blob(blob)
 
-    return Call(ECHO, range(3, 5), 9, write)
+    return Call(ECHO, versions=range(3, 5), flexible_from=9, write=write)
 
 
 def all_of(answer: Reader) -> bytes:
@@ -296,8 +297,12 @@ def test_an_answer_that_cannot_be_read_is_the_trouble_of_who_asked() -> None:
 
 def test_a_version_that_the_broker_does_not_speak() -> None:
     async def work(_: Server, connection: BulkConnection) -> None:
-        with pytest.raises(KafkaFailure, match="versions 1 to 1 of API 101; 3 to 4") as told:
-            await connection.send(Call(OLD, range(3, 5), 9, lambda *_: None), all_of)
+        with pytest.raises(
+            KafkaFailure, match="FETCH v3 to v4 are needed, the broker speaks v1 to v1"
+        ) as told:
+            await connection.send(
+                Call(OLD, versions=range(3, 5), flexible_from=9, write=lambda *_: None), all_of
+            )
         assert told.value.fault is KafkaFault.UNSUPPORTED
         assert await connection.send(echo(b"x"), all_of) == b"x"
 

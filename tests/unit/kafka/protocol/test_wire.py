@@ -19,6 +19,7 @@ from bridge.kafka.protocol import (
     produce_requests,
     produce_responses,
 )
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.log_requests import FetchPart, ListedOffset, PartitionMeta
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
@@ -217,7 +218,12 @@ def test_commit_offsets(version: int) -> None:
 
 @pytest.mark.parametrize(("flexible_from", "header"), [(13, 1), (9, 2)])
 def test_headers(flexible_from: int, header: int) -> None:
-    call = Call(3, range(9, 13), flexible_from, lambda _writer, _version: None).prepare({3: (0, 12)})
+    call = Call(
+        ApiKeys.METADATA,
+        versions=range(9, 13),
+        flexible_from=flexible_from,
+        write=lambda _writer, _version: None,
+    ).prepare({3: (0, 12)})
     assert call.build_request_header(99, "bridge").encode() == MESSAGES["header", header]
     buffer = BytesIO(MESSAGES["answer-header", header - 1] + b"rest")
     assert call.parse_response_header(buffer).correlation_id == 99
@@ -232,7 +238,7 @@ def test_the_highest_version_that_both_speak(offered: tuple[int, int], chosen: i
 
 @pytest.mark.parametrize("offered", [{3: (0, 8)}, {3: (13, 20)}, {}])
 def test_a_broker_without_a_common_version_is_named(offered: dict[int, tuple[int, int]]) -> None:
-    with pytest.raises(KafkaFailure, match="API 3; 9 to 12 would do") as caught:
+    with pytest.raises(KafkaFailure, match="METADATA v9 to v12 are needed, the broker ") as caught:
         log_requests.metadata([]).prepare(offered)
     assert (caught.value.fault, caught.value.retriable) == (KafkaFault.UNSUPPORTED, False)
 
@@ -287,7 +293,12 @@ def test_tagged_fields_that_we_do_not_know_are_stepped_over() -> None:
 def test_a_call_and_what_it_sends_end_without_the_garbage_collector() -> None:
     gc.disable()
     try:
-        call = Call(0, range(8, 9), 9, lambda writer, _version: writer.int8(0))
+        call = Call(
+            ApiKeys.PRODUCE,
+            versions=range(8, 9),
+            flexible_from=9,
+            write=lambda writer, _version: writer.int8(0),
+        )
         assert encoded(call, 8) == b"\0"
         gone = weakref.ref(call)
         del call
