@@ -147,11 +147,11 @@ class _Outcome(NamedTuple):
 
 class Pools(NamedTuple):
     """Apart, so that what hangs in one holds up no other. `starts` checks configurations of connectors and tasks that
-    start, `validations` those that somebody only asks about; `questions` waits for clusters."""
+    start, `validations` those that somebody only asks about; `queries` waits for clusters."""
 
     starts: BoundedPool
     validations: BoundedPool
-    questions: BoundedPool
+    queries: BoundedPool
 
     @property
     def in_use(self) -> int:
@@ -179,8 +179,8 @@ CHECKING = (
 )
 CHECK_SECONDS = 5.0
 """A configuration is checked in milliseconds. The shim waits 6.5 s for a validation."""
-QUESTION_SECONDS = 75.0
-"""The shim waits 80 s for offsets to be altered, and MirrorClient's questions take a minute at most."""
+QUERY_SECONDS = 75.0
+"""The shim waits 80 s for offsets to be altered, and MirrorClient's queries take a minute at most."""
 
 
 def pools(size: int, queue: int, check_seconds: float = CHECK_SECONDS) -> Pools:
@@ -188,5 +188,5 @@ def pools(size: int, queue: int, check_seconds: float = CHECK_SECONDS) -> Pools:
     return Pools(
         BoundedPool(size, queue, check_seconds, CHECKING),
         BoundedPool(size, queue, check_seconds, CHECKING),
-        BoundedPool(size, queue, QUESTION_SECONDS, "asking the clusters"),
+        BoundedPool(size, queue, QUERY_SECONDS, "asking the clusters"),
     )

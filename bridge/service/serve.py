@@ -24,22 +24,22 @@ from bridge.environment import forget_secrets
 from bridge.logs.setup import HTTP, set_up_logs
 from bridge.service.checks.context import CheckContext
 from bridge.service.checks.validation import Checker
-from bridge.service.http.access import Door
+from bridge.service.http.access import Access
 from bridge.service.http.app import create_app
 from bridge.service.http.rotation import Rotating, watch
 from bridge.service.http.tls import CurrentContext
 from bridge.service.http.uvicorn_protocol import Limits, limited
 from bridge.service.pool import pools
-from bridge.service.rounds.rounds_process import RoundsEngine
+from bridge.service.rounds.rounds_process import RoundsProcess
 from bridge.service.service import Service
 from bridge.service.state.copied_topics import copied_topics
 from bridge.service.state.delivery import Deliveries
-from bridge.service.state.long_polls import Holds
+from bridge.service.state.long_polls import LongPolls
 from bridge.service.state.sessions import Sessions, running_clock
 from bridge.service.state.snapshots import Snapshots
-from bridge.service.state.source_offsets import OpenQuestions
+from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import TaskTable
-from bridge.service.wiring import ROUNDS_FACTORY, alter_offsets, check_context, mirror_questions
+from bridge.service.wiring import ROUNDS_FACTORY, alter_offsets, check_context, mirror_queries
 from bridge.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -59,28 +59,28 @@ class CannotListen(Exception):
 
 def build_service(settings: Settings, checks: CheckContext, factory: str = ROUNDS_FACTORY) -> Service:
     sessions = Sessions(running_clock())
-    snapshots, holds = Snapshots(), Holds()
+    snapshots, long_polls = Snapshots(), LongPolls()
     table = TaskTable(lambda: time.monotonic() * 1000, sessions.foreign)
-    deliveries, stored = Deliveries(table, holds, snapshots), OpenQuestions(holds.wake)
+    deliveries, stored = Deliveries(table, long_polls, snapshots), OpenOffsetRequests(long_polls.wake)
     waiting = pools(settings.pool_size, settings.pool_queue, _check_seconds(settings))
     return Service(
         table=table,
         sessions=sessions,
         snapshots=snapshots,
-        engine=RoundsEngine(
+        rounds=RoundsProcess(
             factory,
             snapshots,
-            holds.wake,
+            long_polls.wake,
             deliveries.emitted,
             stored.asked,
             settings.log_level,
         ),
         checker=Checker(checks, waiting, lambda kind: copied_topics(table, snapshots, kind)),
         pools=waiting,
-        holds=holds,
+        long_polls=long_polls,
         deliveries=deliveries,
         stored=stored,
-        questions=mirror_questions,
+        queries=mirror_queries,
         altering=alter_offsets,
         grace=settings.shutdown_grace_seconds * (1 - HTTP_SHARE) - 0.5,
     )
@@ -101,7 +101,7 @@ def run(settings: Settings, checks: CheckContext | None = None, factory: str = R
     service = build_service(settings, checks or check_context(settings.policy()), factory)
     app = create_app(
         service,
-        door=Door(lambda: tokens.value, open_paths=settings.open_paths, hosts=settings.hosts()),
+        access=Access(lambda: tokens.value, open_paths=settings.open_paths, hosts=settings.hosts()),
         insecure=settings.insecure(),
         max_body=settings.max_body_bytes,
     )
@@ -153,8 +153,8 @@ class DrainingServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        log.info("ending: %d polls are held", self._service.holds.held)
-        self._service.holds.drain()
+        log.info("ending: %d polls are held", self._service.long_polls.held)
+        self._service.long_polls.drain()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What the routes do, over the task table, the snapshots and the engine. One object a process, on one event
+"""What the routes do, over the task table, the snapshots and the rounds. One object a process, on one event
 loop."""
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from bridge.protocol.operators import IgnoredSetting
 from bridge.service.answers.readiness import ConnectorView, connector_views
 from bridge.service.checks.config_sizes import check_room
 from bridge.service.checks.context import AlterOffsets as Altering
-from bridge.service.checks.context import MirrorQuestions
+from bridge.service.checks.context import MirrorQueries
 from bridge.service.checks.validation import Checker
 from bridge.service.ipc.desired_state import Config, Desired
 from bridge.service.pool import Pools
-from bridge.service.rounds.rounds_process import Engine
+from bridge.service.rounds.rounds_process import Rounds
 from bridge.service.shim_versions import accepted, check_protocol
 from bridge.service.state.delivery import Deliveries
-from bridge.service.state.long_polls import Holds
+from bridge.service.state.long_polls import LongPolls
 from bridge.service.state.outbox import Batch
 from bridge.service.state.sessions import Sessions
 from bridge.service.state.snapshots import Snapshots
-from bridge.service.state.source_offsets import OpenQuestions
+from bridge.service.state.source_offsets import OpenOffsetRequests
 from bridge.service.state.task_table import Connector, TaskTable, comparable
 from connectors.config.configdef import given
 
@@ -62,13 +62,13 @@ class Service:
     table: TaskTable
     sessions: Sessions
     snapshots: Snapshots
-    engine: Engine
+    rounds: Rounds
     checker: Checker
     pools: Pools
-    holds: Holds
+    long_polls: LongPolls
     deliveries: Deliveries
-    stored: OpenQuestions
-    questions: Callable[[], MirrorQuestions]
+    stored: OpenOffsetRequests
+    queries: Callable[[], MirrorQueries]
     altering: Callable[[], Altering]
     grace: float = 10.0
     began: float = field(default_factory=time.monotonic)
@@ -78,16 +78,16 @@ class Service:
     # -- life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        await self.engine.start()
+        await self.rounds.start()
         self._ticker = asyncio.create_task(self._tick(), name="leases")
 
     async def close(self) -> None:
-        self.holds.drain()
+        self.long_polls.drain()
         if self._ticker is not None:
             self._ticker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
-        await self.engine.close(self.grace)
+        await self.rounds.close(self.grace)
         self.checker.reachability.close()
         self.pools.close()
 
@@ -125,7 +125,7 @@ class Service:
         desired = self.table.desired()
         if desired != self._told:
             self._told = desired
-            self.engine.apply(desired)
+            self.rounds.apply(desired)
 
     # -- connectors and tasks ----------------------------------------------------------------------
 
@@ -169,14 +169,14 @@ class Service:
                 # An operator has restarted a failed task: the old failure must not fail it again unasked.
                 self.snapshots.renew(name)
                 self.table.renew(name)
-            self.holds.wake(name)  # an older session of the task is told at once
+            self.long_polls.wake(name)  # an older session of the task is told at once
         self._tell()
         return accepted(self.table.connector(name), index)
 
     def stop_task(self, name: str, index: int, session: str) -> Accepted:
         known = self.table.stop_task(name, index, session)
         log.debug("task stopped, session %s", session, extra={"connector": name, "task": index})
-        self.holds.wake(name)
+        self.long_polls.wake(name)
         self._tell()
         return accepted(known, index)
 
@@ -192,7 +192,7 @@ class Service:
         held = 0.0
         if not batch.texts and self._failure(name) is None and not self._asks(name, body):
             began = time.perf_counter()
-            await self.holds.wait(name, body.wait_ms)
+            await self.long_polls.wait(name, body.wait_ms)
             held = round((time.perf_counter() - began) * 1000, 3)
             batch = self._take(name, index, body)
         said = PollResponse(
@@ -206,7 +206,7 @@ class Service:
         await self.checker.accept(SOURCE, body.config)
         offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
         props = {**given(body.config), "name": name}
-        rows = await self.pools.questions.run(lambda: self.altering()(name, props, offsets))
+        rows = await self.pools.queries.run(lambda: self.altering()(name, props, offsets))
         for row in rows:
             if row.changes:
                 places = row.source.topic, row.source.partition, row.position, row.to, row.outcome.value
@@ -234,7 +234,7 @@ class Service:
 
     def views(self) -> dict[str, ConnectorView]:
         """By connector, what holds for all of its groups now."""
-        return connector_views(self.table, self.snapshots, self.engine.state, int(time.time() * 1000))
+        return connector_views(self.table, self.snapshots, self.rounds.state, int(time.time() * 1000))
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class Service:
     def _told_offsets(self, name: str, body: PollRequest) -> None:
         told = self.stored.answered(name, body.offsets or ())
         if told is not None:
-            self.engine.stored(name, *told)
+            self.rounds.stored(name, *told)
 
     def _asks(self, name: str, body: PollRequest) -> list[dict[str, str | int]]:
         """Source partitions that the shim is to tell the offsets of, if it is one that can."""

@@ -11,13 +11,17 @@ from bridge.protocol.doctor import DoctorFinding, DoctorReport
 from bridge.service.checks.context import (
     AlterOffsets,
     CheckContext,
-    MirrorQuestions,
+    MirrorQueries,
     Naming,
     Props,
     RoundsContext,
 )
 from bridge.service.checks.plugin_process import Outside
-from bridge.service.checks.plugin_questions import AlterElsewhere, DoctorElsewhere, QuestionsElsewhere
+from bridge.service.checks.plugin_questions import (
+    AlterInPluginProcess,
+    DoctorInPluginProcess,
+    QueriesInPluginProcess,
+)
 from connectors.base import Kind
 from connectors.config.allowed_names import allowed
 
@@ -45,7 +49,7 @@ def check_context(policy: Policy) -> CheckContext:
     from connectors.registry import KINDS
 
     clients = allowed(StaticClientCheck(Files(policy.folders)), policy)
-    return CheckContext(KINDS, clients, probe, DoctorElsewhere(doctor_here), Outside(policy))
+    return CheckContext(KINDS, clients, probe, DoctorInPluginProcess(doctor_here), Outside(policy))
 
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:
@@ -88,12 +92,12 @@ def doctor_here(
     return DoctorReport(name=name, findings=findings)
 
 
-def mirror_questions() -> MirrorQuestions:
+def mirror_queries() -> MirrorQueries:
     """Called in the HTTP process, in a thread of the pool, when somebody asks."""
-    return QuestionsElsewhere(questions_here())
+    return QueriesInPluginProcess(queries_here())
 
 
-def questions_here() -> MirrorQuestions:
+def queries_here() -> MirrorQueries:
     from bridge.client import blocking
 
     return blocking
@@ -101,7 +105,7 @@ def questions_here() -> MirrorQuestions:
 
 def alter_offsets() -> AlterOffsets:
     """Called in the HTTP process, in a thread of the pool, when an operator alters offsets in Connect."""
-    return AlterElsewhere(alter_here())
+    return AlterInPluginProcess(alter_here())
 
 
 def alter_here() -> AlterOffsets:

@@ -266,7 +266,7 @@ def test_a_token_that_is_refused_is_told_under_its_key(ground: Ground, stack: Lo
     guarded.close()
 
 
-# -- the service's own door ----------------------------------------------------------------------------------------
+# -- access to the service ------------------------------------------------------------------------------------------
 
 BODIES: dict[str, tuple[bytes, int, str]] = {
     "10 MB": (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from bridge.protocol.operators import Condition
 from bridge.service.state.delivery import Traffic
 from bridge.service.state.halts import halt, lapsed, missing_tasks
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
 
@@ -25,7 +25,7 @@ def conditions(
     known: Connector,
     snapshot: ConnectorSnapshot,
     traffic: Traffic,
-    engine: EngineState,
+    rounds: RoundsState,
     waits: Sequence[str],
     begun_ms: int,
     age_ms: Callable[[Task], int],
@@ -35,8 +35,8 @@ def conditions(
     made anew; `elsewhere`: tasks that other services look after."""
     young = begun_ms < STARTING_MS
     found = [*_failed(snapshot), *_tasks(known, young, age_ms, elsewhere)]
-    if engine not in (EngineState.RUNNING, EngineState.STARTING):
-        found.append(_named("rounds_process_down", f"the process that asks the clusters is {engine.value}"))
+    if rounds not in (RoundsState.RUNNING, RoundsState.STARTING):
+        found.append(_named("rounds_process_down", f"the process that asks the clusters is {rounds.value}"))
     found += _away(known, snapshot)
     if snapshot.note is not None and snapshot.note.error is not None:
         found.append(

@@ -10,7 +10,7 @@ from bridge.protocol.messages import Groups, GroupSummary
 from bridge.protocol.operators import Readiness
 from bridge.service.answers.missing_records import Rows, of_group
 from bridge.service.answers.readiness import Answers, ConnectorView, GroupAnswer
-from bridge.service.ipc.messages import PackedGroup, places_of
+from bridge.service.ipc.messages import PackedGroup, partitions_of
 from bridge.service.pages import from_cursor, to_cursor
 from bridge.service.state.snapshots import Snapshots
 
@@ -108,5 +108,5 @@ def _summary(connector: str, group: PackedGroup, answer: GroupAnswer, rows: Rows
         as_of_ms=answer.as_of_ms,
         reasons=list(answer.reasons),
         moved_at_ms=group.moved_ms,
-        **of_group(places_of(group.blob), rows),
+        **of_group(partitions_of(group.blob), rows),
     )

@@ -18,7 +18,7 @@ from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import PackedGroup
 from bridge.service.state.halts import halt, lapsed
 from bridge.service.state.other_services import LEAST_AGE_MS, MOST_INTERVALS, others
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot, Snapshots
 from bridge.service.state.task_table import Connector, TaskTable
 from connectors.base import Summary
@@ -130,7 +130,7 @@ class Answers:
         10,000 groups one by one it takes 10 ms."""
         if not self._view.not_copied and not self._snapshot.older:
             found: Counter[Readiness] = Counter()
-            for (task, stands, reason, gone), count in self._snapshot.alike.items():
+            for (task, stands, reason, gone), count in self._snapshot.answer_counts.items():
                 one = Readiness.MOVED if gone else self._of(task, stands, reason, (), "").readiness
                 found[one] += count
             return found
@@ -158,14 +158,14 @@ def moved(since_ms: int, as_of_ms: int | None) -> GroupAnswer:
 
 
 def connector_views(
-    table: TaskTable, snapshots: Snapshots, engine: EngineState, now_ms: int
+    table: TaskTable, snapshots: Snapshots, rounds: RoundsState, now_ms: int
 ) -> dict[str, ConnectorView]:
     """By connector."""
     there = [(each, snapshots.connector(each.name)) for each in table]
     copying = [(each, snapshot) for each, snapshot in there if each.kind == _SOURCE_KIND]
     return {
         each.name: _view(
-            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], engine, now_ms, table
+            each, snapshot, [one for one in copying if flow(one[0]) == flow(each)], rounds, now_ms, table
         )
         for each, snapshot in there
     }
@@ -175,12 +175,12 @@ def _view(
     known: Connector,
     snapshot: ConnectorSnapshot,
     copying: Sequence[tuple[Connector, ConnectorSnapshot]],
-    engine: EngineState,
+    rounds: RoundsState,
     now_ms: int,
     table: TaskTable,
 ) -> ConnectorView:
     """`copying`: the source connectors of the same flow that this service knows."""
-    said, unknown = snapshot.summary, _does_not_run(known, snapshot, engine)
+    said, unknown = snapshot.summary, _does_not_run(known, snapshot, rounds)
     target_away, source_away = (said.away_since_ms.get(side) for side in ("target", "source"))
     if target_away is not None:
         unknown.append(_reason("target_unreachable", since_ms=target_away))
@@ -217,14 +217,14 @@ def _asked(known: Connector, said: Summary, now_ms: int, table: TaskTable) -> fr
 
 
 def _does_not_run(
-    known: Connector, snapshot: ConnectorSnapshot, engine: EngineState
+    known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState
 ) -> list[ReadinessReason]:
     if snapshot.summary.failure is not None:
         return [_reason("connector_failed", f"connector {known.name} has failed: {snapshot.summary.failure}")]
     if not known.active():
         return [_reason("connector_stopped", halt(known).detail)]
-    if engine is not EngineState.RUNNING:
-        return [_reason("rounds_process_down", f"the process that asks the clusters is {engine.value}")]
+    if rounds is not RoundsState.RUNNING:
+        return [_reason("rounds_process_down", f"the process that asks the clusters is {rounds.value}")]
     if snapshot.note is not None and snapshot.note.error is not None:
         return [_reason("connector_failed", f"connector {known.name} restarts after: {snapshot.note.error}")]
     return []

@@ -12,7 +12,7 @@ from bridge.protocol.messages import ConnectorStatus, Ready, TaskStatus
 from bridge.service.answers.conditions import STARTING, conditions
 from bridge.service.state.delivery import Traffic
 from bridge.service.state.other_services import others
-from bridge.service.state.rounds_state import SILENT_SECONDS, EngineState
+from bridge.service.state.rounds_state import SILENT_SECONDS, RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector, Task
 
@@ -20,10 +20,10 @@ CLUSTERS = ("source", "target")
 _NO_ERRORS = (STARTING, "rounds_process_down")
 """The first is none, the second one of the service."""
 _NOT_RUNNING = {
-    EngineState.STARTING: "the rounds process is starting",
-    EngineState.RESTARTING: "the rounds process has ended and is started again",
-    EngineState.STALLED: f"the rounds process has given no sign of life for {SILENT_SECONDS:.0f} s",
-    EngineState.STOPPED: "the rounds process is stopped",
+    RoundsState.STARTING: "the rounds process is starting",
+    RoundsState.RESTARTING: "the rounds process has ended and is started again",
+    RoundsState.STALLED: f"the rounds process has given no sign of life for {SILENT_SECONDS:.0f} s",
+    RoundsState.STOPPED: "the rounds process is stopped",
 }
 
 
@@ -31,19 +31,19 @@ def connector_status(
     known: Connector,
     snapshot: ConnectorSnapshot,
     traffic: Traffic,
-    engine: EngineState,
+    rounds: RoundsState,
     age_ms: Callable[[Task], int],
     begun_ms: int,
     now_ms: int,
 ) -> ConnectorStatus:
     """`begun_ms`: since it was started, or made anew."""
-    said, waits = snapshot.summary, waiting_for(known, snapshot, engine)
+    said, waits = snapshot.summary, waiting_for(known, snapshot, rounds)
     elsewhere = others(known, said, now_ms, source_away="source" in said.away_since_ms).as_of_ms
-    found = conditions(known, snapshot, traffic, engine, waits, begun_ms, age_ms, elsewhere)
+    found = conditions(known, snapshot, traffic, rounds, waits, begun_ms, age_ms, elsewhere)
     return ConnectorStatus(
         name=known.name,
         kind=known.kind,
-        state=_state(known, snapshot, engine, waits),
+        state=_state(known, snapshot, rounds, waits),
         waiting_for=waits,
         tasks=[
             TaskStatus(
@@ -80,7 +80,7 @@ def connector_status(
     )
 
 
-def waiting_for(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState) -> list[str]:
+def waiting_for(known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState) -> list[str]:
     """What a connector needs before it does its work; empty while it does it, and where a failure says more."""
     if snapshot.summary.failure is not None:
         return []
@@ -88,27 +88,27 @@ def waiting_for(known: Connector, snapshot: ConnectorSnapshot, engine: EngineSta
         if known.stopped:
             return ["a start: Connect has stopped it"]
         return [f"a task: {'none has polled for its lease' if known.tasks else 'Connect has started none'}"]
-    if engine is not EngineState.RUNNING:
+    if rounds is not RoundsState.RUNNING:
         return ["rounds process"]
     unseen = [f"{side} cluster" for side in CLUSTERS if side not in snapshot.summary.clusters_seen]
     return unseen or ([] if snapshot.summary.rounds > 0 else ["its first round"])
 
 
-def _state(known: Connector, snapshot: ConnectorSnapshot, engine: EngineState, waits: Sequence[str]) -> str:
+def _state(known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState, waits: Sequence[str]) -> str:
     if snapshot.summary.failure is not None:
         return "failed"
     if not known.active():
         return "idle"
-    if engine is not EngineState.RUNNING:
-        return engine.value
+    if rounds is not RoundsState.RUNNING:
+        return rounds.value
     if snapshot.note is not None and snapshot.note.error is not None:
         return "restarting"
     return "starting" if waits else "running"
 
 
-def can_take_work(engine: EngineState, *, draining: bool, overload: str | None) -> Ready:
+def can_take_work(rounds: RoundsState, *, draining: bool, overload: str | None) -> Ready:
     """`overload`: why another configuration would be refused now, None when it would be taken."""
-    reasons = [_NOT_RUNNING[engine]] if engine in _NOT_RUNNING else []
+    reasons = [_NOT_RUNNING[rounds]] if rounds in _NOT_RUNNING else []
     if draining:
         reasons.append("the service ends and takes no more work")
     if overload is not None:
@@ -116,16 +116,16 @@ def can_take_work(engine: EngineState, *, draining: bool, overload: str | None) 
     return Ready(status="not_ready" if reasons else "ready", reasons=reasons)
 
 
-def overall(connectors: Iterable[ConnectorStatus], engine: EngineState) -> str:
+def overall(connectors: Iterable[ConnectorStatus], rounds: RoundsState) -> str:
     """`down`: nothing is synced. `degraded`: something is not, on purpose or by a fault. `starting`: something began
     just now, and does not work yet. `ok`: all of it is done."""
     known = list(connectors)
     states = [status.state for status in known]
-    if engine in (EngineState.RESTARTING, EngineState.STALLED, EngineState.STOPPED):
+    if rounds in (RoundsState.RESTARTING, RoundsState.STALLED, RoundsState.STOPPED):
         return "down"
     if states and all(state == "failed" for state in states):
         return "down"
     named = {each.condition for status in known for each in status.conditions}
     if named - {STARTING}:
         return "degraded"
-    return STARTING if named or engine is EngineState.STARTING else "ok"
+    return STARTING if named or rounds is RoundsState.STARTING else "ok"

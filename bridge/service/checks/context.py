@@ -65,7 +65,7 @@ class CheckContext:
     """Checks configurations that name code of others; None: they are checked as all others."""
 
 
-class MirrorQuestions(Protocol):
+class MirrorQueries(Protocol):
     """What MirrorClient knows of a cluster of a connector (`props`, `side`). Blocking, so for the bounded pool; raises
     KafkaFailure and ConfigRejected."""
 

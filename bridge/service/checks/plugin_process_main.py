@@ -21,7 +21,7 @@ from bridge.model.values import Side
 from bridge.policy import Policy
 from bridge.service.checks.context import CheckContext, Naming, Props
 from bridge.service.checks.plugin_questions import packed
-from bridge.service.wiring import alter_here, check_context, doctor_here, questions_here
+from bridge.service.wiring import alter_here, check_context, doctor_here, queries_here
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig
 from connectors.registry import KINDS
@@ -88,21 +88,19 @@ def _alter(name: str, props: Props, offsets: Offsets) -> object:
 
 def _translate(props: Props, alias: str, pattern: str, exact: bool, timeout_s: float, side: str) -> object:
     group = exactly(pattern) if exact else compile_java(pattern)
-    found = questions_here().translate_offsets(props, alias, group, timeout_s, Side(side))
+    found = queries_here().translate_offsets(props, alias, group, timeout_s, Side(side))
     return [(name, list(offsets.items())) for name, offsets in found.items()]
 
 
 CALLS: Mapping[str, Callable[..., object]] = {
     "doctor": _doctor,
     "alter": _alter,
-    "replication_hops": lambda props, alias, side: questions_here().replication_hops(
-        props, alias, Side(side)
-    ),
-    "heartbeat_topics": lambda props, side: sorted(questions_here().heartbeat_topics(props, Side(side))),
-    "checkpoint_topics": lambda props, side: sorted(questions_here().checkpoint_topics(props, Side(side))),
-    "upstream_clusters": lambda props, side: sorted(questions_here().upstream_clusters(props, Side(side))),
+    "replication_hops": lambda props, alias, side: queries_here().replication_hops(props, alias, Side(side)),
+    "heartbeat_topics": lambda props, side: sorted(queries_here().heartbeat_topics(props, Side(side))),
+    "checkpoint_topics": lambda props, side: sorted(queries_here().checkpoint_topics(props, Side(side))),
+    "upstream_clusters": lambda props, side: sorted(queries_here().upstream_clusters(props, Side(side))),
     "remote_topics": lambda props, source, side: sorted(
-        questions_here().remote_topics(props, source, Side(side))
+        queries_here().remote_topics(props, source, Side(side))
     ),
     "translate_offsets": _translate,
 }

@@ -19,7 +19,7 @@ from bridge.errors import (
 from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
-from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQuestions, Naming, Props
+from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQueries, Naming, Props
 from bridge.service.checks.plugin_process import CHILD, CodeFailed, asked
 from bridge.translation.runs.reset_positions import Outcome, Row
 from connectors.base import Kind
@@ -44,7 +44,7 @@ def call(function: str, *arguments: Any, seconds: float = CALL_SECONDS, module: 
     return answer["answer"]
 
 
-class DoctorElsewhere(NamedTuple):
+class DoctorInPluginProcess(NamedTuple):
     """A Doctor."""
 
     here: Doctor
@@ -57,7 +57,7 @@ class DoctorElsewhere(NamedTuple):
         return DoctorReport.model_validate(call("doctor", kind.kind, name, props, others, worker_cluster_id))
 
 
-class AlterElsewhere(NamedTuple):
+class AlterInPluginProcess(NamedTuple):
     """An AlterOffsets."""
 
     here: AlterOffsets
@@ -72,10 +72,10 @@ class AlterElsewhere(NamedTuple):
         ]
 
 
-class QuestionsElsewhere(NamedTuple):
-    """MirrorQuestions."""
+class QueriesInPluginProcess(NamedTuple):
+    """MirrorQueries."""
 
-    here: MirrorQuestions
+    here: MirrorQueries
 
     def replication_hops(self, props: Props, alias: str, side: Side) -> int:
         if not code(props):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridge.errors import NotAnswered, OperationRefused
 from bridge.service.service import Service
 from bridge.service.state.halts import halt
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments, Operation
 
 
@@ -17,7 +17,7 @@ async def operate(
     known = service.table.connector(name)
     if not known.active():
         raise OperationRefused(halt(known).detail)
-    state = service.engine.state
-    if state is not EngineState.RUNNING:
+    state = service.rounds.state
+    if state is not RoundsState.RUNNING:
         raise NotAnswered(f"the process that asks the clusters is {state.value}; ask again")
-    return await service.engine.operate(name, known.generation, operation, arguments, seconds)
+    return await service.rounds.operate(name, known.generation, operation, arguments, seconds)

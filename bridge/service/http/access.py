@@ -1,4 +1,4 @@
-"""Who may pass the door of the service: by the host that a request names, its token, and what it asks for."""
+"""Decides who may use the service: by the Host header of a request, its token, and what it asks for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 255
 """The longest name of a host."""
 
 
-class Door:
+class Access:
     """`tokens` gives those of now; `hosts`: names that requests may give us, None for any; `open_paths`: what may be
     read below them without a token."""
 

@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 
 from bridge import VERSION
 from bridge.errors import BridgeError
-from bridge.service.http.access import Door
+from bridge.service.http.access import Access
 from bridge.service.http.errors import on_bridge_error, on_http_error, on_request_error
-from bridge.service.http.middleware import Gate
+from bridge.service.http.middleware import RequestMiddleware
 from bridge.service.http.openapi import document
 from bridge.service.http.routes import (
     connectors,
@@ -41,7 +41,7 @@ _ROUTES = (
 def create_app(
     service: Service,
     *,
-    door: Door | None = None,
+    access: Access | None = None,
     insecure: Sequence[str] = (),
     max_body: int = 1 << 20,
 ) -> FastAPI:
@@ -71,7 +71,7 @@ def create_app(
             service.snapshots,
             service.deliveries,
             service.pools,
-            lambda: (service.engine.state, service.engine.restarts),
+            lambda: (service.rounds.state, service.rounds.restarts),
             service.views,
         )
     )
@@ -84,6 +84,6 @@ def create_app(
     app.add_exception_handler(BridgeError, on_bridge_error)
     app.add_exception_handler(RequestValidationError, on_request_error)
     app.add_exception_handler(HTTPException, on_http_error)
-    app.add_middleware(Gate, door=door or Door(), max_body=max_body, metrics=counted)
+    app.add_middleware(RequestMiddleware, access=access or Access(), max_body=max_body, metrics=counted)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app

@@ -1,4 +1,4 @@
-"""What every request passes first: request id, path, door, size; and what every answer passes last: the
+"""What every request passes first: request id, path, access, size; and what every answer passes last: the
 count.
 
 Path segments are taken apart *before* they are decoded, so that a connector or group with a slash in its
@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bridge.errors import BodyRejected, BridgeError, TooLarge
 from bridge.logs.lines import request_id
-from bridge.service.http.access import Door
+from bridge.service.http.access import Access
 from bridge.service.http.errors import bridge_error, internal_error
 from bridge.service.metrics.metrics import Metrics
 
@@ -32,10 +32,10 @@ HELD = "mirror_bridge.held_ms"
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
 
 
-class Gate:
-    def __init__(self, app: ASGIApp, *, door: Door, max_body: int, metrics: Metrics) -> None:
+class RequestMiddleware:
+    def __init__(self, app: ASGIApp, *, access: Access, max_body: int, metrics: Metrics) -> None:
         self._app = app
-        self._door = door
+        self._access = access
         self._max_body = max_body
         self._metrics = metrics
         self._prefix = secrets.token_hex(4)
@@ -74,7 +74,7 @@ class Gate:
     async def _pass(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
         try:
             scope["path"] = _path(scope)
-            self._door.check(scope["method"], scope["path"], headers)
+            self._access.check(scope["method"], scope["path"], headers)
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length[:20]) > self._max_body:
                 raise self._too_large()

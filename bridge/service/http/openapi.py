@@ -57,13 +57,13 @@ def document(app: FastAPI) -> dict[str, Any]:
     }
     for path, operations in made["paths"].items():
         for method, operation in operations.items():
-            _add_door(operation, ROLES[method.upper(), path], asks=path.startswith("/v1"))
+            _add_access(operation, ROLES[method.upper(), path], asks=path.startswith("/v1"))
     app.openapi_schema = made
     return made
 
 
-def _add_door(operation: dict[str, Any], role: Role, *, asks: bool) -> None:
-    """Which tokens will do, and how the door refuses."""
+def _add_access(operation: dict[str, Any], role: Role, *, asks: bool) -> None:
+    """Which tokens will do, and how the access refuses."""
     reading = role is Role.READ
     if asks:
         operation["security"] = [{}, {"bearer": []}, *([{"readBearer": []}] if reading else [])]

@@ -20,9 +20,9 @@ from typing import Any, Final
 from bridge.protocol.messages import Record
 from connectors.base import EmittedRecord
 
-Parcel = tuple[bytes, bytes, str, int, int, bytes]
+PackedRecord = tuple[bytes, bytes, str, int, int, bytes]
 """line, place, affinity, the record's timestamp, since when a record of this line has been waiting (ms), text. A plain
-tuple, for the reason that snapshots.Kept is one."""
+tuple, for the reason that snapshots.GroupTuple is one."""
 LINE: Final = 0
 PLACE: Final = 1
 AFFINITY: Final = 2
@@ -38,7 +38,7 @@ _LONG = struct.Struct(">I")
 _HEAD = struct.Struct(">16s16sqII")
 
 
-def pack(record: EmittedRecord) -> Parcel:
+def pack(record: EmittedRecord) -> PackedRecord:
     text = Record(
         source_partition=dict(record.source_partition),
         source_offset=dict(record.source_offset),
@@ -49,16 +49,16 @@ def pack(record: EmittedRecord) -> Parcel:
         timestamp=record.timestamp,
     ).model_dump_json(exclude_defaults=True)
     line = _digest(record.topic.encode() + b"\0" + record.key)
-    place = place_of(record.source_partition)
+    place = partition_digest(record.source_partition)
     return line, place, record.affinity, record.timestamp, record.timestamp, text.encode()
 
 
-def place_of(source_partition: Mapping[str, Any]) -> bytes:
+def partition_digest(source_partition: Mapping[str, Any]) -> bytes:
     """The same for the partition as an instance gave it and as it comes back, whatever the order of its fields."""
     return _digest(_SORTED.encode(source_partition).encode())
 
 
-def pack_parcels(name: str, generation: int, parcels: Sequence[Parcel]) -> bytes:
+def pack_records(name: str, generation: int, parcels: Sequence[PackedRecord]) -> bytes:
     header = json.dumps([name, generation]).encode()
     parts = [_LONG.pack(len(header)), header]
     for line, place, affinity, timestamp, _, text in parcels:
@@ -67,11 +67,11 @@ def pack_parcels(name: str, generation: int, parcels: Sequence[Parcel]) -> bytes
     return b"".join(parts)
 
 
-def unpack_parcels(payload: bytes) -> tuple[str, int, list[Parcel]]:
+def unpack_records(payload: bytes) -> tuple[str, int, list[PackedRecord]]:
     (length,) = _LONG.unpack_from(payload)
     at = _LONG.size + length
     name, generation = json.loads(payload[_LONG.size : at])
-    parcels: list[Parcel] = []
+    parcels: list[PackedRecord] = []
     affinities: dict[bytes, str] = {}  # the records of a group share one string
     while at < len(payload):
         line, place, timestamp, group_size, text_size = _HEAD.unpack_from(payload, at)

@@ -60,17 +60,17 @@ _DICTIONARY = (
 class Frame(IntEnum):
     DESIRED = 1
     STOP = 2
-    BEAT = 3
+    HEARTBEAT = 3
     SUMMARY = 4
     INSTANCE = 5
     GROUPS = 6
     RECORDS = 7
     PROGRESS = 8
-    ASKED = 9
-    STORED = 10
+    OFFSET_REQUEST = 9
+    STORED_OFFSETS = 10
     BACKLOG = 11
-    OPERATE = 12
-    OPERATED = 13
+    OPERATION = 12
+    OPERATION_RESULT = 13
 
 
 class PackedGroup(NamedTuple):
@@ -92,7 +92,7 @@ class PackedGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceNote:
+class InstanceStatus:
     """How an instance fares. `error` is set while it is broken and waits `retry_in` seconds."""
 
     name: str
@@ -167,13 +167,13 @@ def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
     return name, generation, Summary(**said)
 
 
-def pack_note(note: InstanceNote) -> bytes:
+def pack_instance_status(note: InstanceStatus) -> bytes:
     return json.dumps(asdict(note)).encode()
 
 
-def unpack_note(payload: bytes) -> InstanceNote:
+def unpack_instance_status(payload: bytes) -> InstanceStatus:
     said: dict[str, Any] = json.loads(payload)
-    return InstanceNote(**said)
+    return InstanceStatus(**said)
 
 
 # -- progress of copying ---------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def unpack_report(blob: bytes) -> GroupReport:
     return GroupReport.model_validate_json(_loosened(blob))
 
 
-def places_of(blob: bytes) -> list[tuple[str, int]]:
+def partitions_of(blob: bytes) -> list[tuple[str, int]]:
     """Topics and partitions of a report, in a tenth of the time that all of it takes."""
     return [(part["topic"], part["partition"]) for part in json.loads(_loosened(blob))["partitions"]]
 

@@ -22,7 +22,7 @@ from bridge.service.answers.readiness import GROUP_KINDS, Answers, ConnectorView
 from bridge.service.metrics.naming import PREFIX, counter, family, gauge, totals
 from bridge.service.pool import Pools
 from bridge.service.state.delivery import Deliveries
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
 
@@ -79,22 +79,22 @@ class ServiceCollector:
         snapshots: Snapshots,
         deliveries: Deliveries,
         pools: Pools,
-        engine: Callable[[], tuple[EngineState, int]],
+        rounds: Callable[[], tuple[RoundsState, int]],
         views: Callable[[], Mapping[str, ConnectorView]],
     ) -> None:
         self._table = table
         self._snapshots = snapshots
         self._deliveries = deliveries
         self._pools = pools
-        self._engine = engine
+        self._rounds = rounds
         self._views = views
 
     def collect(self) -> Iterator[Metric]:
         yield from self._connectors()
         yield from self._records()
-        state, restarts = self._engine()
+        state, restarts = self._rounds()
         yield gauge(
-            "rounds_process_up", "1 while the rounds process runs", float(state is EngineState.RUNNING)
+            "rounds_process_up", "1 while the rounds process runs", float(state is RoundsState.RUNNING)
         )
         yield counter("rounds_process_restarts", "Times the rounds process was started again", restarts)
         yield gauge("pool_in_use", "Threads of the bounded pools in use", self._pools.in_use)

@@ -12,9 +12,9 @@ from bridge.errors import BridgeError, ConfigRejected, NotAnswered
 from bridge.mm2.java_regex import PatternTooSlow
 from bridge.service.checks.context import RoundsContext
 from bridge.service.ipc.desired_state import Desired
-from bridge.service.ipc.messages import InstanceNote
-from bridge.service.rounds.publisher import PipePublisher, Uplink
-from bridge.service.state.operations import Order
+from bridge.service.ipc.messages import InstanceStatus
+from bridge.service.rounds.publisher import PipePublisher, PipeWriter
+from bridge.service.state.operations import OperationRequest
 from connectors.base import Arguments, Instance, Summary
 
 log = logging.getLogger(__name__)
@@ -26,13 +26,13 @@ STEADY_SECONDS = 300.0
 CLOSE_SECONDS = 5.0
 
 
-class Hosted:
+class ConnectorRunner:
     """`want` says what is wished; `run` follows the wish until it is None."""
 
-    def __init__(self, desired: Desired, context: RoundsContext, uplink: Uplink) -> None:
+    def __init__(self, desired: Desired, context: RoundsContext, pipe: PipeWriter) -> None:
         self._desired: Desired | None = desired
         self._context = context
-        self._uplink = uplink
+        self._pipe = pipe
         self._wished = asyncio.Event()
         self._name = desired.name
         self._restarts = 0
@@ -46,17 +46,17 @@ class Hosted:
             self._desired = desired
             self._wished.set()
 
-    def operate(self, order: Order) -> None:
+    def operate(self, order: OperationRequest) -> None:
         """Has the instance carry out an operation, and reports what comes of it."""
         if self._instance is None or self._instance[0] != order.generation:
-            self._uplink.operated(order.number, not_there(self._name))
+            self._pipe.operated(order.number, not_running(self._name))
             return
         work = self._operate(order, self._instance[1])
         task = asyncio.create_task(work, name=f"{order.operation} of {self._name}")
         self._operations.add(task)
         task.add_done_callback(self._operations.discard)
 
-    async def _operate(self, order: Order, instance: Instance) -> None:
+    async def _operate(self, order: OperationRequest, instance: Instance) -> None:
         try:
             answer: Arguments | BridgeError = await instance.operate(order.operation, order.arguments)
         except BridgeError as error:
@@ -70,7 +70,7 @@ class Hosted:
             answer = NotAnswered(
                 f"operation {order.operation} of connector {self._name} failed; its log says why"
             )
-        self._uplink.operated(order.number, answer)
+        self._pipe.operated(order.number, answer)
 
     async def run(self) -> None:
         backoff = Backoff(FIRST_BACKOFF, MOST_BACKOFF)
@@ -86,8 +86,8 @@ class Hosted:
             self._restarts += 1
             pause = backoff.next()
             self._tell(error, pause)
-            self._uplink.note(
-                InstanceNote(self._name, desired.generation, _words(error), pause, self._restarts)
+            self._pipe.note(
+                InstanceStatus(self._name, desired.generation, _words(error), pause, self._restarts)
             )
             await self._pause(desired, pause)
 
@@ -105,7 +105,7 @@ class Hosted:
 
     async def _one_life(self, desired: Desired) -> Exception | None:
         """From making an instance to closing it; an error, or None when another one is wished."""
-        publisher = PipePublisher(self._uplink, desired.name, desired.generation)
+        publisher = PipePublisher(self._pipe, desired.name, desired.generation)
         context = self._context
         kind = context.kinds[desired.kind]
         try:
@@ -118,7 +118,7 @@ class Hosted:
         except Exception as error:
             return error
         log.info("instance started", extra={"connector": self._name})
-        self._uplink.note(InstanceNote(self._name, desired.generation, restarts=self._restarts))
+        self._pipe.note(InstanceStatus(self._name, desired.generation, restarts=self._restarts))
         running: asyncio.Task[None] | None = None
         try:
             instance.assign(desired.assignment)
@@ -172,7 +172,7 @@ class Hosted:
                     self._wished.clear()
 
 
-def not_there(name: str) -> NotAnswered:
+def not_running(name: str) -> NotAnswered:
     return NotAnswered(f"connector {name} is just being started, or restarts after a fault; ask again")
 
 

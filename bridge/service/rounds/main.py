@@ -19,9 +19,9 @@ from asyncio.streams import FlowControlMixin
 from bridge.logs.setup import ROUNDS, set_up_logs
 from bridge.service.checks.context import RoundsContext, load_factory
 from bridge.service.ipc.messages import Frame, read_frame, unpack_desired
-from bridge.service.rounds.connector_runner import Hosted, not_there
-from bridge.service.rounds.publisher import Uplink
-from bridge.service.state.operations import unpack_order
+from bridge.service.rounds.connector_runner import ConnectorRunner, not_running
+from bridge.service.rounds.publisher import PipeWriter
+from bridge.service.state.operations import unpack_operation
 
 log = logging.getLogger("bridge.service.rounds.main")  # it is run as __main__
 
@@ -36,10 +36,10 @@ _NICE = 5
 class Host:
     """All connectors of the rounds process."""
 
-    def __init__(self, context: RoundsContext, uplink: Uplink) -> None:
+    def __init__(self, context: RoundsContext, pipe: PipeWriter) -> None:
         self._context = context
-        self._uplink = uplink
-        self._hosted: dict[str, tuple[Hosted, asyncio.Task[None]]] = {}
+        self._pipe = pipe
+        self._hosted: dict[str, tuple[ConnectorRunner, asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     def apply(self, payload: bytes) -> None:
@@ -54,15 +54,15 @@ class Host:
             if known is not None and not known[1].done():
                 known[0].want(desired)
                 continue
-            hosted = Hosted(desired, self._context, self._uplink)
+            hosted = ConnectorRunner(desired, self._context, self._pipe)
             task = asyncio.create_task(hosted.run(), name=f"host of {name}")
             self._hosted[name] = (hosted, task)
 
     def operate(self, payload: bytes) -> None:
-        order = unpack_order(payload)
+        order = unpack_operation(payload)
         known = self._hosted.get(order.name)
         if known is None or known[1].done():
-            self._uplink.operated(order.number, not_there(order.name))
+            self._pipe.operated(order.number, not_running(order.name))
         else:
             known[0].operate(order)
 
@@ -80,11 +80,11 @@ async def serve_rounds(factory: str) -> None:
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     reader, writer = await _pipes()
-    uplink = Uplink(writer)
-    host = Host(load_factory(factory)(), uplink)
-    orders = asyncio.create_task(_follow_orders(reader, host, uplink), name="orders")
-    sender = asyncio.create_task(uplink.send(), name="uplink")
-    beat = asyncio.create_task(uplink.beat(), name="beat")
+    pipe = PipeWriter(writer)
+    host = Host(load_factory(factory)(), pipe)
+    orders = asyncio.create_task(_follow_orders(reader, host, pipe), name="orders")
+    sender = asyncio.create_task(pipe.send(), name="pipe")
+    beat = asyncio.create_task(pipe.beat(), name="beat")
     stopped = asyncio.create_task(stop.wait(), name="stop")
     try:
         await asyncio.wait({orders, sender, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -95,19 +95,19 @@ async def serve_rounds(factory: str) -> None:
             task.cancel()
         await host.close()
         with contextlib.suppress(ConnectionError):
-            await asyncio.wait_for(uplink.flush(), 1.0)
+            await asyncio.wait_for(pipe.flush(), 1.0)
 
 
-async def _follow_orders(reader: asyncio.StreamReader, host: Host, uplink: Uplink) -> None:
+async def _follow_orders(reader: asyncio.StreamReader, host: Host, pipe: PipeWriter) -> None:
     while True:
         read = await read_frame(reader)
         if read is None or read[0] is Frame.STOP:
             return
         if read[0] is Frame.DESIRED:
             host.apply(read[1])
-        elif read[0] is Frame.STORED:
-            uplink.asking.stored(read[1])
-        elif read[0] is Frame.OPERATE:
+        elif read[0] is Frame.STORED_OFFSETS:
+            pipe.asking.stored(read[1])
+        elif read[0] is Frame.OPERATION:
             host.operate(read[1])
 
 

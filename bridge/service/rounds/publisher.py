@@ -14,24 +14,24 @@ from itertools import islice
 from bridge.errors import BridgeError
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import GroupReport
-from bridge.service.ipc.checkpoint_records import LINE, PORTION, Parcel, pack, pack_parcels
+from bridge.service.ipc.checkpoint_records import LINE, PORTION, PackedRecord, pack, pack_records
 from bridge.service.ipc.messages import (
     BATCH,
     Backlog,
     Frame,
-    InstanceNote,
+    InstanceStatus,
     PackedGroup,
     frame,
     pack_backlog,
     pack_groups,
-    pack_note,
+    pack_instance_status,
     pack_progress,
     pack_report,
     pack_summary,
 )
 from bridge.service.state.copy_progress import joined, portions
-from bridge.service.state.operations import pack_answer
-from bridge.service.state.source_offsets import Asking, pack_asked
+from bridge.service.state.operations import pack_operation_result
+from bridge.service.state.source_offsets import OffsetRequests, pack_offset_request
 from connectors.base import (
     Arguments,
     CopyReport,
@@ -47,21 +47,21 @@ ROWS = 1_000
 """Partitions in one frame: the HTTP process handles it in about a millisecond."""
 
 
-class Uplink:
+class PipeWriter:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
-        self._notes: list[InstanceNote] = []
+        self._notes: list[InstanceStatus] = []
         self._groups: dict[tuple[str, int], dict[str, PackedGroup]] = {}
-        self._records: dict[tuple[str, int], dict[bytes, Parcel]] = {}
+        self._records: dict[tuple[str, int], dict[bytes, PackedRecord]] = {}
         self._progress: dict[tuple[str, int], CopyReport] = {}
         self._backlog: dict[tuple[str, int], dict[TopicPartition, Missing | None]] = {}
         self._summaries: dict[tuple[str, int], Summary] = {}
         self._asked: dict[tuple[str, int], Sequence[SourcePartition]] = {}
         self._operated: list[tuple[int, Arguments | BridgeError]] = []
         self._said = asyncio.Event()
-        self.asking = Asking(self._ask)
+        self.asking = OffsetRequests(self._ask)
 
-    def note(self, note: InstanceNote) -> None:
+    def note(self, note: InstanceStatus) -> None:
         self._notes.append(note)
         self._said.set()
 
@@ -110,7 +110,7 @@ class Uplink:
     async def flush(self) -> None:
         notes, self._notes = self._notes, []
         for note in notes:
-            self._writer.write(frame(Frame.INSTANCE, pack_note(note)))
+            self._writer.write(frame(Frame.INSTANCE, pack_instance_status(note)))
         # Summaries are taken first and sent last: a summary never overtakes the groups and records that were
         # published before it.
         operated, self._operated = self._operated, []
@@ -129,7 +129,7 @@ class Uplink:
         for (name, generation), parcels in records.items():
             left = iter(parcels.values())
             while portion := list(islice(left, PORTION)):
-                self._writer.write(frame(Frame.RECORDS, pack_parcels(name, generation, portion)))
+                self._writer.write(frame(Frame.RECORDS, pack_records(name, generation, portion)))
                 await self._writer.drain()
         for (name, generation), report in progress.items():
             for piece in portions(report):
@@ -142,41 +142,41 @@ class Uplink:
                 await self._writer.drain()
         asked, self._asked = self._asked, {}
         for (name, generation), partitions in asked.items():
-            self._writer.write(frame(Frame.ASKED, pack_asked(name, generation, partitions)))
+            self._writer.write(frame(Frame.OFFSET_REQUEST, pack_offset_request(name, generation, partitions)))
         for (name, generation), summary in summaries.items():
             self._writer.write(frame(Frame.SUMMARY, pack_summary(name, generation, summary)))
         for number, answer in operated:
-            self._writer.write(frame(Frame.OPERATED, pack_answer(number, answer)))
+            self._writer.write(frame(Frame.OPERATION_RESULT, pack_operation_result(number, answer)))
         await self._writer.drain()
 
     async def beat(self) -> None:
         while True:
-            self._writer.write(frame(Frame.BEAT))
+            self._writer.write(frame(Frame.HEARTBEAT))
             await asyncio.sleep(BEAT_SECONDS)
 
 
 class PipePublisher:
     """`connectors.base.Publisher` of one instance."""
 
-    def __init__(self, uplink: Uplink, name: str, generation: int) -> None:
-        self._uplink = uplink
+    def __init__(self, pipe: PipeWriter, name: str, generation: int) -> None:
+        self._pipe = pipe
         self._name = name
         self._generation = generation
 
     def records(self, records: Sequence[EmittedRecord]) -> None:
-        self._uplink.records(self._name, self._generation, records)
+        self._pipe.records(self._name, self._generation, records)
 
     def summary(self, summary: Summary) -> None:
-        self._uplink.summary(self._name, self._generation, summary)
+        self._pipe.summary(self._name, self._generation, summary)
 
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
-        self._uplink.groups(self._name, self._generation, changed)
+        self._pipe.groups(self._name, self._generation, changed)
 
     def backlog(self, changed: Backlog) -> None:
-        self._uplink.backlog(self._name, self._generation, changed)
+        self._pipe.backlog(self._name, self._generation, changed)
 
     async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
-        return await self._uplink.asking.ask(self._name, self._generation, partitions)
+        return await self._pipe.asking.ask(self._name, self._generation, partitions)
 
     def progress(self, report: CopyReport) -> None:
-        self._uplink.progress(self._name, self._generation, report)
+        self._pipe.progress(self._name, self._generation, report)

@@ -10,7 +10,7 @@ from typing import Protocol
 from bridge.backoff import Backoff
 from bridge.child_process import ChildProcess, python_command
 from bridge.logs.setup import ROUNDS
-from bridge.service.ipc.checkpoint_records import Parcel, unpack_parcels
+from bridge.service.ipc.checkpoint_records import PackedRecord, unpack_records
 from bridge.service.ipc.desired_state import Desired
 from bridge.service.ipc.messages import (
     Frame,
@@ -19,14 +19,18 @@ from bridge.service.ipc.messages import (
     read_frame,
     unpack_backlog,
     unpack_groups,
-    unpack_note,
+    unpack_instance_status,
     unpack_progress,
     unpack_summary,
 )
-from bridge.service.state.operations import OpenOperations, Order, pack_order
-from bridge.service.state.rounds_state import SILENT_SECONDS, EngineState
+from bridge.service.state.operations import OpenOperations, OperationRequest, pack_operation
+from bridge.service.state.rounds_state import SILENT_SECONDS, RoundsState
 from bridge.service.state.snapshots import Snapshots
-from bridge.service.state.source_offsets import Row, pack_stored, unpack_asked
+from bridge.service.state.source_offsets import (
+    SourcePartitionOffset,
+    pack_stored_offsets,
+    unpack_offset_request,
+)
 from connectors.base import Arguments, SourcePartition
 
 log = logging.getLogger(__name__)
@@ -38,11 +42,11 @@ HUNG_SECONDS = 120.0
 """No beat for this long: killed and started again."""
 
 
-class Engine(Protocol):
+class Rounds(Protocol):
     """What the HTTP process needs of whatever runs the rounds."""
 
     @property
-    def state(self) -> EngineState: ...
+    def state(self) -> RoundsState: ...
 
     @property
     def restarts(self) -> int: ...
@@ -51,7 +55,7 @@ class Engine(Protocol):
 
     def apply(self, desired: Sequence[Desired]) -> None: ...
 
-    def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
+    def stored(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
         """Source offsets that an instance has asked for."""
 
     async def operate(
@@ -62,7 +66,7 @@ class Engine(Protocol):
     async def close(self, grace: float) -> None: ...
 
 
-class RoundsEngine:
+class RoundsProcess:
     """The rounds in a child process. `failed` is called with a connector's name when a failure is new, `emitted` with
     name, generation and the records that are to be written, `asked` with the source partitions whose offsets an
     instance asks for."""
@@ -72,7 +76,7 @@ class RoundsEngine:
         factory: str,
         snapshots: Snapshots,
         failed: Callable[[str], None],
-        emitted: Callable[[str, int, list[Parcel]], None],
+        emitted: Callable[[str, int, list[PackedRecord]], None],
         asked: Callable[[str, int, list[SourcePartition]], None],
         log_level: str = "info",
     ) -> None:
@@ -81,7 +85,7 @@ class RoundsEngine:
         self._emitted = emitted
         self._asked = asked
         self._desired: Sequence[Desired] = ()
-        self._state = EngineState.STOPPED
+        self._state = RoundsState.STOPPED
         self._last_beat = 0.0
         self._operations = OpenOperations(self._order)
         self._watchdog: asyncio.Task[None] | None = None
@@ -99,9 +103,9 @@ class RoundsEngine:
         )
 
     @property
-    def state(self) -> EngineState:
-        if self._state is EngineState.RUNNING and self._silence() > SILENT_SECONDS:
-            return EngineState.STALLED
+    def state(self) -> RoundsState:
+        if self._state is RoundsState.RUNNING and self._silence() > SILENT_SECONDS:
+            return RoundsState.STALLED
         return self._state
 
     @property
@@ -109,15 +113,15 @@ class RoundsEngine:
         return self._child.pid
 
     async def start(self) -> None:
-        self._state = EngineState.STARTING
+        self._state = RoundsState.STARTING
         self._child.start()
 
     def apply(self, desired: Sequence[Desired]) -> None:
         self._desired = tuple(desired)
         self._child.send(frame(Frame.DESIRED, pack_desired(self._desired)))
 
-    def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
-        self._child.send(frame(Frame.STORED, pack_stored(name, generation, rows)))
+    def stored(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
+        self._child.send(frame(Frame.STORED_OFFSETS, pack_stored_offsets(name, generation, rows)))
 
     async def operate(
         self, name: str, generation: int, operation: str, arguments: Arguments, seconds: float
@@ -126,7 +130,7 @@ class RoundsEngine:
 
     async def close(self, grace: float) -> None:
         """Asks the process to end, and kills it after `grace` seconds."""
-        self._state = EngineState.STOPPED
+        self._state = RoundsState.STOPPED
         self._operations.lost()
         self._stop_watchdog()
         await self._child.stop(frame(Frame.STOP), grace)
@@ -141,7 +145,7 @@ class RoundsEngine:
 
     def _ended(self, how: str, pause: float) -> bool:
         self._stop_watchdog()
-        self._state = EngineState.RESTARTING
+        self._state = RoundsState.RESTARTING
         self.restarts += 1
         log.error("the rounds process ended (%s) and is restarted in %.1f s", how, pause)
         return True
@@ -149,11 +153,11 @@ class RoundsEngine:
     async def _read(self, output: asyncio.StreamReader) -> None:
         try:
             while (read := await read_frame(output)) is not None:
-                if self._state is EngineState.STOPPED:
+                if self._state is RoundsState.STOPPED:
                     continue  # read only so that the process can write, and end
                 self._last_beat = asyncio.get_running_loop().time()
-                if self._state is not EngineState.RUNNING:
-                    self._state = EngineState.RUNNING
+                if self._state is not RoundsState.RUNNING:
+                    self._state = RoundsState.RUNNING
                     log.info("the rounds process runs", extra={"pid": self.pid})
                 await self._accept(*read)
         finally:
@@ -164,7 +168,7 @@ class RoundsEngine:
             self._snapshots.groups(*unpack_groups(payload))
             await asyncio.sleep(0)  # a whole round may wait in the pipe; requests go first
         elif kind is Frame.RECORDS:
-            self._emitted(*unpack_parcels(payload))
+            self._emitted(*unpack_records(payload))
             await asyncio.sleep(0)
         elif kind is Frame.SUMMARY:
             name, generation, summary = unpack_summary(payload)
@@ -176,12 +180,12 @@ class RoundsEngine:
         elif kind is Frame.BACKLOG:
             self._snapshots.missing(*unpack_backlog(payload))
             await asyncio.sleep(0)
-        elif kind is Frame.OPERATED:
+        elif kind is Frame.OPERATION_RESULT:
             self._operations.answered(payload)
-        elif kind is Frame.ASKED:
-            self._asked(*unpack_asked(payload))
+        elif kind is Frame.OFFSET_REQUEST:
+            self._asked(*unpack_offset_request(payload))
         elif kind is Frame.INSTANCE:
-            self._snapshots.note(unpack_note(payload))
+            self._snapshots.note(unpack_instance_status(payload))
 
     async def _kill_if_hung(self) -> None:
         while True:
@@ -195,8 +199,8 @@ class RoundsEngine:
         if self._watchdog is not None:
             self._watchdog.cancel()
 
-    def _order(self, order: Order) -> None:
-        self._child.send(frame(Frame.OPERATE, pack_order(order)))
+    def _order(self, order: OperationRequest) -> None:
+        self._child.send(frame(Frame.OPERATION, pack_operation(order)))
 
     def _silence(self) -> float:
         return asyncio.get_running_loop().time() - self._last_beat

@@ -16,8 +16,8 @@ PORTION = 500
 """Partitions in one frame: the HTTP process handles a frame in about a millisecond."""
 GIVE_WAY = 1_000
 
-Kept = tuple[Any, ...]
-"""A CopyRow as a plain tuple, for the reason that snapshots.Kept is one."""
+CopyRowTuple = tuple[Any, ...]
+"""A CopyRow as a plain tuple, for the reason that snapshots.GroupTuple is one."""
 
 
 def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
@@ -49,7 +49,7 @@ class CopySnapshot:
     """`order` has the keys of `rows`, sorted."""
 
     totals: CopyTotals | None = None
-    rows: dict[tuple[str, int], Kept] = field(default_factory=dict)
+    rows: dict[tuple[str, int], CopyRowTuple] = field(default_factory=dict)
     order: list[tuple[str, int]] = field(default_factory=list)
     gaps: Sequence[GapReport] = ()
 

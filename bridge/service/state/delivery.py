@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bridge.service.ipc.checkpoint_records import Parcel, place_of
+from bridge.service.ipc.checkpoint_records import PackedRecord, partition_digest
 from bridge.service.state.latency import Histogram
-from bridge.service.state.long_polls import Holds
+from bridge.service.state.long_polls import LongPolls
 from bridge.service.state.outbox import Batch, Outbox
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import Connector, TaskTable
@@ -47,23 +47,23 @@ class Deliveries:
     def __init__(
         self,
         table: TaskTable,
-        holds: Holds,
+        long_polls: LongPolls,
         snapshots: Snapshots,
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
         self._table = table
-        self._holds = holds
+        self._long_polls = long_polls
         self._snapshots = snapshots
         self._now_ms = now_ms
         self._outbox = Outbox()
         self._written: defaultdict[str, _Written] = defaultdict(_Written)
 
-    def emitted(self, name: str, generation: int, parcels: Sequence[Parcel]) -> None:
+    def emitted(self, name: str, generation: int, parcels: Sequence[PackedRecord]) -> None:
         """From the rounds process. Polls that are held are answered."""
         known = self._table.get(name)
         if known is not None:
             self._outbox.offer(name, generation, known.task_count, parcels)
-            self._holds.wake(name)
+            self._long_polls.wake(name)
 
     def take(self, known: Connector, task: int, session: str, seen: int | None, most: int) -> Batch:
         return self._outbox.take(known.name, known.generation, known.task_count, task, session, seen, most)
@@ -106,4 +106,4 @@ def read_ack(entry: dict[str, Any]) -> Ack | None:
     partition, timestamp, age = entry.get("source_partition"), entry.get("timestamp"), entry.get("age_ms")
     if not isinstance(partition, dict) or not isinstance(timestamp, int):
         return None
-    return Ack(place_of(partition), timestamp, age if isinstance(age, int) and age > 0 else 0)
+    return Ack(partition_digest(partition), timestamp, age if isinstance(age, int) and age > 0 else 0)

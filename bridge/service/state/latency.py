@@ -11,7 +11,7 @@ BOUNDS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_
 """Upper bounds of the histogram's buckets, in ms."""
 
 GroupLatency = tuple[int, int, int, int]
-"""last, max, sum, count; a plain tuple, for the reason that snapshots.Kept is one."""
+"""last, max, sum, count; a plain tuple, for the reason that snapshots.GroupTuple is one."""
 
 
 def observed(before: GroupLatency | None, latency_ms: int) -> GroupLatency:

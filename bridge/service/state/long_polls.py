@@ -13,7 +13,7 @@ answered together for ever: 100 answers in one burst put 50 ms on the last one, 
 any."""
 
 
-class Holds:
+class LongPolls:
     """Keyed by connector name."""
 
     def __init__(self, random_part: random.Random | None = None) -> None:

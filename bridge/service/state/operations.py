@@ -19,7 +19,7 @@ from bridge.errors import BridgeError, ErrorCode, NotAnswered
 from connectors.base import Arguments
 
 
-class Order(NamedTuple):
+class OperationRequest(NamedTuple):
     """An operation of an instance; `number` names it in the answer."""
 
     number: int
@@ -37,21 +37,21 @@ class OperationFailed(BridgeError):
         self.status, self.retriable = status, retriable
 
 
-def pack_order(order: Order) -> bytes:
+def pack_operation(order: OperationRequest) -> bytes:
     return json.dumps(order).encode()
 
 
-def unpack_order(payload: bytes) -> Order:
-    return Order(*json.loads(payload))
+def unpack_operation(payload: bytes) -> OperationRequest:
+    return OperationRequest(*json.loads(payload))
 
 
-def pack_answer(number: int, answer: Arguments | BridgeError) -> bytes:
+def pack_operation_result(number: int, answer: Arguments | BridgeError) -> bytes:
     if not isinstance(answer, BridgeError):
         return json.dumps([number, answer, None]).encode()
     return json.dumps([number, None, [str(answer), answer.code, answer.status, answer.retriable]]).encode()
 
 
-def unpack_answer(payload: bytes) -> tuple[int, Arguments | BridgeError]:
+def unpack_operation_result(payload: bytes) -> tuple[int, Arguments | BridgeError]:
     number, answer, error = json.loads(payload)
     if error is None:
         return number, answer
@@ -62,7 +62,7 @@ def unpack_answer(payload: bytes) -> tuple[int, Arguments | BridgeError]:
 class OpenOperations:
     """Of the HTTP process: those that are not answered yet. `send` takes an order to the rounds process."""
 
-    def __init__(self, send: Callable[[Order], None]) -> None:
+    def __init__(self, send: Callable[[OperationRequest], None]) -> None:
         self._send = send
         self._numbers = itertools.count(1)
         self._open: dict[int, asyncio.Future[Arguments]] = {}
@@ -75,7 +75,7 @@ class OpenOperations:
         future: asyncio.Future[Arguments] = asyncio.get_running_loop().create_future()
         self._open[number] = future
         try:
-            self._send(Order(number, name, generation, operation, arguments))
+            self._send(OperationRequest(number, name, generation, operation, arguments))
             async with asyncio.timeout(seconds):
                 return await future
         except TimeoutError:
@@ -85,7 +85,7 @@ class OpenOperations:
             del self._open[number]
 
     def answered(self, payload: bytes) -> None:
-        number, answer = unpack_answer(payload)
+        number, answer = unpack_operation_result(payload)
         future = self._open.get(number)
         if future is None or future.done():
             return  # nobody waits any more

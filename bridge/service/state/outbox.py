@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bridge.model.assignment import task_of
-from bridge.service.ipc.checkpoint_records import AFFINITY, LINE, PLACE, SINCE, TEXT, TIMESTAMP, Parcel
+from bridge.service.ipc.checkpoint_records import AFFINITY, LINE, PLACE, SINCE, TEXT, TIMESTAMP, PackedRecord
 
 MOST_IN_FLIGHT = 10_000
 """Source partitions that a task has in flight: the shim keeps as many acknowledgements (AckQueue.LIMIT). Of one more it
@@ -62,14 +62,14 @@ class _Lane:
     number: int = 0
     last: tuple[bytes, ...] = ()
     """Texts of batch `number`, until a poll has said that it was read."""
-    again: dict[bytes, Parcel] = field(default_factory=dict)
+    again: dict[bytes, PackedRecord] = field(default_factory=dict)
     """By line: was in flight in an earlier session. Goes first."""
-    waiting: dict[bytes, Parcel] = field(default_factory=dict)
+    waiting: dict[bytes, PackedRecord] = field(default_factory=dict)
     """By line, in order of arrival; a newer record takes the place in the queue of the one that it supersedes."""
-    flying: dict[bytes, tuple[Parcel, ...]] = field(default_factory=dict)
+    flying: dict[bytes, tuple[PackedRecord, ...]] = field(default_factory=dict)
     """By place, in the order in which they were taken; timestamps differ."""
 
-    def offer(self, parcel: Parcel) -> None:
+    def offer(self, parcel: PackedRecord) -> None:
         line = parcel[LINE]
         older = self.again.pop(line, None) or self.waiting.get(line)
         if older is not None:
@@ -124,7 +124,7 @@ class _Lane:
                 return Written(parcel[AFFINITY], timestamp, at)
         return None
 
-    def parcels(self) -> Iterator[Parcel]:
+    def parcels(self) -> Iterator[PackedRecord]:
         yield from self.again.values()
         yield from self.waiting.values()
 
@@ -140,7 +140,7 @@ class _Box:
     def lane(self, task: int) -> _Lane:
         return self.lanes.setdefault(task, _Lane())
 
-    def deal(self, parcels: Iterable[Parcel]) -> None:
+    def deal(self, parcels: Iterable[PackedRecord]) -> None:
         lanes: dict[
             str, _Lane
         ] = {}  # the hash costs more than the rest, and records of a group come together
@@ -165,7 +165,7 @@ class Outbox:
     def __init__(self) -> None:
         self._boxes: dict[str, _Box] = {}
 
-    def offer(self, name: str, generation: int, task_count: int, parcels: Iterable[Parcel]) -> None:
+    def offer(self, name: str, generation: int, task_count: int, parcels: Iterable[PackedRecord]) -> None:
         """What the instance of this generation wants written; that of an earlier one is not heard."""
         box = self._box(name, generation, task_count)
         if box is not None:

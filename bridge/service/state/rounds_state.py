@@ -8,7 +8,7 @@ SILENT_SECONDS = 10.0
 """No beat for this long: shown as `stalled`."""
 
 
-class EngineState(StrEnum):
+class RoundsState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     STALLED = "stalled"

@@ -13,22 +13,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.protocol.messages import GroupReport
-from bridge.service.ipc.messages import Backlog, InstanceNote, PackedGroup, unpack_report
+from bridge.service.ipc.messages import Backlog, InstanceStatus, PackedGroup, unpack_report
 from bridge.service.state.copy_progress import CopySnapshot
 from bridge.service.state.latency import GroupLatency, observed, told
 from connectors.base import CopyReport, Summary
 
 MOST_FORGOTTEN = 1_000
-Kept = tuple[str, int, bool, str, int | None, str | None, int, int | None, tuple[str, ...], bytes | None]
+GroupTuple = tuple[
+    str, int, bool, str, int | None, str | None, int, int | None, tuple[str, ...], bytes | None
+]
 """A PackedGroup as a plain tuple: the garbage collector stops tracking those, which it never does with a
 NamedTuple (100,000 tracked objects cost a collection, and so a poll, several ms)."""
 
 
-Alike = tuple[int, bool, str | None, bool]
+AnswerKey = tuple[int, bool, str | None, bool]
 """Of a group its task, whether it is translated and committed, why not, and whether it was failed over."""
 
 
-def alike(kept: Kept) -> Alike:
+def answer_key(kept: GroupTuple) -> AnswerKey:
     _, task, stands, _, _, reason, _, moved_ms, _, _ = kept
     return task, stands, reason, moved_ms is not None
 
@@ -37,10 +39,10 @@ def alike(kept: Kept) -> Alike:
 class ConnectorSnapshot:
     summary: Summary = field(default_factory=Summary)
     generation: int = 0
-    note: InstanceNote | None = None
-    groups: dict[str, Kept] = field(default_factory=dict)
+    note: InstanceStatus | None = None
+    groups: dict[str, GroupTuple] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
-    alike: Counter[Alike] = field(default_factory=Counter)
+    answer_counts: Counter[AnswerKey] = field(default_factory=Counter)
     """How many groups have the same answer, where all topics are copied and no report is older."""
     older: set[str] = field(default_factory=set)
     """Groups that only an earlier instance has reported."""
@@ -59,7 +61,7 @@ class ConnectorSnapshot:
         self.older, self.missing, self.behind, self.stuck = set(self.groups), {}, {}, {}
         self.summary = replace(self.summary, clusters_seen=frozenset())
 
-    def put(self, kept: Kept) -> None:
+    def put(self, kept: GroupTuple) -> None:
         """Keeps what is reported of a group now."""
         before = self.groups.get(kept[0])
         if before is None:
@@ -67,7 +69,7 @@ class ConnectorSnapshot:
         else:
             self._uncount(before)
         self.groups[kept[0]] = kept
-        self.alike[alike(kept)] += 1
+        self.answer_counts[answer_key(kept)] += 1
 
     def take(self, group: str) -> bool:
         """Lets go of a group but for its place in `order`; whether it was there."""
@@ -78,10 +80,10 @@ class ConnectorSnapshot:
         self._uncount(before)
         return True
 
-    def _uncount(self, kept: Kept) -> None:
-        self.alike[alike(kept)] -= 1
-        if not self.alike[alike(kept)]:
-            del self.alike[alike(kept)]
+    def _uncount(self, kept: GroupTuple) -> None:
+        self.answer_counts[answer_key(kept)] -= 1
+        if not self.answer_counts[answer_key(kept)]:
+            del self.answer_counts[answer_key(kept)]
 
 
 class Snapshots:
@@ -183,7 +185,7 @@ class Snapshots:
             if missing.stuck_since_ms >= 0:
                 known.stuck[place] = missing.stuck_since_ms
 
-    def note(self, note: InstanceNote) -> None:
+    def note(self, note: InstanceStatus) -> None:
         known = self._of(note.name, note.generation)
         if known is not None:
             known.note = note

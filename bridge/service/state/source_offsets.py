@@ -15,25 +15,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bridge.protocol.messages import StoredOffset
-from bridge.service.ipc.checkpoint_records import place_of
+from bridge.service.ipc.checkpoint_records import partition_digest
 from connectors.base import SourceOffset, SourcePartition
 
 AT_ONCE = 1_000
 """Partitions in one answer: with names as long as Kafka allows half of what a body may have by default."""
 
-Row = tuple[SourcePartition, SourceOffset | None]
+SourcePartitionOffset = tuple[SourcePartition, SourceOffset | None]
 
 
-def pack_asked(name: str, generation: int, partitions: Sequence[SourcePartition]) -> bytes:
+def pack_offset_request(name: str, generation: int, partitions: Sequence[SourcePartition]) -> bytes:
     return json.dumps([name, generation, partitions]).encode()
 
 
-def unpack_asked(payload: bytes) -> tuple[str, int, list[SourcePartition]]:
+def unpack_offset_request(payload: bytes) -> tuple[str, int, list[SourcePartition]]:
     name, generation, partitions = json.loads(payload)
     return name, generation, partitions
 
 
-def pack_stored(name: str, generation: int, rows: Sequence[Row]) -> bytes:
+def pack_stored_offsets(name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> bytes:
     return json.dumps([name, generation, rows]).encode()
 
 
@@ -44,7 +44,7 @@ class _Waiting:
     found: dict[bytes, SourceOffset | None] = field(default_factory=dict)
 
 
-class Asking:
+class OffsetRequests:
     """Of the rounds process. `tell` takes a question to the HTTP process; one without partitions withdraws the last."""
 
     def __init__(self, tell: Callable[[str, int, Sequence[SourcePartition]], None]) -> None:
@@ -55,7 +55,7 @@ class Asking:
         self, name: str, generation: int, partitions: Sequence[SourcePartition]
     ) -> list[SourceOffset | None]:
         """See Publisher.stored_offsets; one question of an instance at a time."""
-        places = [place_of(each) for each in partitions]
+        places = [partition_digest(each) for each in partitions]
         if not places:
             return []
         waiting = _Waiting(set(places), asyncio.get_running_loop().create_future())
@@ -77,7 +77,7 @@ class Asking:
         if waiting is None:
             return
         for partition, offset in rows:
-            place = place_of(partition)
+            place = partition_digest(partition)
             if place in waiting.missing:
                 waiting.missing.remove(place)
                 waiting.found[place] = offset
@@ -91,7 +91,7 @@ class _Open:
     partitions: dict[bytes, SourcePartition]
 
 
-class OpenQuestions:
+class OpenOffsetRequests:
     """Of the HTTP process: what shims are asked for, by connector."""
 
     def __init__(self, wake: Callable[[str], None]) -> None:
@@ -103,7 +103,7 @@ class OpenQuestions:
         known = self._open.get(name)
         if known is not None and generation < known.generation:
             return
-        self._open[name] = _Open(generation, {place_of(each): each for each in partitions})
+        self._open[name] = _Open(generation, {partition_digest(each): each for each in partitions})
         if partitions:
             self._wake(name)
 
@@ -112,15 +112,17 @@ class OpenQuestions:
         known = self._open.get(name)
         return [] if known is None else list(known.partitions.values())[:AT_ONCE]
 
-    def answered(self, name: str, entries: Iterable[StoredOffset]) -> tuple[int, list[Row]] | None:
+    def answered(
+        self, name: str, entries: Iterable[StoredOffset]
+    ) -> tuple[int, list[SourcePartitionOffset]] | None:
         """The generation that has asked, and what of the answer it still waits for; None when that is nothing."""
         known = self._open.get(name)
         if known is None:
             return None
-        rows: list[Row] = [
+        rows: list[SourcePartitionOffset] = [
             (partition, entry.source_offset)
             for entry in entries
-            if (partition := known.partitions.pop(place_of(entry.source_partition), None)) is not None
+            if (partition := known.partitions.pop(partition_digest(entry.source_partition), None)) is not None
         ]
         return (known.generation, rows) if rows else None
 

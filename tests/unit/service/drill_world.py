@@ -18,7 +18,7 @@ from bridge.protocol.messages import GroupReport
 from bridge.service.answers.missing_records import answered
 from bridge.service.answers.readiness import Answers, connector_views
 from bridge.service.ipc.messages import Backlog, pack_report
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
 from connectors.base import (
@@ -116,7 +116,7 @@ class World:
         self.copying = True
         """False: what copies is stuck."""
         self.clock_set = False
-        self.engine = EngineState.RUNNING
+        self.rounds = RoundsState.RUNNING
         self.restarting: asyncio.Future[None] | None = None
         self._hosted: tuple[int, GroupOffsetInstance, asyncio.Task[None]] | None = None
         self._last_copy_ms: int | None = None
@@ -162,7 +162,7 @@ class World:
             desired = wished.get("g")
             if desired is None or (self._hosted is not None and self._hosted[0] != desired.generation):
                 await self.end_rounds()
-            if desired is not None and self.engine is EngineState.RUNNING:
+            if desired is not None and self.rounds is RoundsState.RUNNING:
                 if self._hosted is None:
                     pipe = Pipe(self.snapshots, "g", desired.generation)
                     chosen = replace(options(), sync_interval=INTERVAL, refresh_groups_interval=5.0)
@@ -196,7 +196,7 @@ class World:
             await asyncio.sleep(_COPY)
             world, known = self.mirrored, self.table.get("s")
             runs = (
-                self.serving and self.engine is EngineState.RUNNING and known is not None and known.active()
+                self.serving and self.rounds is RoundsState.RUNNING and known is not None and known.active()
             )
             if not runs or known is None:
                 continue
@@ -220,7 +220,7 @@ class World:
         """By group; none while the service is down."""
         if not self.serving:
             return {}
-        views = connector_views(self.table, self.snapshots, self.engine, self.now_ms())
+        views = connector_views(self.table, self.snapshots, self.rounds, self.now_ms())
         if "g" not in views:
             return {}
         snapshot = self.snapshots.connector("g")

@@ -18,11 +18,11 @@ from bridge.service.ipc.desired_state import Desired
 from bridge.service.pool import CHECK_SECONDS, pools
 from bridge.service.service import Service
 from bridge.service.state.delivery import Deliveries
-from bridge.service.state.long_polls import Holds
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.long_polls import LongPolls
+from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.sessions import Sessions, running_clock
 from bridge.service.state.snapshots import Snapshots
-from bridge.service.state.source_offsets import OpenQuestions, Row
+from bridge.service.state.source_offsets import OpenOffsetRequests, SourcePartitionOffset
 from bridge.service.state.task_table import TaskTable
 from bridge.translation.runs.reset_positions import Row as AlteredRow
 from connectors.base import (
@@ -268,10 +268,10 @@ class FakeEngine:
     """Records what it is told."""
 
     def __init__(self) -> None:
-        self.state = EngineState.RUNNING
+        self.state = RoundsState.RUNNING
         self.restarts = 0
         self.told: list[tuple[Desired, ...]] = []
-        self.offsets: list[tuple[str, int, list[Row]]] = []
+        self.offsets: list[tuple[str, int, list[SourcePartitionOffset]]] = []
         self.operated: list[tuple[str, str, Arguments]] = []
         self.answer: Callable[[str, str, Arguments], Arguments] = lambda *_: {"found": 0}
         """To an operation, by connector, operation and arguments; it may raise."""
@@ -282,7 +282,7 @@ class FakeEngine:
     def apply(self, desired: Sequence[Desired]) -> None:
         self.told.append(tuple(desired))
 
-    def stored(self, name: str, generation: int, rows: Sequence[Row]) -> None:
+    def stored(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
         self.offsets.append((name, generation, list(rows)))
 
     async def operate(
@@ -292,7 +292,7 @@ class FakeEngine:
         return self.answer(name, operation, arguments)
 
     async def close(self, grace: float) -> None:
-        self.state = EngineState.STOPPED
+        self.state = RoundsState.STOPPED
 
 
 class Clock:
@@ -350,19 +350,19 @@ def fake_service(
     waiting = pools(size, queue, check_seconds)
     sessions = sessions or Sessions(running_clock())
     table = TaskTable(clock or (lambda: time.monotonic() * 1000), sessions.foreign)
-    snapshots, holds = Snapshots(), Holds()
+    snapshots, long_polls = Snapshots(), LongPolls()
     wall = clock or (lambda: time.time() * 1000)
     return Service(
         table=table,
         sessions=sessions,
         snapshots=snapshots,
-        engine=FakeEngine(),
+        rounds=FakeEngine(),
         checker=Checker(checks(kind), waiting),
         pools=waiting,
-        holds=holds,
-        deliveries=Deliveries(table, holds, snapshots, lambda: int(wall())),
-        stored=OpenQuestions(holds.wake),
-        questions=FakeQuestions,
+        long_polls=long_polls,
+        deliveries=Deliveries(table, long_polls, snapshots, lambda: int(wall())),
+        stored=OpenOffsetRequests(long_polls.wake),
+        queries=FakeQuestions,
         altering=lambda: altered or _nothing_altered,
     )
 

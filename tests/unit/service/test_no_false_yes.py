@@ -15,7 +15,7 @@ from bridge.model.values import GroupListing, GroupState
 from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.answers.readiness import COPY_SILENT_MS
 from bridge.service.state.leases import LEASE_MS
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from tests.unit.service.drill_clusters import between
 from tests.unit.service.drill_world import GROUPS, World
 from tests.unit.virtual_time import VirtualLoop, run_virtual
@@ -68,9 +68,9 @@ def _kill(which: str) -> Step:
     return lambda world: setattr(getattr(world, which), "alive", False)
 
 
-def _engine(state: EngineState) -> Step:
+def _engine(state: RoundsState) -> Step:
     def change(world: World) -> None:
-        world.engine = state
+        world.rounds = state
         world.restarting = asyncio.ensure_future(world.restart_rounds())
 
     return change
@@ -130,7 +130,7 @@ TROUBLES = (
     Trouble(
         "B hangs", lambda world: world.mirrored.b.hang(), lambda world: world.mirrored.b.come_back(), SOON
     ),
-    Trouble("rounds process down", _engine(EngineState.RESTARTING), _engine(EngineState.RUNNING), 0.0),
+    Trouble("rounds process down", _engine(RoundsState.RESTARTING), _engine(RoundsState.RUNNING), 0.0),
     Trouble("service killed", _serving(serving=False), _serving(serving=True), 0.0),
     Trouble("topic deleted on B", lambda world: world.mirrored.delete_copy(world.now), _nothing, None),
     Trouble("group active on B", _members(GroupState.STABLE), _members(GroupState.EMPTY), SOON),

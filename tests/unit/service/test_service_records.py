@@ -1,4 +1,4 @@
-"""Records of the rounds on their way to Connect: over HTTP, with a fake engine, and through both processes."""
+"""Records of the rounds on their way to Connect: over HTTP, with a fake rounds process, and through both processes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from bridge.protocol.messages import PollResponse
-from bridge.service.ipc.checkpoint_records import PORTION, TIMESTAMP, pack, unpack_parcels
+from bridge.service.ipc.checkpoint_records import PORTION, TIMESTAMP, pack, unpack_records
 from bridge.service.ipc.messages import Frame, read_frame
-from bridge.service.rounds.publisher import PipePublisher, Uplink
+from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from connectors.base import EmittedRecord, Summary
 from tests.unit.service.http.test_routes import TASK, Stand, error, run
 from tests.unit.service.service_fakes import emitted, report, session
@@ -281,21 +281,21 @@ class Pipe:
 def test_the_rounds_send_the_newest_of_each_key_in_small_frames_before_the_summary() -> None:
     async def go() -> None:
         pipe = Pipe()
-        uplink = Uplink(pipe)  # type: ignore[arg-type]
-        publisher = PipePublisher(uplink, "c", 7)
+        writer = PipeWriter(pipe)  # type: ignore[arg-type]
+        publisher = PipePublisher(writer, "c", 7)
         publisher.summary(Summary(rounds=1))
         for stamp in (1, 2):
             publisher.records([emitted(f"g{n}", stamp) for n in range(PORTION + 1)])
-        await uplink.flush()
-        *records, last = await pipe.frames()
-        assert [kind for kind, _ in records] == [Frame.RECORDS, Frame.RECORDS]
+        await writer.flush()
+        *frames, last = await pipe.frames()
+        assert [kind for kind, _ in frames] == [Frame.RECORDS, Frame.RECORDS]
         assert last[0] is Frame.SUMMARY
-        unpacked = [unpack_parcels(payload) for _, payload in records]
-        assert [(name, generation, len(parcels)) for name, generation, parcels in unpacked] == [
+        unpacked = [unpack_records(payload) for _, payload in frames]
+        assert [(name, generation, len(records)) for name, generation, records in unpacked] == [
             ("c", 7, PORTION),
             ("c", 7, 1),
         ]
-        assert {parcel[TIMESTAMP] for _, _, parcels in unpacked for parcel in parcels} == {2}
+        assert {record[TIMESTAMP] for _, _, records in unpacked for record in records} == {2}
 
     asyncio.run(go())
 

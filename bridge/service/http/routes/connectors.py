@@ -123,4 +123,4 @@ def statuses(service: Service) -> list[ConnectorStatus]:
 def _status(service: Service, known: Connector) -> ConnectorStatus:
     snapshot, traffic = service.snapshots.connector(known.name), service.deliveries.traffic(known.name)
     ages = service.table.age_ms, service.table.begun_ms(known), int(time.time() * 1000)
-    return connector_status(known, snapshot, traffic, service.engine.state, *ages)
+    return connector_status(known, snapshot, traffic, service.rounds.state, *ages)

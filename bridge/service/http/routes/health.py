@@ -30,7 +30,7 @@ async def ready(service: TheService, response: Response) -> Ready:
     """The service can take a connector and work for it: the rounds process runs, a thread can check a configuration,
     and it does not drain. What connectors wait for is in /health and /v1/connectors."""
     answer = can_take_work(
-        service.engine.state, draining=service.holds.draining, overload=service.pools.starts.overload
+        service.rounds.state, draining=service.long_polls.draining, overload=service.pools.starts.overload
     )
     if answer.reasons:
         response.status_code = 503
@@ -43,10 +43,10 @@ async def health(request: Request, service: TheService) -> Health:
     last."""
     known = statuses(service)
     return Health(
-        status=overall(known, service.engine.state),
+        status=overall(known, service.rounds.state),
         version=VERSION,
         uptime_seconds=round(time.monotonic() - service.began, 1),
-        rounds_process=service.engine.state,
+        rounds_process=service.rounds.state,
         insecure=list(request.app.state.insecure),
         connectors=known,
     )

@@ -20,7 +20,7 @@ from bridge.mm2.java_regex import (
 )
 from bridge.model.values import Side
 from bridge.protocol.messages import Names, RemoteGroup, RemoteOffset, RemoteOffsets, ReplicationHops
-from bridge.service.checks.context import MirrorQuestions, Props
+from bridge.service.checks.context import MirrorQueries, Props
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService
 from bridge.service.service import Service
@@ -110,9 +110,9 @@ async def consumer_offsets(
     )
 
 
-async def _asked(service: Service, name: str, ask: Callable[[MirrorQuestions, Props], T]) -> T:
+async def _asked(service: Service, name: str, ask: Callable[[MirrorQueries, Props], T]) -> T:
     props = given(service.table.connector(name).config)
-    return await service.pools.questions.run(lambda: ask(service.questions(), props))
+    return await service.pools.queries.run(lambda: ask(service.queries(), props))
 
 
 def _names(names: set[str]) -> Names:

@@ -13,8 +13,8 @@ from bridge.model.values import Reason, TopicPartition
 from bridge.protocol.copying import CopyTotals
 from bridge.protocol.operators import Readiness
 from bridge.service.answers.reasons import REASONS
-from bridge.service.ipc.messages import InstanceNote, pack_report
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.ipc.messages import InstanceStatus, pack_report
+from bridge.service.state.rounds_state import RoundsState
 from connectors.base import CopyReport, CopyRow, Missing, Summary
 from tests.unit.service.http.test_routes import START, Stand, run
 from tests.unit.service.service_fakes import FakeEngine, report, session
@@ -322,12 +322,12 @@ def test_what_an_instance_before_has_seen_is_an_answer_only_without_the_source()
     flow(test)
 
 
-@pytest.mark.parametrize("state", [EngineState.RESTARTING, EngineState.STALLED, EngineState.STOPPED])
-def test_while_the_rounds_process_does_not_run_nothing_is_known(state: EngineState) -> None:
+@pytest.mark.parametrize("state", [RoundsState.RESTARTING, RoundsState.STALLED, RoundsState.STOPPED])
+def test_while_the_rounds_process_does_not_run_nothing_is_known(state: RoundsState) -> None:
     async def test(made: Flow) -> None:
-        engine = made.at.service.engine
-        assert isinstance(engine, FakeEngine)
-        engine.state = state
+        rounds = made.at.service.rounds
+        assert isinstance(rounds, FakeEngine)
+        rounds.state = state
         found, ((code, _),) = await made.answers()
         assert (found, code) == (both("cannot_tell"), "rounds_process_down")
         assert await _health(made.at) == "down"
@@ -342,7 +342,7 @@ def test_a_failed_and_a_broken_instance_can_not_tell() -> None:
         assert (found, code) == (both("cannot_tell"), "connector_failed")
         assert text == "connector g has failed: the credentials are wrong"
         made.round()
-        made.snapshots.note(InstanceNote("g", 1, "it broke", 1.0, 1))
+        made.snapshots.note(InstanceStatus("g", 1, "it broke", 1.0, 1))
         found, ((code, text),) = await made.answers()
         assert (found, code) == (both("cannot_tell"), "connector_failed")
         assert text == "connector g restarts after: it broke"

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from bridge.service.ipc.messages import InstanceNote
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.ipc.messages import InstanceStatus
+from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Summary
 from tests.unit.service.http.test_routes import START, TASK, Stand, run
 from tests.unit.service.service_fakes import FakeEngine, session
@@ -35,20 +35,20 @@ def test_a_service_that_no_connector_has_reached_is_ready() -> None:
 @pytest.mark.parametrize(
     ("state", "reason", "shown"),
     [
-        (EngineState.STARTING, "the rounds process is starting", "starting"),
-        (EngineState.RESTARTING, "the rounds process has ended and is started again", "restarting"),
-        (EngineState.STALLED, "the rounds process has given no sign of life for 10 s", "stalled"),
-        (EngineState.STOPPED, "the rounds process is stopped", "stopped"),
+        (RoundsState.STARTING, "the rounds process is starting", "starting"),
+        (RoundsState.RESTARTING, "the rounds process has ended and is started again", "restarting"),
+        (RoundsState.STALLED, "the rounds process has given no sign of life for 10 s", "stalled"),
+        (RoundsState.STOPPED, "the rounds process is stopped", "stopped"),
     ],
 )
-def test_not_ready_while_the_rounds_process_does_not_run(state: EngineState, reason: str, shown: str) -> None:
+def test_not_ready_while_the_rounds_process_does_not_run(state: RoundsState, reason: str, shown: str) -> None:
     async def test(at: Stand) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         seen = Summary(rounds=int(shown != "starting"), clusters_seen=frozenset({"source", "target"}))
         at.service.snapshots.summary("c", 1, seen)
-        engine = at.service.engine
-        assert isinstance(engine, FakeEngine)
-        engine.state = state
+        rounds = at.service.rounds
+        assert isinstance(rounds, FakeEngine)
+        rounds.state = state
         assert await _ready(at) == (503, [reason])
         health = (await at.client.get("/health")).json()
         assert health["rounds_process"] == state
@@ -56,7 +56,7 @@ def test_not_ready_while_the_rounds_process_does_not_run(state: EngineState, rea
             (shown, ["rounds process"])
         ]
         assert (await at.client.get("/health/live")).json() == {"status": "ok"}
-        engine.state = EngineState.RUNNING
+        rounds.state = RoundsState.RUNNING
         assert await _ready(at) == (200, [])
 
     run(test)
@@ -64,7 +64,7 @@ def test_not_ready_while_the_rounds_process_does_not_run(state: EngineState, rea
 
 def test_not_ready_while_it_drains() -> None:
     async def test(at: Stand) -> None:
-        at.service.holds.drain()
+        at.service.long_polls.drain()
         assert await _ready(at) == (503, ["the service ends and takes no more work"])
 
     run(test)
@@ -141,7 +141,7 @@ def test_a_changed_configuration_waits_for_its_clusters_again() -> None:
         known = at.service.table.get("c")
         assert known is not None
         await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2), "config": {"how.many": "4"}})
-        at.service.snapshots.note(InstanceNote("c", known.generation))
+        at.service.snapshots.note(InstanceStatus("c", known.generation))
         status = (await at.client.get("/v1/connectors/c/status")).json()
         assert (status["state"], status["waiting_for"]) == ("starting", ["source cluster", "target cluster"])
 

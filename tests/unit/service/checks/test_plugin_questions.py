@@ -23,8 +23,8 @@ from bridge.errors import (
 from bridge.model.values import Side, TopicPartition
 from bridge.policy import Policy
 from bridge.service.checks import plugin_questions
-from bridge.service.checks.plugin_questions import AlterElsewhere, call, packed, unpacked
-from bridge.service.wiring import alter_offsets, check_context, doctor_here, mirror_questions
+from bridge.service.checks.plugin_questions import AlterInPluginProcess, call, packed, unpacked
+from bridge.service.wiring import alter_offsets, check_context, doctor_here, mirror_queries
 from bridge.translation.runs.reset_positions import Outcome, Row
 from connectors.registry import KINDS
 from tests.unit.connectors.source.test_source_options import GOOD
@@ -59,7 +59,7 @@ def test_errors_come_back_as_they_are(own: Callable[[str], None]) -> None:
     assert [error.key for error in altering.value.errors] == ["replication.factor"]
     wrong = PROPS | {"target.cluster.security.protocol": "NOTLS"}
     with pytest.raises(ConfigRejected) as asking:
-        mirror_questions().replication_hops(wrong, "A", Side.TARGET)
+        mirror_queries().replication_hops(wrong, "A", Side.TARGET)
     assert "target.cluster.security.protocol" in {error.key for error in asking.value.errors}
     assert NAME not in sys.modules
 
@@ -81,8 +81,8 @@ def test_rows_come_back_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
         return json.loads(json.dumps(rows))
 
     monkeypatch.setattr(plugin_questions, "call", answered)
-    assert AlterElsewhere(lambda *_: [])("c", PROPS, []) == rows
-    assert AlterElsewhere(lambda *_: [])("c", GOOD, []) == []
+    assert AlterInPluginProcess(lambda *_: [])("c", PROPS, []) == rows
+    assert AlterInPluginProcess(lambda *_: [])("c", GOOD, []) == []
 
 
 @pytest.mark.parametrize(

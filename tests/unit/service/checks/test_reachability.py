@@ -18,7 +18,7 @@ from bridge.service.checks.reachability import Reachability
 from bridge.service.checks.validation import Checker
 from bridge.service.service import Service
 from bridge.service.state.delivery import Traffic
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import ConnectorSnapshot
 from bridge.service.state.task_table import Connector
 from connectors.base import Summary
@@ -125,7 +125,7 @@ def test_many_validations_of_clusters_that_hang_are_in_nobodys_way() -> None:
 
 def status(known: Connector, summary: Summary) -> ConnectorStatus:
     snapshot = ConnectorSnapshot(summary)
-    return connector_status(known, snapshot, Traffic(0, 0, 0, None), EngineState.RUNNING, lambda _: 0, 0, 0)
+    return connector_status(known, snapshot, Traffic(0, 0, 0, None), RoundsState.RUNNING, lambda _: 0, 0, 0)
 
 
 def test_a_start_is_never_refused_and_status_says_what_is_away_until_it_answers() -> None:

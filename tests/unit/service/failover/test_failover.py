@@ -11,7 +11,7 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
 from bridge.protocol.messages import Failover, MoveGroups, RolledBack
 from bridge.service.ipc.messages import pack_report
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments, Summary
 from tests.unit.service.answers.test_readiness import FLOW, Flow
 from tests.unit.service.http.test_routes import Stand, error, run
@@ -42,15 +42,15 @@ class Made(Flow):
     """A flow whose connectors move what they are asked to."""
 
     @property
-    def engine(self) -> FakeEngine:
-        engine = self.at.service.engine
-        assert isinstance(engine, FakeEngine)
-        return engine
+    def rounds(self) -> FakeEngine:
+        rounds = self.at.service.rounds
+        assert isinstance(rounds, FakeEngine)
+        return rounds
 
     async def begin(self) -> None:
         await super().begin()
         self.refused: dict[str, list[str]] = {}
-        self.engine.answer = self._answer
+        self.rounds.answer = self._answer
 
     def _answer(self, name: str, operation: str, arguments: Arguments) -> Arguments:
         if operation == "refresh":
@@ -68,7 +68,7 @@ class Made(Flow):
 
     @property
     def operations(self) -> list[tuple[str, str, bool]]:
-        return [(name, which, bool(given.get("dry_run"))) for name, which, given in self.engine.operated]
+        return [(name, which, bool(given.get("dry_run"))) for name, which, given in self.rounds.operated]
 
     async def post(self, path: str = "", **body: Any) -> httpx.Response:
         return await self.at.client.post(f"/v1/failover{path}", json={"flow": "A-to-B", **body})
@@ -95,7 +95,7 @@ def test_groups_are_moved_after_a_round_and_a_check_of_all() -> None:
     async def test(made: Made) -> None:
         answer = Failover.model_validate((await made.post(groups=["one", "zero"])).json())
         assert made.operations == [("g", "refresh", False), ("g", "move", True), ("g", "move", False)]
-        assert made.engine.operated[0][2] == {"without_source": True}
+        assert made.rounds.operated[0][2] == {"without_source": True}
         assert [each.group for each in answer.groups] == ["one", "zero"]
         assert (answer.source, answer.target, answer.dry_run) == ("A", "B", False)
         assert answer.groups[0].moved_at_ms == RECORD["atMs"]
@@ -129,7 +129,7 @@ def test_the_check_is_of_what_the_round_has_found() -> None:
                 made.snapshots.groups("g", 1, [pack_report("zero", late)])
             return made._answer(name, operation, arguments)
 
-        made.engine.answer = found
+        made.rounds.answer = found
         body = error(await made.post(all=True), 409, "not_ready")
         assert body.message == "1 of 2 group(s) can't fail over now; nothing was moved"
         (line,) = body.validation_errors
@@ -147,7 +147,7 @@ def test_while_the_source_is_away_groups_are_moved_only_if_that_is_accepted() ->
         assert body.validation_errors[0].message.startswith("ready_as_of: source_unreachable")
         assert (await made.post(groups=["one"], accept_as_of=True)).status_code == 200
         (given,) = [
-            each for _, which, each in made.engine.operated if which == "move" and not each["dry_run"]
+            each for _, which, each in made.rounds.operated if which == "move" and not each["dry_run"]
         ]
         assert given["groups"]["one"]["source_away"] is True
         made.round(away_since_ms={"target": 5})
@@ -211,9 +211,9 @@ def test_what_can_not_be_meant_is_refused(body: dict[str, Any], status: int, cod
 
 def test_a_connector_that_does_not_run_moves_nothing() -> None:
     async def test(made: Made) -> None:
-        made.engine.state = EngineState.RESTARTING
+        made.rounds.state = RoundsState.RESTARTING
         error(await made.post(all=True), 503, "not_answered")
-        made.engine.state = EngineState.RUNNING
+        made.rounds.state = RoundsState.RUNNING
         for task in (0, 1):
             made.table.stop_task("g", task, session(1))
         assert "is not polled" in error(await made.post(all=True), 409, "refused").message
@@ -227,7 +227,7 @@ def test_trouble_with_a_cluster_is_told_and_nothing_is_answered() -> None:
         def away(*_: object) -> Arguments:
             raise KafkaFailure(KafkaFault.UNREACHABLE, "target cluster: nobody there")
 
-        made.engine.answer = away
+        made.rounds.answer = away
         assert error(await made.post(all=True), 503, "kafka").message == "target cluster: nobody there"
 
     play(test)
@@ -272,7 +272,7 @@ def test_a_rollback_is_of_moved_groups_and_a_round_follows() -> None:
         made.moved("zero")
         answer = RolledBack.model_validate((await made.post("/rollback", all=True)).json())
         assert made.operations == [("g", "roll_back", False), ("g", "refresh", False)]
-        assert made.engine.operated[0][2] == {"groups": ["zero"]}
+        assert made.rounds.operated[0][2] == {"groups": ["zero"]}
         assert (answer.groups, answer.unchanged) == (["zero"], ["one"])
         assert [(each.group, each.topic, each.offset) for each in answer.left] == [("zero", "A.x", 7)]
         assert any("A.x-1" in line for line in answer.next)
@@ -291,7 +291,7 @@ def test_a_rollback_that_is_refused_is_an_error() -> None:
         def active(*_: object) -> Arguments:
             raise OperationRefused("group zero is STABLE on B")
 
-        made.engine.answer = active
+        made.rounds.answer = active
         assert (
             error(await made.post("/rollback", all=True), 409, "refused").message
             == "group zero is STABLE on B"
@@ -336,7 +336,7 @@ def test_groups_come_home_when_the_flow_back_has_put_them_where_they_were_left()
             ("g", "give_back", False),
             ("g", "refresh", False),
         ]
-        ((_, _, given),) = [each for each in made.engine.operated if each[1] == "give_back"]
+        ((_, _, given),) = [each for each in made.rounds.operated if each[1] == "give_back"]
         rows = given["groups"]["zero"]
         assert [(row["offset"], row["targetTopic"], row["targetOffset"]) for row in rows] == [
             (1051, "A.orders", 450),

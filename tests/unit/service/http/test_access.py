@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import BaseRoute, Route
 
-from bridge.service.http.access import Door
+from bridge.service.http.access import Access
 from bridge.service.http.app import create_app
 from bridge.service.http.roles import ROLES, Role, role_of
 from bridge.settings import SettingsRejected, load_settings
@@ -100,13 +100,13 @@ def test_tokens_that_would_not_do_what_they_say_are_refused(tmp_path: Path) -> N
 # -- hosts ---------------------------------------------------------------------------------------------------------
 
 
-def app(door: Door) -> FastAPI:
-    return create_app(fake_service(), door=door)
+def app(access: Access) -> FastAPI:
+    return create_app(fake_service(), access=access)
 
 
-def ask(door: Door, method: str = "GET", path: str = "/v1/version", **headers: str) -> httpx.Response:
+def ask(access: Access, method: str = "GET", path: str = "/v1/version", **headers: str) -> httpx.Response:
     async def go() -> httpx.Response:
-        transport = httpx.ASGITransport(app(door))
+        transport = httpx.ASGITransport(app(access))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.request(method, path, headers=headers)
 
@@ -135,9 +135,9 @@ def ask(door: Door, method: str = "GET", path: str = "/v1/version", **headers: s
     ],
 )
 def test_a_name_that_is_not_ours_is_not_answered(host: str, status: int) -> None:
-    door = Door(hosts=load_settings(allowed_hosts="Bridge.internal").hosts())
+    access = Access(hosts=load_settings(allowed_hosts="Bridge.internal").hosts())
     for path in ("/v1/version", "/health/live"):
-        answer = ask(door, path=path, host=host)
+        answer = ask(access, path=path, host=host)
         assert answer.status_code == status
     if status == MISDIRECTED:
         assert answer.json()["error_code"] == "misdirected"
@@ -161,16 +161,16 @@ def test_hosts_are_checked_where_nobody_is_asked_for_a_token_and_where_they_are_
 
 def test_a_page_in_a_browser_changes_nothing() -> None:
     """A POST without a content type needs no leave of ours before a browser sends it; the answer alone is kept back."""
-    door = Door(hosts=load_settings().hosts())
+    access = Access(hosts=load_settings().hosts())
     for method, path in (
         ("POST", "/v1/failover"),
         ("POST", "/v1/connectors/c/refresh"),
         ("DELETE", "/v1/connectors/c"),
     ):
-        refused = ask(door, method, path, origin="http://evil.example")
+        refused = ask(access, method, path, origin="http://evil.example")
         assert (refused.status_code, refused.json()["error_code"]) == (FORBIDDEN, "forbidden")
-        assert ask(door, method, path).status_code != FORBIDDEN
-    assert ask(door, "GET", "/v1/version", origin="http://evil.example").status_code == OK
+        assert ask(access, method, path).status_code != FORBIDDEN
+    assert ask(access, "GET", "/v1/version", origin="http://evil.example").status_code == OK
 
 
 # -- roles ---------------------------------------------------------------------------------------------------------
@@ -187,14 +187,14 @@ def routes(of: Sequence[BaseRoute]) -> Iterator[tuple[str, str]]:
 
 
 def test_every_route_has_a_role_and_every_role_a_route() -> None:
-    assert sorted(routes(app(Door()).routes)) == sorted(ROLES)
+    assert sorted(routes(app(Access()).routes)) == sorted(ROLES)
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(ROLES))
 def test_what_a_read_token_may_do(method: str, path: str) -> None:
-    """Through the door, with names that look like other routes."""
+    """Through the access check, with names that look like other routes."""
     tokens = Tokens(changing=("change",), reading=("read", "next-read"))
-    door = Door(lambda: tokens, open_paths=())
+    access = Access(lambda: tokens, open_paths=())
     asked = path
     for part, value in {
         "name": "x%2Fstatus",
@@ -206,17 +206,17 @@ def test_what_a_read_token_may_do(method: str, path: str) -> None:
         asked = asked.replace(f"{{{part}}}", value)
     role = ROLES[method, path]
     for token in tokens.reading:
-        answer = ask(door, method, asked, authorization=f"Bearer {token}")
+        answer = ask(access, method, asked, authorization=f"Bearer {token}")
         assert (answer.status_code == FORBIDDEN) == (role is Role.CHANGE), answer.text
         assert answer.status_code != UNAUTHORIZED
     if role is Role.CHANGE:
         assert "read token" in answer.json()["message"]
-    assert ask(door, method, asked, authorization="Bearer change").status_code not in (
+    assert ask(access, method, asked, authorization="Bearer change").status_code not in (
         UNAUTHORIZED,
         FORBIDDEN,
     )
-    assert ask(door, method, asked, authorization="Bearer other").status_code == UNAUTHORIZED
-    assert ask(door, method, asked).status_code == UNAUTHORIZED
+    assert ask(access, method, asked, authorization="Bearer other").status_code == UNAUTHORIZED
+    assert ask(access, method, asked).status_code == UNAUTHORIZED
 
 
 def test_what_only_reads_is_all_that_get_is_but_for_configurations() -> None:
@@ -241,12 +241,12 @@ def test_what_the_table_does_not_have_is_not_for_the_read_token(method: str, pat
 
 
 def test_open_paths_are_open_for_reading_only() -> None:
-    door = Door(lambda: Tokens(("change",)), open_paths=("/v1/connectors", "/health"))
-    assert ask(door, "GET", "/v1/connectors").status_code == OK
-    assert ask(door, "GET", "/health/live").status_code == OK
+    access = Access(lambda: Tokens(("change",)), open_paths=("/v1/connectors", "/health"))
+    assert ask(access, "GET", "/v1/connectors").status_code == OK
+    assert ask(access, "GET", "/health/live").status_code == OK
     for method in ("PUT", "DELETE"):
-        assert ask(door, method, "/v1/connectors/c").status_code == UNAUTHORIZED
-    assert ask(door, "GET", "/v1/connectorsx").status_code == UNAUTHORIZED
+        assert ask(access, method, "/v1/connectors/c").status_code == UNAUTHORIZED
+    assert ask(access, "GET", "/v1/connectorsx").status_code == UNAUTHORIZED
 
 
 def test_the_docs_have_the_table() -> None:

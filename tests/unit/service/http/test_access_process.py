@@ -1,4 +1,4 @@
-"""The service's door on a real socket: tokens and certificates that are replaced while it runs, what its children
+"""Access to the service on a real socket: tokens and certificates that are replaced while it runs, what its children
 inherit, and what a health check of a browser's page gets."""
 
 from __future__ import annotations

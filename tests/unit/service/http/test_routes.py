@@ -19,7 +19,7 @@ from bridge.protocol.messages import ErrorBody, GroupReport
 from bridge.service.answers.explain import explain
 from bridge.service.answers.readiness import ConnectorView
 from bridge.service.answers.reasons import REASONS
-from bridge.service.http.access import Door
+from bridge.service.http.access import Access
 from bridge.service.http.app import create_app
 from bridge.service.ipc.messages import pack_report
 from bridge.service.service import Service
@@ -78,7 +78,7 @@ async def stand(
 ) -> AsyncIterator[Stand]:
     clock = Clock()
     service = fake_service(clock, kind, size, queue)
-    app = create_app(service, door=Door(lambda: Tokens() if token is None else Tokens((token,))))
+    app = create_app(service, access=Access(lambda: Tokens() if token is None else Tokens((token,))))
     transport = httpx.ASGITransport(app)
     async with (
         app.router.lifespan_context(app),
@@ -121,13 +121,13 @@ def test_a_task_lives_from_start_to_stop() -> None:
             "/v1/connectors/c/tasks/0/ack", json={"session": session(1), "acked": [{}]}
         )
         assert ack.status_code == 200
-        engine = at.service.engine
-        assert isinstance(engine, FakeEngine)
-        assert engine.told[-1][0].assignment.active == {0}
-        assert engine.told[-1][0].assignment.task_count == 2
+        rounds = at.service.rounds
+        assert isinstance(rounds, FakeEngine)
+        assert rounds.told[-1][0].assignment.active == {0}
+        assert rounds.told[-1][0].assignment.task_count == 2
         gone = await at.client.request("DELETE", "/v1/connectors/c/tasks/0", json={"session": session(1)})
         assert gone.status_code == 200
-        assert engine.told[-1][0].assignment.active == frozenset()
+        assert rounds.told[-1][0].assignment.active == frozenset()
         status = (await at.client.get("/v1/connectors/c/status")).json()
         assert (status["state"], status["tasks"][0]["state"]) == ("idle", "stopped")
         assert (await at.put("/v1/connectors/c/stop", {"session": session(1)})).status_code == 200
@@ -140,12 +140,12 @@ def test_a_lease_that_runs_out_is_told_to_the_rounds() -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         at.clock.ms += 30_000
         at.service.expire()
-        engine = at.service.engine
-        assert isinstance(engine, FakeEngine)
-        assert engine.told[-1][0].assignment.active == frozenset()
+        rounds = at.service.rounds
+        assert isinstance(rounds, FakeEngine)
+        assert rounds.told[-1][0].assignment.active == frozenset()
         assert (await at.client.get("/v1/connectors/c/status")).json()["tasks"][0]["state"] == "lapsed"
         assert (await at.poll()).status_code == 200
-        assert engine.told[-1][0].assignment.active == {0}
+        assert rounds.told[-1][0].assignment.active == {0}
 
     run(test)
 
@@ -172,7 +172,7 @@ def test_polls_are_held_and_answered_at_once_on_drain() -> None:
         assert 100 < polled["held_ms"] < 400
         held = asyncio.create_task(at.poll(wait=1000))
         await asyncio.sleep(0.05)
-        at.service.holds.drain()
+        at.service.long_polls.drain()
         assert (await held).json()["held_ms"] < 500
         assert (await at.poll(wait=1000)).json()["held_ms"] < 50
 
@@ -186,7 +186,7 @@ def test_a_permanent_failure_reaches_a_held_poll_and_a_restarted_task_starts_afr
         held = asyncio.create_task(at.poll(wait=1000))
         await asyncio.sleep(0.05)
         at.service.snapshots.summary("c", generation, Summary(failure="wrong password"))
-        at.service.holds.wake("c")
+        at.service.long_polls.wake("c")
         assert (await held).json()["failure"] == "wrong password"
         assert (await at.client.get("/health")).json()["status"] == "down"
         await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2)})

@@ -13,7 +13,7 @@ from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps
 from bridge.service.http.app import create_app
 from bridge.service.ipc.messages import Frame, pack_progress, read_frame, unpack_progress
 from bridge.service.metrics import copy_metrics
-from bridge.service.rounds.publisher import PipePublisher, Uplink
+from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from bridge.service.state import copy_progress
 from bridge.service.state.copy_progress import CopySnapshot, joined, portions
 from connectors.base import CopyReport, CopyRow, Summary
@@ -107,11 +107,11 @@ def test_the_uplink_sends_what_waits_in_one(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def test() -> None:
         pipe = Pipe()
-        uplink = Uplink(pipe)  # type: ignore[arg-type]
-        publisher = PipePublisher(uplink, "c", 7)
+        writer = PipeWriter(pipe)  # type: ignore[arg-type]
+        publisher = PipePublisher(writer, "c", 7)
         publisher.progress(REPORT)
         publisher.progress(CopyReport(totals(records=30), [row(1, position=11)]))
-        await uplink.flush()
+        await writer.flush()
         pipe.reader.feed_eof()
         found = CopySnapshot()
         sent = 0

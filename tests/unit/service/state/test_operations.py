@@ -15,13 +15,13 @@ import pytest
 from bridge.errors import BridgeError, KafkaFailure, KafkaFault, NotAnswered, OperationRefused
 from bridge.service.state.operations import (
     OpenOperations,
-    Order,
-    pack_answer,
-    pack_order,
-    unpack_answer,
-    unpack_order,
+    OperationRequest,
+    pack_operation,
+    pack_operation_result,
+    unpack_operation,
+    unpack_operation_result,
 )
-from bridge.service.state.rounds_state import EngineState
+from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments
 from tests.unit.service.http.test_routes import START, TASK, Stand, error, run
 from tests.unit.service.service_fakes import FakeEngine
@@ -29,11 +29,11 @@ from tests.unit.service.service_process import service
 
 
 def test_an_order_and_its_answers_cross_the_pipe() -> None:
-    order = Order(3, "c/ü", 7, "refresh", {"groups": ["a"]})
-    assert unpack_order(pack_order(order)) == order
-    assert unpack_answer(pack_answer(3, {"found": 2})) == (3, {"found": 2})
+    order = OperationRequest(3, "c/ü", 7, "refresh", {"groups": ["a"]})
+    assert unpack_operation(pack_operation(order)) == order
+    assert unpack_operation_result(pack_operation_result(3, {"found": 2})) == (3, {"found": 2})
     raised = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
-    number, failed = unpack_answer(pack_answer(4, raised))
+    number, failed = unpack_operation_result(pack_operation_result(4, raised))
     assert isinstance(failed, BridgeError)
     assert (number, str(failed), failed.code, failed.status, failed.retriable) == (
         4,
@@ -46,14 +46,14 @@ def test_an_order_and_its_answers_cross_the_pipe() -> None:
 
 def test_each_answer_reaches_whoever_asked_for_it() -> None:
     async def go() -> None:
-        orders: list[Order] = []
+        orders: list[OperationRequest] = []
         open_ = OpenOperations(orders.append)
         asked = [asyncio.create_task(open_.operate("c", 1, "refresh", {}, 5)) for _ in range(3)]
         await asyncio.sleep(0)
         first, second, _ = orders
-        open_.answered(pack_answer(second.number, {"found": 2}))
-        open_.answered(pack_answer(first.number, OperationRefused("no")))
-        open_.answered(pack_answer(99, {"found": 9}))
+        open_.answered(pack_operation_result(second.number, {"found": 2}))
+        open_.answered(pack_operation_result(first.number, OperationRefused("no")))
+        open_.answered(pack_operation_result(99, {"found": 9}))
         assert await asked[1] == {"found": 2}
         with pytest.raises(BridgeError, match=r"^no$"):
             await asked[0]
@@ -62,7 +62,7 @@ def test_each_answer_reaches_whoever_asked_for_it() -> None:
             await asked[2]
         with pytest.raises(NotAnswered, match=r"has not ended the operation refresh within 0\.01 s"):
             await open_.operate("c", 1, "refresh", {}, 0.01)
-        open_.answered(pack_answer(orders[-1].number, {"found": 2}))  # too late
+        open_.answered(pack_operation_result(orders[-1].number, {"found": 2}))  # too late
 
     asyncio.run(go())
 
@@ -75,9 +75,9 @@ def test_refresh_over_http() -> None:
         refused = error(await at.client.post(path), 409, "refused")
         assert refused.message.startswith("Connect has started no task of connector c")
         await at.put("/v1/connectors/c/tasks/0", TASK)
-        engine = at.service.engine
-        assert isinstance(engine, FakeEngine)
-        engine.answer = lambda *_: {"found": 2, "added": ["g"]}
+        rounds = at.service.rounds
+        assert isinstance(rounds, FakeEngine)
+        rounds.answer = lambda *_: {"found": 2, "added": ["g"]}
         found = (await at.client.post(path)).json()
         assert found.pop("seconds") >= 0
         assert found == {
@@ -88,16 +88,16 @@ def test_refresh_over_http() -> None:
             "removed": [],
             "errors": [],
         }
-        assert engine.operated == [("c", "refresh", {})]
+        assert rounds.operated == [("c", "refresh", {})]
 
         def away(*_: object) -> Arguments:
             raise KafkaFailure(KafkaFault.UNREACHABLE, "source cluster: nobody there")
 
-        engine.answer = away
+        rounds.answer = away
         answer = await at.client.post(path)
         assert error(answer, 503, "kafka").message == "source cluster: nobody there"
         assert answer.headers["Retry-After"] == "1"
-        engine.state = EngineState.RESTARTING
+        rounds.state = RoundsState.RESTARTING
         assert error(await at.client.post(path), 503, "not_answered").retriable
         error(await at.client.post(path, params={"timeout_ms": "5"}), 422, "body_rejected")
 

@@ -20,11 +20,11 @@ from bridge.protocol.messages import Record
 from bridge.service.ipc.checkpoint_records import (
     AFFINITY,
     TEXT,
-    Parcel,
+    PackedRecord,
     pack,
-    pack_parcels,
-    place_of,
-    unpack_parcels,
+    pack_records,
+    partition_digest,
+    unpack_records,
 )
 from bridge.service.state import outbox as outbox_module
 from bridge.service.state.outbox import Batch, Counts, Outbox, Written
@@ -48,12 +48,12 @@ def emitted(key: str, stamp: int, affinity: str | None = None, partition: str | 
     )
 
 
-def parcel(key: str, stamp: int, affinity: str | None = None, partition: str | None = None) -> Parcel:
+def parcel(key: str, stamp: int, affinity: str | None = None, partition: str | None = None) -> PackedRecord:
     return pack(emitted(key, stamp, affinity, partition))
 
 
 def place(key: str) -> bytes:
-    return place_of({"partition": 0, "group": key})
+    return partition_digest({"partition": 0, "group": key})
 
 
 def read(text: bytes) -> tuple[str, int]:
@@ -70,7 +70,7 @@ class Box:
     def __init__(self, tasks: int = 1) -> None:
         self.outbox, self.tasks, self.generation = Outbox(), tasks, 1
 
-    def offer(self, *parcels: Parcel) -> None:
+    def offer(self, *parcels: PackedRecord) -> None:
         self.outbox.offer(NAME, self.generation, self.tasks, parcels)
 
     def batch(self, seen: int | None = None, at: int = 1, task: int = 0, most: int = 500) -> Batch:
@@ -382,7 +382,7 @@ def test_records_cross_the_pipe_unchanged_and_read_as_the_contract_says(
     name: str, records: list[EmittedRecord]
 ) -> None:
     packed = [pack(record) for record in records]
-    assert unpack_parcels(pack_parcels(name, 7, packed)) == (name, 7, packed)
+    assert unpack_records(pack_records(name, 7, packed)) == (name, 7, packed)
     for record, packed_one in zip(records, packed, strict=True):
         assert packed_one[AFFINITY] == record.affinity
         said = Record.model_validate_json(packed_one[TEXT], strict=True)
@@ -392,7 +392,7 @@ def test_records_cross_the_pipe_unchanged_and_read_as_the_contract_says(
         assert b64decode(said.value or "") == record.value
         shuffled = list(json.loads(packed_one[TEXT])["source_partition"].items())
         random.Random(7).shuffle(shuffled)
-        assert place_of(dict(shuffled)) == place_of(record.source_partition)
+        assert partition_digest(dict(shuffled)) == partition_digest(record.source_partition)
 
 
 def test_what_is_waiting_is_kept_small() -> None:
@@ -400,7 +400,7 @@ def test_what_is_waiting_is_kept_small() -> None:
 
     def frames() -> Iterator[bytes]:
         for start in range(0, 20_000, 100):
-            yield pack_parcels(
+            yield pack_records(
                 NAME,
                 1,
                 [
@@ -418,7 +418,7 @@ def test_what_is_waiting_is_kept_small() -> None:
     gc.collect()
     tracemalloc.start()
     for payload in payloads:
-        name, generation, parcels = unpack_parcels(payload)
+        name, generation, parcels = unpack_records(payload)
         box.offer(name, generation, 4, parcels)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -19,17 +19,17 @@ from bridge.service.answers.readiness import Answers, ConnectorView
 from bridge.service.ipc.desired_state import Desired
 from bridge.service.ipc.messages import (
     Frame,
-    InstanceNote,
+    InstanceStatus,
     frame,
     pack_desired,
     pack_groups,
-    pack_note,
+    pack_instance_status,
     pack_report,
     pack_summary,
     read_frame,
     unpack_desired,
     unpack_groups,
-    unpack_note,
+    unpack_instance_status,
     unpack_report,
     unpack_summary,
 )
@@ -59,16 +59,18 @@ def test_the_other_messages_cross_unchanged() -> None:
         groups=1, reasons={"x": 2}, clusters_seen=frozenset({"source"}), errors=("e",), failure="f"
     )
     assert unpack_summary(pack_summary("c", 2, said)) == ("c", 2, said)
-    note = InstanceNote("c", 1, "broke", 2.0, 3)
-    assert unpack_note(pack_note(note)) == note
+    note = InstanceStatus("c", 1, "broke", 2.0, 3)
+    assert unpack_instance_status(pack_instance_status(note)) == note
 
 
 def test_frames_are_read_whole_or_not_at_all() -> None:
     async def go() -> None:
         reader = asyncio.StreamReader()
-        reader.feed_data(frame(Frame.BEAT) + frame(Frame.SUMMARY, b"abc") + frame(Frame.SUMMARY, b"abc")[:-1])
+        reader.feed_data(
+            frame(Frame.HEARTBEAT) + frame(Frame.SUMMARY, b"abc") + frame(Frame.SUMMARY, b"abc")[:-1]
+        )
         reader.feed_eof()
-        assert await read_frame(reader) == (Frame.BEAT, b"")
+        assert await read_frame(reader) == (Frame.HEARTBEAT, b"")
         assert await read_frame(reader) == (Frame.SUMMARY, b"abc")
         assert await read_frame(reader) is None
         for garbage in (b"\xff\xff\xff\xff\x04", b"\x00\x00\x00\x00\x63"):
@@ -120,7 +122,7 @@ def test_old_verdicts_stay_until_the_new_instance_has_ended_a_round() -> None:
 def test_a_restarted_process_drops_what_it_does_not_report_again() -> None:
     known = Snapshots()
     say(known, 1, "a", "b")
-    known.note(InstanceNote("c", 1, "broke"))
+    known.note(InstanceStatus("c", 1, "broke"))
     known.restarted()
     assert known.connector("c").note is None
     say(known, 1, "b")
@@ -208,7 +210,7 @@ def test_sums_that_are_kept_are_those_over_all_groups_and_partitions(
     view = ConnectorView(own_ms=1, running=frozenset({0}), asked=frozenset({0}))
     answers = Answers(view, known)
     assert answers.all() == Counter(answers.of(each).readiness for each in kept.after("c", ""))
-    assert all(known.alike.values())
+    assert all(known.answer_counts.values())
     assert set(known.behind) == {place for place, (records, _) in known.missing.items() if records}
     nothing = [(0, -1)] if known.missing else []
     assert summed(known.behind.values() or nothing) == summed(known.missing.values())

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from bridge.protocol.messages import PollResponse
-from bridge.service.state.source_offsets import AT_ONCE, Asking, pack_stored
+from bridge.service.state.source_offsets import AT_ONCE, OffsetRequests, pack_stored_offsets
 from connectors.base import SourcePartition
 from tests.unit.service.http.test_routes import Stand, run
 from tests.unit.service.service_fakes import FakeEngine, places, session
@@ -42,8 +42,8 @@ async def poll(at: Stand, offsets: Entries | None, wait: int = 0) -> PollRespons
 
 
 def forwarded(at: Stand) -> list[Any]:
-    assert isinstance(at.service.engine, FakeEngine)
-    return at.service.engine.offsets
+    assert isinstance(at.service.rounds, FakeEngine)
+    return at.service.rounds.offsets
 
 
 def test_a_question_is_asked_until_it_is_answered_and_the_answer_handed_on_once() -> None:
@@ -125,20 +125,22 @@ def test_an_instance_waits_for_all_it_has_asked_for_and_may_give_up() -> None:
     said: list[tuple[str, int, list[SourcePartition]]] = []
 
     async def test() -> None:
-        asking = Asking(lambda name, generation, partitions: said.append((name, generation, [*partitions])))
+        asking = OffsetRequests(
+            lambda name, generation, partitions: said.append((name, generation, [*partitions]))
+        )
         assert await asking.ask("c", 1, []) == []
         assert said == []
         asked = asyncio.create_task(asking.ask("c", 1, places(3)))
         await asyncio.sleep(0)
-        asking.stored(pack_stored("c", 2, [(each, None) for each in places(3)]))
-        asking.stored(pack_stored("c", 1, [(places(3)[2], {"offset": 7}), (places(9)[8], None)]))
+        asking.stored(pack_stored_offsets("c", 2, [(each, None) for each in places(3)]))
+        asking.stored(pack_stored_offsets("c", 1, [(places(3)[2], {"offset": 7}), (places(9)[8], None)]))
         await asyncio.sleep(0)
         assert not asked.done()
-        asking.stored(pack_stored("c", 1, [(each, None) for each in places(2)]))
+        asking.stored(pack_stored_offsets("c", 1, [(each, None) for each in places(2)]))
         assert await asked == [None, None, {"offset": 7}]
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asking.ask("c", 1, places(1)), 0.001)
-        asking.stored(pack_stored("c", 1, [(places(1)[0], None)]))
+        asking.stored(pack_stored_offsets("c", 1, [(places(1)[0], None)]))
 
     asyncio.run(test())
     assert said == [("c", 1, places(3)), ("c", 1, places(1)), ("c", 1, [])]

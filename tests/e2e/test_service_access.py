@@ -41,7 +41,7 @@ def test_certificates_and_token_are_replaced_while_a_connector_runs(
         shutil.copy(source, copy)
     given = {"TLS_CERT": server, "TLS_KEY": server, "TLS_CLIENT_CA": ca, "AUTH_TOKEN_FILE": token}
     environment = {f"MIRROR_BRIDGE_{name}": str(path) for name, path in given.items()}
-    guarded = stack.service(unique("door"), environment=environment, tls=client(old, old))
+    guarded = stack.service(unique("access"), environment=environment, tls=client(old, old))
     mine = replace(ground, process=guarded)
     topic, group = mine.topic(), unique("group")
 
