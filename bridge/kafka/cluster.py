@@ -221,8 +221,8 @@ class KafkaCluster:
             scan(self._client, needs, committed_only=committed_only),
         )
         answers: dict[TopicPartition, dict[Need, LookupResult | KafkaFailure]] = {}
-        for place in needs:
-            answers[place] = {**found[place], **scanned[place]}
+        for tp in needs:
+            answers[tp] = {**found[tp], **scanned[tp]}
         return answers
 
     async def alter(

@@ -47,10 +47,10 @@ async def read_committed(client: NetworkClient, topic: str, within: float = 30.0
     reads until it gets there. Raises KafkaFailure, TIMEOUT when a transaction stays open for longer than `within`
     seconds.
     """
-    place = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     tail = TopicTail(client, topic, committed_only=True)
     await tail.begin()  # the client knows its leader from here on
-    end = (await bounds(client, [place], committed_only=False))[place]
+    end = (await bounds(client, [tp], committed_only=False))[tp]
     if isinstance(end, KafkaFailure):
         raise end
     records: list[LogRecord] = []

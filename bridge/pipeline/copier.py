@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.consumer.fetcher import FetchedPart, Fetcher
+from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
 from bridge.kafka.record.batch import Chunk
@@ -149,10 +149,10 @@ class Copier:
 
     # -- copying ---------------------------------------------------------------------------------------------------
 
-    async def _take(self, part: FetchedPart) -> None:
-        place, copied = part.place, self._copied[part.place]
-        if part.trouble is not None:
-            raise meaning(place, part.trouble, self._runs[copied.id].runs)
+    async def _take(self, part: CompletedFetch) -> None:
+        place, copied = part.tp, self._copied[part.tp]
+        if part.error is not None:
+            raise meaning(place, part.error, self._runs[copied.id].runs)
         position = self._positions[place]
         most = self._largest[copied.target_topic]
         round_trip = self._producer.round_trip

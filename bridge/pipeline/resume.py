@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
 from bridge.kafka.consumer.fetch_result import (
-    FetchedPart,
-    FetchFrom,
-    FetchTrouble,
-    TroubleKind,
-    logs_trouble,
+    CompletedFetch,
+    FetchError,
+    FetchErrorKind,
+    FetchPosition,
+    log_errors,
 )
 from bridge.kafka.consumer.header_scan import scan
 from bridge.kafka.consumer.log_bounds import all_bounds
@@ -73,27 +73,27 @@ class CopiesGone(Exception):
         self.copy, self.base = copy, base
 
 
-def meaning(place: TopicPartition, trouble: FetchTrouble, runs: Sequence[OffsetRun]) -> Exception:
+def meaning(place: TopicPartition, trouble: FetchError, runs: Sequence[OffsetRun]) -> Exception:
     """What a partition's trouble means for the slice; `runs` are what was copied of it."""
     match trouble.kind:
-        case TroubleKind.NOT_AUTHORIZED:
+        case FetchErrorKind.NOT_AUTHORIZED:
             said = f"Not authorized to read topic {place.topic}: grant READ on it"
             return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said)
-        case TroubleKind.DIVERGED:
+        case FetchErrorKind.DIVERGED:
             return AnotherWay(place, agreement(runs, trouble.epoch, trouble.end_offset))
-        case TroubleKind.OUT_OF_RANGE:
+        case FetchErrorKind.OUT_OF_RANGE:
             return AnotherWay(place, None)
         case _:
             return Moved([place])
 
 
-def batches_of(part: FetchedPart, position: int, join: Joining, *, committed_only: bool) -> DataBatches:
+def batches_of(part: CompletedFetch, position: int, join: Joining, *, committed_only: bool) -> DataBatches:
     """What is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a second
     fetch may bring better ones."""
     try:
         return DataBatches.committed(part.records, position, part.aborted if committed_only else None, join)
     except CorruptBatch as corrupt:
-        said = f"{part.place.topic}-{part.place.partition}: {corrupt}"
+        said = f"{part.tp.topic}-{part.tp.partition}: {corrupt}"
         raise KafkaFailure(KafkaFault.OTHER, said) from None
 
 
@@ -202,11 +202,11 @@ async def _with_copied_before(
     return [replace(each, copied_before=each.copied_before or each.source in found) for each in partitions]
 
 
-def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchFrom:
+def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchPosition:
     """With the leader epoch of the last batch before the offset, -1 for unknown: it tells a log that took another
     way. `last`: the newest run."""
     epoch = last.leader_epoch if last is not None and last.position == offset else -1
-    return FetchFrom(copied.source_topic_id, offset, epoch)
+    return FetchPosition(copied.source_topic_id, offset, epoch)
 
 
 async def largest_batches(target: NetworkClient, topics: Sequence[str]) -> dict[str, int]:
@@ -224,11 +224,11 @@ async def _agreed(
     """Up to where logs are still those that were copied, of those that are not. Their ends do not tell: a log that was
     cut back may be longer by now than it was. Needs `client.metadata` of the topics first."""
     positions = {
-        each.source: FetchFrom(each.source_topic_id, last.position, last.leader_epoch)
+        each.source: FetchPosition(each.source_topic_id, last.position, last.leader_epoch)
         for each in partitions
         if (last := runs[each.id].last) is not None and last.source_topic_id == each.source_topic_id
     }
-    troubles = await logs_trouble(source, positions)
+    troubles = await log_errors(source, positions)
     return {
         each.source: agreement(runs[each.id].runs, trouble.epoch, trouble.end_offset)
         for each in partitions

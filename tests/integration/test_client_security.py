@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import ClientSettings, client_settings
-from bridge.kafka.consumer.fetcher import Fetcher, FetchFrom
+from bridge.kafka.consumer.fetcher import Fetcher, FetchPosition
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.protocol import log_requests
@@ -152,7 +152,7 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
                 await sender.flush()
                 topic_id = (await client.metadata([place.topic]))[place.topic].topic_id
                 await fetcher.start()
-                fetcher.set({place: FetchFrom(topic_id, 0)})
+                fetcher.set({place: FetchPosition(topic_id, 0)})
                 while len(back) < len(values):
                     for part in await fetcher.next(1.0):
                         batches = DataBatches.committed(part.records, part.offset, part.aborted)

@@ -9,7 +9,7 @@ import pytest
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.log_requests import FetchPart
+from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.kafka.record.batch import CODEC, CONTROL, parse
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState
@@ -30,7 +30,7 @@ def arrived(bootstrap: str, topic: str) -> set[str]:
         )
         try:
             meta = (await client.metadata([topic]))[topic]
-            part = FetchPart(meta.topic_id, 0, 1 << 24)
+            part = FetchPartition(meta.topic_id, 0, 1 << 24)
             call = log_requests.fetch({TopicPartition(topic, 0): part}, committed_only=True)
             answer = await client.send(meta.partitions[0].leader, call, "read batches")
             found = log_requests.read_fetched(answer, call.API_VERSION, {meta.topic_id: topic})

@@ -12,7 +12,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from bridge.kafka.config.settings import client_settings
-from bridge.kafka.consumer.fetcher import FetchedPart, Fetcher, FetchFrom, FetchTrouble, TroubleKind
+from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchError, FetchErrorKind, FetchPosition
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.wire import Call
@@ -40,13 +40,13 @@ class Reading:
         self.client = client
         self.fetcher = Fetcher(client, **{"committed_only": True, **limits})
         self.values: dict[int, list[bytes | None]] = {}
-        self.troubles: dict[int, FetchTrouble] = {}
+        self.troubles: dict[int, FetchError] = {}
         self.ends: dict[int, tuple[int, int, int]] = {}
 
     async def begin(self, topic: str, partitions: int, *, by_name: bool = False) -> str:
         topic_id = (await self.client.metadata([topic]))[topic].topic_id
         starts = {
-            TopicPartition(topic, number): FetchFrom("" if by_name else topic_id, 0)
+            TopicPartition(topic, number): FetchPosition("" if by_name else topic_id, 0)
             for number in range(partitions)
         }
         await self.fetcher.start()
@@ -59,19 +59,19 @@ class Reading:
                 for part in await self.fetcher.next(0.5):
                     self.take(part)
 
-    def take(self, part: FetchedPart) -> None:
-        number = part.place.partition
-        if part.trouble is not None:
-            self.troubles[number] = part.trouble
+    def take(self, part: CompletedFetch) -> None:
+        number = part.tp.partition
+        if part.error is not None:
+            self.troubles[number] = part.error
             return
         self.ends[number] = (part.log_start, part.last_stable, part.high_watermark)
         if part.records:
             found = DataBatches.committed(part.records, part.offset, part.aborted)
             values = self.values.setdefault(number, [])
             values += (value for batch in found.batches for value in _values(batch.data, part.offset))
-            self.fetcher.done(part.place, found.next_offset, found.leader_epoch)
+            self.fetcher.done(part.tp, found.next_offset, found.leader_epoch)
 
-    async def first(self) -> FetchedPart:
+    async def first(self) -> CompletedFetch:
         """The first part with records; it is in hand until it is taken."""
         async with asyncio.timeout(WAIT):
             while True:
@@ -115,7 +115,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
     fetches: list[tuple[int, int, int]] = []
     fetch = log_requests.fetch
 
-    def spy(parts: Mapping[TopicPartition, log_requests.FetchPart], **how: Any) -> Call:
+    def spy(parts: Mapping[TopicPartition, log_requests.FetchPartition], **how: Any) -> Call:
         params = how["params"]
         fetches.append((params.epoch, len(parts), len(params.forgotten)))
         return fetch(parts, **how)
@@ -184,11 +184,11 @@ def test_a_topic_made_anew_is_never_taken_for_the_old_one(source: Cluster) -> No
         await asyncio.to_thread(make_anew, source.bootstrap, topic, 300)
         reader.take(part)
         await reader.until(lambda: bool(reader.troubles))
-        assert reader.troubles == {0: FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)}
+        assert reader.troubles == {0: FetchError(FetchErrorKind.UNKNOWN_TOPIC_ID)}
         assert reader.count() == 100
         # Set anew, it goes on with what is there now.
         topic_id = (await reader.client.metadata([topic]))[topic].topic_id
-        reader.fetcher.set({TopicPartition(topic, 0): FetchFrom(topic_id, 0)})
+        reader.fetcher.set({TopicPartition(topic, 0): FetchPosition(topic_id, 0)})
         await reader.until(lambda: reader.count() == 100 + 300)
 
     reading(source.bootstrap, work)
@@ -203,13 +203,15 @@ def test_by_name_the_check_sees_what_the_fetch_does_not(source: Cluster) -> None
     async def work(reader: Reading) -> None:
         topic_id = await reader.begin(topic, 1)
         # A topic of unknown id makes all be fetched by name.
-        reader.fetcher.set({place: FetchFrom(topic_id, 0), TopicPartition(other, 0): FetchFrom("", 0)})
+        reader.fetcher.set(
+            {place: FetchPosition(topic_id, 0), TopicPartition(other, 0): FetchPosition("", 0)}
+        )
         part = await reader.first()
         await asyncio.to_thread(make_anew, source.bootstrap, topic, 300)
         reader.take(part)
         await reader.until(lambda: reader.count() == 300)
         assert reader.values[0][100] == b"value-1100"  # the other topic's, and 100 before it are skipped
-        assert await reader.fetcher.check() == {place: FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)}
+        assert await reader.fetcher.check() == {place: FetchError(FetchErrorKind.UNKNOWN_TOPIC_ID)}
 
     reading(source.bootstrap, work)
 
@@ -225,10 +227,10 @@ def test_without_ids_a_log_that_ends_below_is_seen(source: Cluster) -> None:
         await asyncio.to_thread(make_anew, source.bootstrap, topic, 30)
         reader.take(part)
         assert await reader.fetcher.check() == {
-            place: FetchTrouble(TroubleKind.DIVERGED, epoch=0, end_offset=30)
+            place: FetchError(FetchErrorKind.DIVERGED, epoch=0, end_offset=30)
         }
         await reader.until(lambda: bool(reader.troubles))
-        assert reader.troubles == {0: FetchTrouble(TroubleKind.OUT_OF_RANGE, log_start=0, log_end=30)}
+        assert reader.troubles == {0: FetchError(FetchErrorKind.OUT_OF_RANGE, log_start=0, log_end=30)}
 
     reading(source.bootstrap, work)
 
@@ -241,7 +243,7 @@ def test_a_log_that_begins_above_the_position(source: Cluster) -> None:
     async def work(reader: Reading) -> None:
         await reader.begin(topic, 2)
         await reader.until(lambda: bool(reader.troubles))
-        assert reader.troubles == {0: FetchTrouble(TroubleKind.OUT_OF_RANGE, log_start=60, log_end=100)}
+        assert reader.troubles == {0: FetchError(FetchErrorKind.OUT_OF_RANGE, log_start=60, log_end=100)}
         # The other partition goes on.
         await asyncio.to_thread(produce, source.bootstrap, topic, numbered(5, partition=1))
         await reader.until(lambda: reader.count(1) == 5)
@@ -256,15 +258,13 @@ def test_what_is_not_done_is_bounded(source: Cluster) -> None:
 
     async def work(reader: Reading) -> None:
         await reader.begin(topic, 4)
-        held: list[FetchedPart] = []
+        held: list[CompletedFetch] = []
         async with asyncio.timeout(WAIT):
             while sum(len(part.records) for part in held) < 24_000:
                 held += await reader.fetcher.next(0.5)
         held += await reader.fetcher.next(0.5)
         assert sum(len(part.records) for part in held) < 24_000 + 16_000
-        assert len([part for part in held if part.records]) == len(
-            {part.place for part in held if part.records}
-        )
+        assert len([part for part in held if part.records]) == len({part.tp for part in held if part.records})
         for part in held:
             reader.take(part)
         await reader.until(lambda: all(reader.count(number) == 4000 for number in range(4)))
@@ -297,14 +297,14 @@ def test_a_missing_topic_is_told_and_costs_no_other(source: Cluster) -> None:
     async def work(reader: Reading) -> None:
         topic_id = await reader.begin(topic, 1)
         places = {
-            TopicPartition(topic, 0): FetchFrom(topic_id, 0),
-            missing: FetchFrom(str(uuid.uuid4()), 0),
+            TopicPartition(topic, 0): FetchPosition(topic_id, 0),
+            missing: FetchPosition(str(uuid.uuid4()), 0),
         }
         reader.fetcher.set(places)
         await reader.until(lambda: reader.count() == 10)
         assert list(reader.fetcher.errors) == [missing]
         await reader.until(lambda: bool(reader.troubles))
-        assert reader.troubles == {7: FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)}
+        assert reader.troubles == {7: FetchError(FetchErrorKind.UNKNOWN_TOPIC_ID)}
         assert not reader.fetcher.errors
 
     reading(source.bootstrap, work)

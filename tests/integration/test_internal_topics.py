@@ -203,7 +203,7 @@ def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with brokers before Fetch v13."""
     fetch = log_requests.fetch
 
-    def without_ids(parts: Mapping[TopicPartition, log_requests.FetchPart], **how: Any) -> Call:
+    def without_ids(parts: Mapping[TopicPartition, log_requests.FetchPartition], **how: Any) -> Call:
         return fetch({place: part._replace(topic_id="") for place, part in parts.items()}, **how)
 
     monkeypatch.setattr(log_requests, "fetch", without_ids)

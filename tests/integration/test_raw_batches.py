@@ -18,7 +18,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests, produce_requests, produce_responses
-from bridge.kafka.protocol.log_requests import FetchPart
+from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.produce_responses import Produced
 from bridge.kafka.record.batch import Chunk, RawBatch, parse, passed, stamp
@@ -132,7 +132,9 @@ class Wire:
             nodes, _ = self._client.by_leader([place])
             (node,) = nodes
             topic_id = self._client.topic_id(topic)
-            call = log_requests.fetch({place: FetchPart(topic_id, at, 1 << 25)}, committed_only=committed)
+            call = log_requests.fetch(
+                {place: FetchPartition(topic_id, at, 1 << 25)}, committed_only=committed
+            )
             answer = await self._client.send(node, call, "fetch")
             got = log_requests.read_fetched(answer, call.API_VERSION, {topic_id: topic})[place]
             found = DataBatches.committed(got.records, at, got.aborted if committed else None)

@@ -9,14 +9,14 @@ from typing import NamedTuple, Protocol
 
 from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.consumer.fetch_result import FetchFrom
+from bridge.kafka.consumer.fetch_result import FetchPosition
 from bridge.kafka.consumer.fetch_session import FetchSession
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import Window
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.log_requests import Fetched, FetchParams, FetchPart
+from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition, PartitionData
 from bridge.model.values import TopicPartition
 
 _HURRY = 0.01
@@ -51,7 +51,7 @@ class Owner(Protocol):
     def rack(self, node: int) -> str:
         """What that node is told of where we are."""
 
-    async def take(self, place: TopicPartition, got: Fetched) -> None: ...
+    async def take(self, tp: TopicPartition, got: PartitionData) -> None: ...
 
     def node_failed(self, node: FetchNode, error: KafkaFailure) -> None: ...
 
@@ -72,27 +72,27 @@ class FetchNode:
         self._round_trip = UNKNOWN
         """Seconds that the quickest answer took."""
         self._changed = asyncio.Event()
-        self.places: set[TopicPartition] = set()
+        self.tps: set[TopicPartition] = set()
         self.by_name = False
         """Whether the broker is too old to be asked by topic id."""
 
-    def want(self, place: TopicPartition, topic_id: str, offset: int, last_epoch: int) -> None:
-        self.places.add(place)
-        self._in_hand.discard(place)
+    def want(self, tp: TopicPartition, topic_id: str, offset: int, last_epoch: int) -> None:
+        self.tps.add(tp)
+        self._in_hand.discard(tp)
         size = stretched(self._config.partition_bytes, self._round_trip, self._config.max_bytes)
-        size = max(size, self._large.get(place, 0))
-        self._session.want(place, FetchPart(topic_id, offset, size, last_epoch))
+        size = max(size, self._large.get(tp, 0))
+        self._session.want(tp, FetchPartition(topic_id, offset, size, last_epoch))
         self._changed.set()
 
-    def hand_out(self, place: TopicPartition) -> None:
+    def hand_out(self, tp: TopicPartition) -> None:
         """Its records are worked on: not asked for again until `want`."""
-        self._session.drop(place)
-        self._in_hand.add(place)
+        self._session.drop(tp)
+        self._in_hand.add(tp)
 
-    def drop(self, place: TopicPartition) -> None:
-        self._session.drop(place)
-        self._in_hand.discard(place)
-        self.places.discard(place)
+    def drop(self, tp: TopicPartition) -> None:
+        self._session.drop(tp)
+        self._in_hand.discard(tp)
+        self.tps.discard(tp)
         self._changed.set()
 
     def wake(self) -> None:
@@ -125,7 +125,7 @@ class FetchNode:
             answer = await self._client.send_bulk(
                 self._number,
                 call,
-                lambda reader: log_requests.read_fetch_answer(reader, call.API_VERSION, self._owner.names),
+                lambda reader: log_requests.read_fetch_response(reader, call.API_VERSION, self._owner.names),
                 doing,
             )
             took = time.monotonic() - began
@@ -144,13 +144,13 @@ class FetchNode:
             return
         size = sum(len(got.records) for got in answer.parts.values())
         self._window.answered(size, size, took, self._round_trip)
-        for place, got in answer.parts.items():
-            told = self._session.told(place)
+        for tp, got in answer.parts.items():
+            told = self._session.told(tp)
             # What is set, dropped or in hand since the request was sent, the answer is not about.
-            if told is not None and self._session.wanted(place) is told:
+            if told is not None and self._session.wanted(tp) is told:
                 if len(got.records) > told.max_bytes:
-                    self._large[place] = 2 * len(got.records)
-                await self._owner.take(place, got)
+                    self._large[tp] = 2 * len(got.records)
+                await self._owner.take(tp, got)
 
 
 @dataclass(eq=False, slots=True)
@@ -164,15 +164,15 @@ class PartitionState:
     in_hand: int = 0
     """Bytes that were fetched and are not done."""
     by_name: bool = False
-    checked: FetchFrom | None = None  # at the last `check`
+    checked: FetchPosition | None = None  # at the last `check`
     backoff: Backoff = field(default_factory=lambda: Backoff(*PAUSE_SECONDS))
     """Before it is tried again."""
     doubted: float | None = None
     """Since when its topic seems to be gone, or another."""
 
     @property
-    def position(self) -> FetchFrom:
-        return FetchFrom(self.topic_id, self.offset, self.last_epoch)
+    def position(self) -> FetchPosition:
+        return FetchPosition(self.topic_id, self.offset, self.last_epoch)
 
     def healed(self) -> None:
         """Forgets the trouble that it had."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.log_requests import FetchPart
+from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.model.values import TopicPartition
 
 _LAST_EPOCH = (1 << 31) - 1
@@ -26,7 +26,7 @@ class SessionFetch(NamedTuple):
 
     session: int
     epoch: int
-    parts: Mapping[TopicPartition, FetchPart]
+    parts: Mapping[TopicPartition, FetchPartition]
     forgotten: tuple[tuple[str, TopicPartition], ...]
 
 
@@ -38,30 +38,30 @@ class FetchSession:
 
     def __init__(self) -> None:
         self._id = self._epoch = 0
-        self._wanted: dict[TopicPartition, FetchPart] = {}
-        self._told: dict[TopicPartition, FetchPart] = {}
+        self._wanted: dict[TopicPartition, FetchPartition] = {}
+        self._told: dict[TopicPartition, FetchPartition] = {}
         self._changed: set[TopicPartition] = set()
 
     def __bool__(self) -> bool:
         """Whether anything is wanted."""
         return bool(self._wanted)
 
-    def want(self, place: TopicPartition, part: FetchPart) -> None:
+    def want(self, tp: TopicPartition, part: FetchPartition) -> None:
         # Those that were served last come last in a full fetch, so that the first ones do not take all its bytes.
-        self._wanted.pop(place, None)
-        self._wanted[place] = part
-        self._changed.add(place)
+        self._wanted.pop(tp, None)
+        self._wanted[tp] = part
+        self._changed.add(tp)
 
-    def drop(self, place: TopicPartition) -> None:
-        if self._wanted.pop(place, None) is not None:
-            self._changed.add(place)
+    def drop(self, tp: TopicPartition) -> None:
+        if self._wanted.pop(tp, None) is not None:
+            self._changed.add(tp)
 
-    def wanted(self, place: TopicPartition) -> FetchPart | None:
-        return self._wanted.get(place)
+    def wanted(self, tp: TopicPartition) -> FetchPartition | None:
+        return self._wanted.get(tp)
 
-    def told(self, place: TopicPartition) -> FetchPart | None:
+    def told(self, tp: TopicPartition) -> FetchPartition | None:
         """As the broker was told last: what its answers are about."""
-        return self._told.get(place)
+        return self._told.get(tp)
 
     def plan(self) -> SessionFetch:
         if self._epoch == 0:
@@ -69,16 +69,16 @@ class FetchSession:
             self._changed.clear()
             return SessionFetch(0, 0, self._told, ())
         parts, forgotten = {}, []
-        for place in self._changed:
-            told, wanted = self._told.get(place), self._wanted.get(place)
+        for tp in self._changed:
+            told, wanted = self._told.get(tp), self._wanted.get(tp)
             if told is not None and (wanted is None or wanted.topic_id != told.topic_id):
-                forgotten.append((told.topic_id, place))
-                del self._told[place]
+                forgotten.append((told.topic_id, tp))
+                del self._told[tp]
             if wanted is not None:
                 if wanted != told:
-                    parts[place] = wanted
+                    parts[tp] = wanted
                 # Also one that left and came back as it was: answers are about what is wanted now.
-                self._told[place] = wanted
+                self._told[tp] = wanted
         self._changed.clear()
         return SessionFetch(self._id, self._epoch, parts, tuple(forgotten))
 

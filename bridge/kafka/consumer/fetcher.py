@@ -13,22 +13,22 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.broker_fetcher import FetchConfig, FetchNode, PartitionState, happens
 from bridge.kafka.consumer.fetch_result import (
-    FetchedPart,
-    FetchFrom,
-    FetchTrouble,
-    TroubleKind,
+    CompletedFetch,
+    FetchError,
+    FetchErrorKind,
+    FetchPosition,
+    errors_by_name,
     out_of_range,
-    topics_trouble,
-    trouble_by_name,
+    topic_errors,
 )
 from bridge.kafka.consumer.preferred_replica import Replicas
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.log_requests import Fetched
+from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.model.values import TopicPartition
 
-__all__ = ["FetchFrom", "FetchTrouble", "FetchedPart", "Fetcher", "TroubleKind"]
+__all__ = ["CompletedFetch", "FetchError", "FetchErrorKind", "FetchPosition", "Fetcher"]
 
 DOUBT_SECONDS = 2.0
 """Seconds for which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of
@@ -59,7 +59,7 @@ class Fetcher:
         self._nodes: dict[int, FetchNode] = {}
         self._homeless: dict[TopicPartition, float] = {}  # whose leader has to be looked for, and when
         self._lost, self._news = asyncio.Event(), asyncio.Event()
-        self._arrived: list[FetchedPart] = []
+        self._arrived: list[CompletedFetch] = []
         self._held, self._max_bytes = 0, max_bytes
         self._tasks: set[asyncio.Task[None]] = set()
         self._fatal: BaseException | None = None
@@ -74,14 +74,12 @@ class Fetcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def set(self, partitions: Mapping[TopicPartition, FetchFrom]) -> None:
+    def set(self, partitions: Mapping[TopicPartition, FetchPosition]) -> None:
         """Fetches these from now on, each from where it says; what has come before and was not handed out never is."""
-        for place in list(self._partitions):
-            self._leave(place)
-        self._partitions = {
-            place: PartitionState(*start, checked=start) for place, start in partitions.items()
-        }
-        ids = {start.topic_id: place.topic for place, start in partitions.items()}
+        for tp in list(self._partitions):
+            self._leave(tp)
+        self._partitions = {tp: PartitionState(*start, checked=start) for tp, start in partitions.items()}
+        ids = {start.topic_id: tp.topic for tp, start in partitions.items()}
         self.names = {} if "" in ids else ids
         self._homeless = dict.fromkeys(partitions, 0.0)
         self._arrived, self._held = [], 0
@@ -94,7 +92,7 @@ class Fetcher:
         full, self._max_bytes = self.room <= 0, max_bytes
         self._wake(full)
 
-    async def next(self, seconds: float) -> list[FetchedPart]:
+    async def next(self, seconds: float) -> list[CompletedFetch]:
         """What has come, at once if anything has, else within `seconds`; parts without records tell of log ends that
         have moved. Raises KafkaFailure for what time does not heal."""
         if not self._arrived and self._fatal is None:
@@ -105,10 +103,10 @@ class Fetcher:
         arrived, self._arrived = self._arrived, []
         return arrived
 
-    def done(self, place: TopicPartition, next_offset: int, leader_epoch: int) -> None:
+    def done(self, tp: TopicPartition, next_offset: int, leader_epoch: int) -> None:
         """What came last is not needed any more: go on at `next_offset`. `leader_epoch`: of the last batch before it,
         -1 for unknown. Does nothing for a partition that has nothing in hand."""
-        partition = self._partitions.get(place)
+        partition = self._partitions.get(tp)
         if partition is None or not partition.in_hand:
             return
         full = self.room <= 0
@@ -117,7 +115,7 @@ class Fetcher:
         if leader_epoch >= 0:
             partition.last_epoch = leader_epoch
         if partition.node is not None:
-            partition.node.want(place, partition.topic_id, next_offset, partition.last_epoch)
+            partition.node.want(tp, partition.topic_id, next_offset, partition.last_epoch)
         self._wake(full)
 
     def _wake(self, full: bool) -> None:
@@ -126,18 +124,18 @@ class Fetcher:
             for node in self._nodes.values():
                 node.wake()
 
-    async def check(self) -> dict[TopicPartition, FetchTrouble]:
+    async def check(self) -> dict[TopicPartition, FetchError]:
         """Whether what was fetched by name is of the topics and logs that are there now; nothing is asked where fetches
         go by id. Raises KafkaFailure when that can't be known now."""
-        asked = {place: each for place, each in self._partitions.items() if each.by_name}
+        asked = {tp: each for tp, each in self._partitions.items() if each.by_name}
         if not asked:
             return {}
-        before = {place: each.checked for place, each in asked.items() if each.checked}
-        now = {place: each.position for place, each in asked.items()}
-        troubles = await trouble_by_name(self._client, before, now)
+        before = {tp: each.checked for tp, each in asked.items() if each.checked}
+        now = {tp: each.position for tp, each in asked.items()}
+        troubles = await errors_by_name(self._client, before, now)
         if not troubles:
-            for place, each in asked.items():
-                each.checked = now[place]
+            for tp, each in asked.items():
+                each.checked = now[tp]
         return troubles
 
     # -- what nodes tell (fetch_node.Owner) ------------------------------------------------------------------------
@@ -149,45 +147,45 @@ class Fetcher:
     def rack(self, node: int) -> str:
         return self._replicas.rack(node)
 
-    async def take(self, place: TopicPartition, got: Fetched) -> None:
-        partition = self._partitions[place]
-        if self._replicas.follows(place) and (got.error or got.diverged is not None):
-            self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition} from a replica"))
+    async def take(self, tp: TopicPartition, got: PartitionData) -> None:
+        partition = self._partitions[tp]
+        if self._replicas.follows(tp) and (got.error or got.diverged is not None):
+            self._later([tp], of_code(got.error, f"fetch {tp.topic}-{tp.partition} from a replica"))
         elif got.preferred >= 0:
-            self._leave(place)
-            self._replicas.follow(place, got.preferred)
-            self._settle(place, got.preferred)
+            self._leave(tp)
+            self._replicas.follow(tp, got.preferred)
+            self._settle(tp, got.preferred)
             self._lost.set()
         elif got.diverged is not None:
             epoch, end_offset = got.diverged
-            self._park(place, FetchTrouble(TroubleKind.DIVERGED, epoch=epoch, end_offset=end_offset))
+            self._park(tp, FetchError(FetchErrorKind.DIVERGED, epoch=epoch, end_offset=end_offset))
         elif got.error == Errors.TOPIC_AUTHORIZATION_FAILED:
-            self._park(place, FetchTrouble(TroubleKind.NOT_AUTHORIZED))
+            self._park(tp, FetchError(FetchErrorKind.NOT_AUTHORIZED))
         elif got.error == Errors.OFFSET_OUT_OF_RANGE:
-            await self._out_of_range(place, partition)
+            await self._out_of_range(tp, partition)
         elif got.error:
-            self._later([place], of_code(got.error, f"fetch {place.topic}-{place.partition}"))
+            self._later([tp], of_code(got.error, f"fetch {tp.topic}-{tp.partition}"))
         else:
             partition.healed()
-            self.errors.pop(place, None)
+            self.errors.pop(tp, None)
             if got.records and partition.node is not None:
-                partition.node.hand_out(place)
+                partition.node.hand_out(tp)
                 partition.by_name, partition.in_hand = partition.node.by_name, len(got.records)
                 self._held += partition.in_hand
-            self._tell(FetchedPart.of(place, partition.offset, got))
+            self._tell(CompletedFetch.of(tp, partition.offset, got))
 
     def node_failed(self, node: FetchNode, error: KafkaFailure) -> None:
-        self._failed(list(node.places), error)
+        self._failed(list(node.tps), error)
 
     # -- leaders, and what to do without one -----------------------------------------------------------------------
 
     async def _look_for_leaders(self) -> None:
         while True:
-            for place in self._replicas.over():
-                self._leave(place)
-                self._homeless.setdefault(place, 0.0)
+            for tp in self._replicas.over():
+                self._leave(tp)
+                self._homeless.setdefault(tp, 0.0)
             now = time.monotonic()
-            due = [place for place, at in self._homeless.items() if at <= now]
+            due = [tp for tp, at in self._homeless.items() if at <= now]
             self._lost.clear()
             if due:
                 await self._find(due)
@@ -195,44 +193,44 @@ class Fetcher:
                 soon = (now + 3600, self._replicas.next_end, *self._homeless.values())
                 await happens(self._lost, min(soon) - now)
 
-    async def _find(self, places: Sequence[TopicPartition]) -> None:
-        wanted = {place: self._partitions[place] for place in places}
+    async def _find(self, tps: Sequence[TopicPartition]) -> None:
+        wanted = {tp: self._partitions[tp] for tp in tps}
         try:
-            positions = {place: each.position for place, each in wanted.items()}
-            troubles = await topics_trouble(self._client, positions)
+            positions = {tp: each.position for tp, each in wanted.items()}
+            troubles = await topic_errors(self._client, positions)
         except KafkaFailure as error:
             self._failed(self._still(wanted), error)
             return
-        for place in self._still(wanted):
-            partition, trouble = wanted[place], troubles.get(place)
-            nodes, leaderless = self._client.by_leader([place])
+        for tp in self._still(wanted):
+            partition, trouble = wanted[tp], troubles.get(tp)
+            nodes, leaderless = self._client.by_leader([tp])
             if trouble is not None:
-                self._doubt(place, partition, trouble)
+                self._doubt(tp, partition, trouble)
             elif leaderless:
-                self._later([place], leaderless[place])
+                self._later([tp], leaderless[tp])
             else:
                 (number,) = nodes
-                del self._homeless[place]
-                self._replicas.to_leader(place, number)
-                self._settle(place, number)
+                del self._homeless[tp]
+                self._replicas.to_leader(tp, number)
+                self._settle(tp, number)
 
-    def _settle(self, place: TopicPartition, number: int) -> None:
+    def _settle(self, tp: TopicPartition, number: int) -> None:
         """To be fetched from that node from now on."""
-        partition = self._partitions[place]
+        partition = self._partitions[tp]
         partition.node = self._node(number)
         if not partition.in_hand:
-            partition.node.want(place, partition.topic_id, partition.offset, partition.last_epoch)
+            partition.node.want(tp, partition.topic_id, partition.offset, partition.last_epoch)
 
-    def _failed(self, places: Iterable[TopicPartition], error: KafkaFailure) -> None:
+    def _failed(self, tps: Iterable[TopicPartition], error: KafkaFailure) -> None:
         if error.retriable:
-            self._later(places, error)
+            self._later(tps, error)
         else:
             self._fatal = error
             self._news.set()
 
     def _still(self, wanted: Mapping[TopicPartition, PartitionState]) -> list[TopicPartition]:
         """Those that nobody has set anew meanwhile."""
-        return [place for place, each in wanted.items() if self._partitions.get(place) is each]
+        return [tp for tp, each in wanted.items() if self._partitions.get(tp) is each]
 
     def _node(self, number: int) -> FetchNode:
         node = self._nodes.get(number)
@@ -241,52 +239,50 @@ class Fetcher:
             self._run(node.run())
         return node
 
-    async def _out_of_range(self, place: TopicPartition, partition: PartitionState) -> None:
+    async def _out_of_range(self, tp: TopicPartition, partition: PartitionState) -> None:
         try:
-            trouble = await out_of_range(self._client, place, partition.offset)
+            trouble = await out_of_range(self._client, tp, partition.offset)
         except KafkaFailure as error:
-            self._failed(self._still({place: partition}), error)
+            self._failed(self._still({tp: partition}), error)
             return
-        for each in self._still({place: partition}):
+        for each in self._still({tp: partition}):
             if trouble is not None:
                 self._park(each, trouble)
             else:
-                self._later(
-                    [each], of_code(Errors.OFFSET_OUT_OF_RANGE, f"fetch {place.topic}-{place.partition}")
-                )
+                self._later([each], of_code(Errors.OFFSET_OUT_OF_RANGE, f"fetch {tp.topic}-{tp.partition}"))
 
-    def _doubt(self, place: TopicPartition, partition: PartitionState, trouble: FetchTrouble) -> None:
+    def _doubt(self, tp: TopicPartition, partition: PartitionState, trouble: FetchError) -> None:
         now = time.monotonic()
         partition.doubted = partition.doubted or now
-        if trouble.kind is TroubleKind.UNKNOWN_TOPIC_ID and now - partition.doubted < DOUBT_SECONDS:
-            self._later([place], of_code(Errors.UNKNOWN_TOPIC_ID, f"fetch {place.topic}-{place.partition}"))
+        if trouble.kind is FetchErrorKind.UNKNOWN_TOPIC_ID and now - partition.doubted < DOUBT_SECONDS:
+            self._later([tp], of_code(Errors.UNKNOWN_TOPIC_ID, f"fetch {tp.topic}-{tp.partition}"))
         else:
-            self._park(place, trouble)
+            self._park(tp, trouble)
 
-    def _later(self, places: Iterable[TopicPartition], why: KafkaFailure | None) -> None:
-        for place in places:
-            self._leave(place)
-            self._replicas.fail(place)
-            self._homeless[place] = time.monotonic() + self._partitions[place].backoff.next()
+    def _later(self, tps: Iterable[TopicPartition], why: KafkaFailure | None) -> None:
+        for tp in tps:
+            self._leave(tp)
+            self._replicas.fail(tp)
+            self._homeless[tp] = time.monotonic() + self._partitions[tp].backoff.next()
             if why is not None:
-                self.errors[place] = why
+                self.errors[tp] = why
         self._lost.set()
 
-    def _park(self, place: TopicPartition, trouble: FetchTrouble) -> None:
+    def _park(self, tp: TopicPartition, trouble: FetchError) -> None:
         """Until the partition is set again."""
-        self._leave(place)
-        self._replicas.fail(place)
-        self.errors.pop(place, None)
-        self._homeless.pop(place, None)
-        self._tell(FetchedPart(place, b"", self._partitions[place].offset, trouble=trouble))
+        self._leave(tp)
+        self._replicas.fail(tp)
+        self.errors.pop(tp, None)
+        self._homeless.pop(tp, None)
+        self._tell(CompletedFetch(tp, b"", self._partitions[tp].offset, error=trouble))
 
-    def _leave(self, place: TopicPartition) -> None:
-        partition = self._partitions[place]
+    def _leave(self, tp: TopicPartition) -> None:
+        partition = self._partitions[tp]
         if partition.node is not None:
-            partition.node.drop(place)
+            partition.node.drop(tp)
             partition.node = None
 
-    def _tell(self, part: FetchedPart) -> None:
+    def _tell(self, part: CompletedFetch) -> None:
         self._arrived.append(part)
         self._news.set()
 

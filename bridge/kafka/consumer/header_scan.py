@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from bridge.errors import KafkaFailure
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.log_requests import Fetched, FetchPart
+from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
 from bridge.kafka.record.batch import CorruptBatch, DataFilter, parse
 from bridge.model.lookups import Need, Scan, Scanned
 from bridge.model.values import TopicPartition
@@ -21,39 +21,39 @@ async def scan(
     client: NetworkClient, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
 ) -> dict[TopicPartition, dict[Need, Scanned | None]]:
     """Answers the Scans among `needs`. `committed_only`: aborted transactions are told, what is open is not read."""
-    answers: dict[TopicPartition, dict[Need, Scanned | None]] = {place: {} for place in needs}
+    answers: dict[TopicPartition, dict[Need, Scanned | None]] = {tp: {} for tp in needs}
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(node: int, place: TopicPartition, need: Scan) -> None:
+    async def one(node: int, tp: TopicPartition, need: Scan) -> None:
         async with room:
-            answers[place][need] = await _scan(client, node, place, need, committed_only=committed_only)
+            answers[tp][need] = await _scan(client, node, tp, need, committed_only=committed_only)
 
-    wanted = {place: {need for need in some if isinstance(need, Scan)} for place, some in needs.items()}
-    nodes, leaderless = client.by_leader(place for place, some in wanted.items() if some)
-    for place in leaderless:
-        answers[place].update(dict.fromkeys(wanted[place]))
+    wanted = {tp: {need for need in some if isinstance(need, Scan)} for tp, some in needs.items()}
+    nodes, leaderless = client.by_leader(tp for tp, some in wanted.items() if some)
+    for tp in leaderless:
+        answers[tp].update(dict.fromkeys(wanted[tp]))
     work = [
-        one(node, place, need) for node, places in nodes.items() for place in places for need in wanted[place]
+        one(node, tp, need) for node, partitions in nodes.items() for tp in partitions for need in wanted[tp]
     ]
     await asyncio.gather(*work)
     return answers
 
 
 async def _scan(
-    client: NetworkClient, node: int, place: TopicPartition, need: Scan, *, committed_only: bool
+    client: NetworkClient, node: int, tp: TopicPartition, need: Scan, *, committed_only: bool
 ) -> Scanned | None:
-    topic_id = client.topic_id(place.topic)
-    part = FetchPart(topic_id, need.offset, need.max_bytes)
-    call = log_requests.fetch({place: part}, committed_only=committed_only)
+    topic_id = client.topic_id(tp.topic)
+    part = FetchPartition(topic_id, need.offset, need.max_bytes)
+    call = log_requests.fetch({tp: part}, committed_only=committed_only)
     try:
-        reader = await client.send(node, call, f"read {place.topic}-{place.partition}")
-        got = log_requests.read_fetched(reader, call.API_VERSION, {topic_id: place.topic}).get(place)
+        reader = await client.send(node, call, f"read {tp.topic}-{tp.partition}")
+        got = log_requests.read_fetched(reader, call.API_VERSION, {topic_id: tp.topic}).get(tp)
         return None if got is None or got.error else _scanned(got, need, committed_only=committed_only)
     except (KafkaFailure, CorruptBatch):
         return None
 
 
-def _scanned(got: Fetched, need: Scan, *, committed_only: bool) -> Scanned | None:
+def _scanned(got: PartitionData, need: Scan, *, committed_only: bool) -> Scanned | None:
     data_filter = DataFilter(got.aborted)
     without: list[tuple[int, int]] = []
     end, epoch = need.offset, -1

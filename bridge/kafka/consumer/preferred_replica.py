@@ -36,30 +36,30 @@ class Replicas:
         """What the node is told in a fetch."""
         return "" if self._now() < self._untold.get(node, 0.0) else self._rack
 
-    def follow(self, place: TopicPartition, node: int) -> None:
+    def follow(self, tp: TopicPartition, node: int) -> None:
         """The leader has named the node."""
-        self._named[place] = _Named(node, self._now() + self._lease)
+        self._named[tp] = _Named(node, self._now() + self._lease)
 
-    def follows(self, place: TopicPartition) -> bool:
+    def follows(self, tp: TopicPartition) -> bool:
         """Whether it is fetched from a replica that was named."""
-        return place in self._named
+        return tp in self._named
 
-    def fail(self, place: TopicPartition) -> None:
+    def fail(self, tp: TopicPartition) -> None:
         """Back to the leader, if it was fetched from another."""
-        if self._named.pop(place, None) is not None:
-            self._failed.add(place)
+        if self._named.pop(tp, None) is not None:
+            self._failed.add(tp)
 
-    def to_leader(self, place: TopicPartition, leader: int) -> None:
+    def to_leader(self, tp: TopicPartition, leader: int) -> None:
         """It is fetched from its leader from now on."""
-        self._named.pop(place, None)
-        if place in self._failed:
-            self._failed.discard(place)
+        self._named.pop(tp, None)
+        if tp in self._failed:
+            self._failed.discard(tp)
             self._untold[leader] = self._now() + _WITHOUT
 
     def over(self) -> list[TopicPartition]:
         """Those whose leader is to be asked again."""
         now = self._now()
-        return [place for place, named in self._named.items() if named.until <= now]
+        return [tp for tp, named in self._named.items() if named.until <= now]
 
     @property
     def next_end(self) -> float:

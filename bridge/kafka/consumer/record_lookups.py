@@ -18,7 +18,7 @@ from bridge.kafka.expiring_cache import Aging
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.log_requests import Fetched, FetchPart
+from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
 from bridge.kafka.record.decoding import opened
 from bridge.model.lookups import FindTime, Need, Read, Window
 from bridge.model.values import TopicPartition
@@ -183,7 +183,7 @@ class Lookups:
     ) -> None:
         ids = {self._client.topic_id(partition.topic): partition.topic for partition in wanted}
         parts = {
-            partition: FetchPart(
+            partition: FetchPartition(
                 self._client.topic_id(partition.topic),
                 read.offset,
                 max(read.max_bytes, self._batch_bytes.get(partition) or 0),
@@ -202,19 +202,19 @@ class Lookups:
             return
         for partition, read in wanted.items():
             got = fetched.get(partition)
-            place = f"read {partition.topic}-{partition.partition} at {read.offset}"
+            reading = f"read {partition.topic}-{partition.partition} at {read.offset}"
             code = Errors.UNKNOWN_SERVER_ERROR if got is None else got.error
-            failed = of_code(code, place, f"READ on topic {partition.topic}")
+            failed = of_code(code, reading, f"READ on topic {partition.topic}")
             if got is None or failed is not None:
                 answers[partition][lane[partition].pop(0)] = failed or failure(
-                    KafkaFault.OTHER, place, "No answer"
+                    KafkaFault.OTHER, reading, "No answer"
                 )
                 continue
             try:
                 found = self._take(partition, read, got, alone)
             except Exception as error:  # bytes that can't be decoded: each codec has exceptions of its own
                 answers[partition][lane[partition].pop(0)] = failure(
-                    KafkaFault.OTHER, place, f"Unreadable batch: {error or type(error).__name__}"
+                    KafkaFault.OTHER, reading, f"Unreadable batch: {error or type(error).__name__}"
                 )
                 continue
             if found is not None:
@@ -223,7 +223,11 @@ class Lookups:
                     answers[partition][lane[partition].pop(0)] = found
 
     def _take(
-        self, partition: TopicPartition, read: Read, got: Fetched, alone: set[tuple[TopicPartition, Read]]
+        self,
+        partition: TopicPartition,
+        read: Read,
+        got: PartitionData,
+        alone: set[tuple[TopicPartition, Read]],
     ) -> Window | None:
         """The window that was fetched; None when the read has to be tried again, alone or with more bytes."""
         end = got.last_stable if self._committed_only else got.high_watermark

@@ -10,7 +10,7 @@ from bridge.kafka.errors import failure, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.log_requests import Fetched, FetchPart
+from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
 from bridge.kafka.record.decoding import stretch
 from bridge.model.values import TailPart, TopicPartition
 
@@ -62,7 +62,7 @@ class TopicTail:
         self._committed_only = committed_only
         self._params = log_requests.FetchParams(max_wait_ms=wait_ms)
         self._client = client
-        self._place = TopicPartition(topic, 0)
+        self._tp = TopicPartition(topic, 0)
         self._topic_id = ""
         self._leader: int | None = None
         self._began = self._next = -1
@@ -134,39 +134,35 @@ class TopicTail:
             self._restarted = self._restarted or bool(self._topic_id)
             self._begin_anew()
         self._topic_id = meta.topic_id
-        nodes, leaderless = self._client.by_leader([self._place])
+        nodes, leaderless = self._client.by_leader([self._tp])
         if leaderless:
-            raise leaderless[self._place]
+            raise leaderless[self._tp]
         (self._leader,) = nodes
         return self._leader
 
     async def _beginning(self, leader: int) -> int:
         doing = f"find where to begin in {self.topic}"
-        call = log_requests.list_offsets({self._place: self._begin_at}, committed_only=self._committed_only)
+        call = log_requests.list_offsets({self._tp: self._begin_at}, committed_only=self._committed_only)
         listed = log_requests.read_listed_offsets(await self._client.send(leader, call, doing))
-        error, start, _ = listed.get(self._place, _NO_ANSWER)
+        error, start, _ = listed.get(self._tp, _NO_ANSWER)
         failed = of_code(error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
         return start
 
-    async def _fetch(self, leader: int) -> Fetched:
+    async def _fetch(self, leader: int) -> PartitionData:
         doing = f"read {self.topic} at {self._next}"
-        part = FetchPart(self._topic_id, self._next, _BYTES, self._last_epoch)
-        call = log_requests.fetch(
-            {self._place: part}, committed_only=self._committed_only, params=self._params
-        )
+        part = FetchPartition(self._topic_id, self._next, _BYTES, self._last_epoch)
+        call = log_requests.fetch({self._tp: part}, committed_only=self._committed_only, params=self._params)
         answer = await self._client.send(leader, call, doing, apart=self._params.max_wait_ms > 0)
-        got = log_requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(
-            self._place
-        )
+        got = log_requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(self._tp)
         if got is None:
             raise failure(KafkaFault.OTHER, doing, "No answer")
         if call.API_VERSION < _IDS_FROM:
             await self._find_leader()
         return got
 
-    def _take(self, got: Fetched) -> TailPart:
+    def _take(self, got: PartitionData) -> TailPart:
         doing = f"read {self.topic} at {self._next}"
         failed = of_code(got.error, doing, f"READ on topic {self.topic}")
         if failed is not None:

@@ -21,14 +21,14 @@ from bridge.kafka.network.library_client import AIOKafkaClient
 from bridge.kafka.network.round_trip import UNKNOWN, quickest
 from bridge.kafka.protocol import group_requests, log_requests
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.log_requests import TopicMeta
+from bridge.kafka.protocol.log_requests import TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.values import TopicPartition
 
 T = TypeVar("T")
 _COORDINATORS_A_CALL = 500
 _METADATA_MS = 300_000
-_NOT_SAID = TopicMeta(Errors.UNKNOWN_SERVER_ERROR, "", {})
+_NOT_SAID = TopicMetadata(Errors.UNKNOWN_SERVER_ERROR, "", {})
 """Of a topic that the answer leaves out: an unknown error."""
 _REMEMBERED = 3600.0
 """Seconds for which leaders and coordinators are kept that nobody asks for: a slice, which is told the leaders once,
@@ -45,7 +45,7 @@ class NetworkClient:
         self._opening_bulk: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._opening = asyncio.Lock()
         self._coordinators: Aging[str, int] = Aging(_REMEMBERED)
-        self._topics: Aging[str, TopicMeta] = Aging(_REMEMBERED)
+        self._topics: Aging[str, TopicMetadata] = Aging(_REMEMBERED)
         self.round_trip = UNKNOWN
         """Seconds that the quickest answer to a small request took."""
 
@@ -180,7 +180,7 @@ class NetworkClient:
             raise of_exception(error, "connect") from error
         return sorted(broker.nodeId for broker in client.cluster.brokers())
 
-    async def metadata(self, topics: Sequence[str]) -> dict[str, TopicMeta]:
+    async def metadata(self, topics: Sequence[str]) -> dict[str, TopicMetadata]:
         """Ids, partitions and leaders of topics, asked now; also remembered for `leader` and `topic_id`."""
         if not topics:
             return {}

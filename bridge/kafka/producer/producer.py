@@ -94,17 +94,15 @@ class TransactionalProducer:
         """Seconds after which the broker aborts a transaction."""
         return self._timeout_ms / 1000
 
-    def log_start(self, place: TopicPartition) -> int:
+    def log_start(self, tp: TopicPartition) -> int:
         """Where a partition's log begins, as far as its answers have told."""
-        return max(0, self._sender.log_starts.get(place, 0))
+        return max(0, self._sender.log_starts.get(tp, 0))
 
-    async def start(
-        self, places: Sequence[TopicPartition] = (), always: TopicPartition | None = None
-    ) -> None:
-        """Fences older holders of the id and aborts what they have open. Connects to the leaders of `places` meanwhile,
+    async def start(self, tps: Sequence[TopicPartition] = (), always: TopicPartition | None = None) -> None:
+        """Fences older holders of the id and aborts what they have open. Connects to the leaders of `tps` meanwhile,
         which takes as long over a distance. `always`: a partition that every transaction writes to, at its end."""
         self._sender.always = always
-        connecting = asyncio.get_running_loop().create_task(self._connect(places))
+        connecting = asyncio.get_running_loop().create_task(self._connect(tps))
         try:
             await self._take_over(_START_SECONDS)
             self._sender.expect(await connecting)
@@ -117,11 +115,11 @@ class TransactionalProducer:
         self._open = True
         self._sender.deadline = time.monotonic() + self._sender.within
 
-    def send(self, place: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
+    def send(self, tp: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
         """Sends one batch of `count` offsets (Chunk.data), in order within a partition; answers its base offset.
         Whoever sends keeps `bytes_in_flight` in the `window`; the future need not be awaited, `commit` raises too."""
         assert self._open, "no transaction is open"
-        return self._sender.send(place, data, count)
+        return self._sender.send(tp, data, count)
 
     async def send_records(self, topic: str, records: Sequence[KeyValue]) -> None:
         """Records of partition 0, with the time of now; `commit` waits for them."""
@@ -178,25 +176,25 @@ class TransactionalProducer:
         self._sender.round_trip = quickest(self._sender.round_trip, self._client.round_trip)
         self._sender.restart(self._id_and_epoch)
 
-    async def _connect(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    async def _connect(self, tps: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """To the leaders of these partitions, which it answers. None when it fails: it is tried again with the first
         batch, which tells why."""
         try:
-            await self._client.metadata(sorted({place.topic for place in places}))
-            return await self._connected(places)
+            await self._client.metadata(sorted({tp.topic for tp in tps}))
+            return await self._connected(tps)
         except KafkaFailure:
             return {}
 
-    async def _connected(self, places: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        nodes, _ = self._client.by_leader(places)
+    async def _connected(self, tps: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        nodes, _ = self._client.by_leader(tps)
         for node in nodes:
             await self._client.connect_bulk(node, "write")
         return nodes
 
-    async def _enter(self, places: Sequence[TopicPartition]) -> None:
+    async def _enter(self, tps: Sequence[TopicPartition]) -> None:
         # Connections first: while they are opened there is no transaction, and batches have the network to themselves.
-        await self._connected(places)
-        await self._coordinator.add(self._id_and_epoch, places, self._sender.within)
+        await self._connected(tps)
+        await self._coordinator.add(self._id_and_epoch, tps, self._sender.within)
 
 
 class SyncProducer:

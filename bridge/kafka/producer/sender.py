@@ -37,7 +37,7 @@ _SEQUENCES = 1 << 31
 
 @dataclass(eq=False, slots=True)
 class _Batch:
-    place: TopicPartition
+    tp: TopicPartition
     data: Writable
     answered: asyncio.Future[int]
     handed_over: float
@@ -96,24 +96,24 @@ class BatchSender:
         """Whether anything was sent, or tried, since the last `restart` or `reenter`."""
         return bool(self._entered or self._entering)
 
-    def send(self, place: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
+    def send(self, tp: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
         """Takes the batch over, `data` included; the future tells its base offset. It never has to be awaited."""
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.bytes_in_flight += len(data)
-        batch = _Batch(place, data, answered, time.monotonic(), self.bytes_in_flight)
+        batch = _Batch(tp, data, answered, time.monotonic(), self.bytes_in_flight)
         self._unanswered.add(batch)
         if self.failed is not None:
             self._answer(batch, _aborted(self.failed))
             return answered
-        sequence = self.sequences.get(place, 0) if self._id_and_epoch.epoch >= 0 else -1
+        sequence = self.sequences.get(tp, 0) if self._id_and_epoch.epoch >= 0 else -1
         stamp(data, *self._id_and_epoch, sequence, self._transactional_id is not None)
-        self.sequences[place] = (sequence + count) % _SEQUENCES
-        queue = self._queues.setdefault(place, deque())
+        self.sequences[tp] = (sequence + count) % _SEQUENCES
+        queue = self._queues.setdefault(tp, deque())
         queue.append(batch)
-        if place in self._entered:
-            self._ready.setdefault(self._leaders[place], {})[place] = None
+        if tp in self._entered:
+            self._ready.setdefault(self._leaders[tp], {})[tp] = None
         else:
-            for each in (place, self.always):
+            for each in (tp, self.always):
                 if each is not None and each not in self._entering and each not in self._entered:
                     self._entering.add(each)
                     self._new.append(each)
@@ -134,7 +134,7 @@ class BatchSender:
 
     def expect(self, leaders: Mapping[int, Collection[TopicPartition]]) -> None:
         """Partitions by the node that leads them: they need not be looked for."""
-        self._leaders.update((place, node) for node, led in leaders.items() for place in led)
+        self._leaders.update((tp, node) for node, led in leaders.items() for tp in led)
 
     def reenter(self) -> None:
         """The next batch of a partition needs `enter` again."""
@@ -170,10 +170,10 @@ class BatchSender:
         if self._new:
             new, self._new = self._new, []
             self._start(self._prepare, new)
-        for node, places in self._ready.items():
-            while places and self._in_flight.get(node, 0) < _IN_FLIGHT:
+        for node, tps in self._ready.items():
+            while tps and self._in_flight.get(node, 0) < _IN_FLIGHT:
                 self._in_flight[node] = self._in_flight.get(node, 0) + 1
-                self._start(self._request, node, self._take(places))
+                self._start(self._request, node, self._take(tps))
 
     def _start(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
         task = asyncio.get_running_loop().create_task(self._bounded(work, *given))
@@ -190,53 +190,53 @@ class BatchSender:
             self.fail(error)
         self._wake()
 
-    async def _prepare(self, places: Sequence[TopicPartition]) -> None:
-        unknown = [place for place in places if place not in self._leaders]
+    async def _prepare(self, tps: Sequence[TopicPartition]) -> None:
+        unknown = [tp for tp in tps if tp not in self._leaders]
         if unknown:
-            await self._client.metadata(sorted({place.topic for place in unknown}))
+            await self._client.metadata(sorted({tp.topic for tp in unknown}))
             nodes, leaderless = self._client.by_leader(unknown)
             for each in leaderless.values():
                 raise each
             self.expect(nodes)
         if self._enter is not None:
-            await self._enter(places)
-        self._entering.difference_update(places)
-        self._entered.update(places)
-        for place in places:
-            if queue := self._queues.get(place):
-                self._ready.setdefault(self._leaders[place], {})[place] = None
+            await self._enter(tps)
+        self._entering.difference_update(tps)
+        self._entered.update(tps)
+        for tp in tps:
+            if queue := self._queues.get(tp):
+                self._ready.setdefault(self._leaders[tp], {})[tp] = None
                 for batch in queue:
                     batch.handed_over = time.monotonic()  # what went before says nothing of the network
 
-    def _take(self, places: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
+    def _take(self, tps: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
         """One batch for each partition, as many as fit; partitions that have more come last the next time."""
         taken: dict[TopicPartition, _Batch] = {}
         size, most = 0, stretched(REQUEST_BYTES, self.round_trip, _MOST_REQUEST_BYTES)
-        for place in list(places):
-            queue = self._queues[place]
+        for tp in list(tps):
+            queue = self._queues[tp]
             size += len(queue[0].data)
             if taken and size > most:
                 break
-            taken[place] = queue.popleft()
-            del places[place]
+            taken[tp] = queue.popleft()
+            del tps[tp]
             if queue:
-                places[place] = None
+                tps[tp] = None
         return taken
 
     async def _request(self, node: int, batches: dict[TopicPartition, _Batch]) -> None:
         doing = f"write to {', '.join(f'{topic}-{number}' for topic, number in list(batches)[:5])}"
-        data = {place: batch.data for place, batch in batches.items()}
+        data = {tp: batch.data for tp, batch in batches.items()}
         call = produce_requests.produce(self._transactional_id, data, int(self.within * 1000))
         error, began = self._no_answer(doing), time.monotonic()
         try:
             produced, throttle = await self._client.send_bulk(node, call, read_produced, doing)
             self._learn(began, throttle, batches.values())
-            for place, batch in batches.items():
-                got = produced.get(place, NOT_ANSWERED)
-                failed = refusal(got, place)
+            for tp, batch in batches.items():
+                got = produced.get(tp, NOT_ANSWERED)
+                failed = refusal(got, tp)
                 if failed is not None:
                     self.fail(failed)
-                self.log_starts[place] = got.log_start
+                self.log_starts[tp] = got.log_start
                 self._answer(batch, failed or got.offset)
         except KafkaFailure as raised:
             error = raised

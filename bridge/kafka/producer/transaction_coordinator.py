@@ -59,15 +59,13 @@ class Coordinator:
         return await self._ask(call, produce_requests.read_producer_id, doing, within)
 
     async def add(
-        self, id_and_epoch: ProducerIdAndEpoch, places: Collection[TopicPartition], within: float
+        self, id_and_epoch: ProducerIdAndEpoch, tps: Collection[TopicPartition], within: float
     ) -> None:
         """Makes partitions part of the transaction, which begins with the first."""
 
         def read(answer: Reader) -> tuple[int, None]:
             errors = produce_requests.read_added_partitions(answer)
-            denied = [
-                place.topic for place, code in errors.items() if code == Errors.TOPIC_AUTHORIZATION_FAILED
-            ]
+            denied = [tp.topic for tp, code in errors.items() if code == Errors.TOPIC_AUTHORIZATION_FAILED]
             if denied:
                 raise not_allowed_to_write(denied, doing)
             # OPERATION_NOT_ATTEMPTED says only that another partition failed.
@@ -75,10 +73,10 @@ class Coordinator:
             return codes[0] if codes else Errors.NONE, None
 
         def call() -> Call:
-            return produce_requests.add_partitions(self._id, id_and_epoch, places)
+            return produce_requests.add_partitions(self._id, id_and_epoch, tps)
 
-        names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places)[:5])
-        more = " …" if len(places) > 5 else ""
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(tps)[:5])
+        more = " …" if len(tps) > 5 else ""
         doing = f"add {names}{more} to the transaction of {self._id}"
         await self._ask(call, read, doing, within)
 

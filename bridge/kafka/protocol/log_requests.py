@@ -16,16 +16,16 @@ _DIVERGING_EPOCH = 0
 _EPOCH_END = struct.Struct(">iq")
 
 
-class PartitionMeta(NamedTuple):
+class PartitionMetadata(NamedTuple):
     error: int
     leader: int
     leader_epoch: int
 
 
-class TopicMeta(NamedTuple):
+class TopicMetadata(NamedTuple):
     error: int
     topic_id: str
-    partitions: Mapping[int, PartitionMeta]
+    partitions: Mapping[int, PartitionMetadata]
 
 
 def metadata(topics: Sequence[str] | None) -> Call:
@@ -61,9 +61,9 @@ def read_controller(answer: Reader) -> int:
     return answer.int32()
 
 
-def read_metadata(answer: Reader, version: int) -> dict[str, TopicMeta]:
+def read_metadata(answer: Reader, version: int) -> dict[str, TopicMetadata]:
     read_controller(answer)
-    topics: dict[str, TopicMeta] = {}
+    topics: dict[str, TopicMetadata] = {}
     for _ in answer.array():
         error, name = answer.int16(), answer.string()
         topic_id = answer.uuid() if version >= 10 else ""
@@ -71,13 +71,13 @@ def read_metadata(answer: Reader, version: int) -> dict[str, TopicMeta]:
         partitions = {}
         for _ in answer.array():
             partition_error, index = answer.int16(), answer.int32()
-            partitions[index] = PartitionMeta(partition_error, answer.int32(), answer.int32())
+            partitions[index] = PartitionMetadata(partition_error, answer.int32(), answer.int32())
             for _ in range(3):
                 answer.skip(4 * len(answer.array()))
             answer.tags()
         answer.skip(4)
         answer.tags()
-        topics[name] = TopicMeta(error, topic_id, partitions)
+        topics[name] = TopicMetadata(error, topic_id, partitions)
     return topics
 
 
@@ -120,7 +120,7 @@ def read_listed_offsets(answer: Reader) -> dict[TopicPartition, ListedOffset]:
     return listed
 
 
-class FetchPart(NamedTuple):
+class FetchPartition(NamedTuple):
     """Where to fetch a partition from. `topic_id` is used from Fetch v13 on: a topic that was deleted and made again
     under the same name then answers UNKNOWN_TOPIC_ID instead of other records. `last_epoch`: leader epoch of the last
     batch before `offset`, -1 for unknown; from v12 on a log that went another way answers `diverged`."""
@@ -131,7 +131,7 @@ class FetchPart(NamedTuple):
     last_epoch: int = -1
 
 
-class Fetched(NamedTuple):
+class PartitionData(NamedTuple):
     error: int
     high_watermark: int
     last_stable: int
@@ -164,14 +164,14 @@ _NO_SESSION = FetchParams()
 
 
 def fetch(
-    parts: Mapping[TopicPartition, FetchPart],
+    parts: Mapping[TopicPartition, FetchPartition],
     *,
     committed_only: bool,
     by_id: bool | None = None,
     params: FetchParams = _NO_SESSION,
 ) -> Call:
     """Fetch v11 to v13; v11 only unless every topic's id is known, which `by_id` says where `parts` do not tell."""
-    topics: dict[str, list[tuple[int, FetchPart]]] = {}
+    topics: dict[str, list[tuple[int, FetchPartition]]] = {}
     for (topic, partition), part in parts.items():
         topics.setdefault(topic, []).append((partition, part))
     forgotten: dict[tuple[str, str], list[int]] = {}
@@ -223,15 +223,15 @@ def fetch(
     )
 
 
-class FetchAnswer(NamedTuple):
+class FetchResponse(NamedTuple):
     """`error` and `session` are the whole answer's."""
 
     error: int
     session: int
-    parts: dict[TopicPartition, Fetched]
+    parts: dict[TopicPartition, PartitionData]
 
 
-def read_fetch_answer(answer: Reader, version: int, names: Mapping[str, str]) -> FetchAnswer:
+def read_fetch_response(answer: Reader, version: int, names: Mapping[str, str]) -> FetchResponse:
     """`names` maps topic ids to names, for v13."""
     answer.skip(4)
     failed, session = answer.int16(), answer.int32()
@@ -250,12 +250,14 @@ def read_fetch_answer(answer: Reader, version: int, names: Mapping[str, str]) ->
             tagged = answer.tagged()
             end = tagged.get(_DIVERGING_EPOCH)
             diverged = None if end is None or len(end) < _EPOCH_END.size else _EPOCH_END.unpack_from(end)
-            fetched[TopicPartition(topic, partition)] = Fetched(
+            fetched[TopicPartition(topic, partition)] = PartitionData(
                 error, high, stable, start, aborted, records, diverged, preferred
             )
         answer.tags()
-    return FetchAnswer(failed, session, fetched)
+    return FetchResponse(failed, session, fetched)
 
 
-def read_fetched(answer: Reader, version: int, names: Mapping[str, str]) -> dict[TopicPartition, Fetched]:
-    return read_fetch_answer(answer, version, names).parts
+def read_fetched(
+    answer: Reader, version: int, names: Mapping[str, str]
+) -> dict[TopicPartition, PartitionData]:
+    return read_fetch_response(answer, version, names).parts

@@ -58,18 +58,18 @@ def read_producer_id(answer: Reader) -> tuple[int, ProducerIdAndEpoch]:
     return answer.int16(), ProducerIdAndEpoch(answer.int64(), answer.int16())
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
-    for topic, partition in places:
+    for topic, partition in tps:
         topics.setdefault(topic, []).append(partition)
     return topics
 
 
 def add_partitions(
-    transactional_id: str, id_and_epoch: ProducerIdAndEpoch, places: Iterable[TopicPartition]
+    transactional_id: str, id_and_epoch: ProducerIdAndEpoch, tps: Iterable[TopicPartition]
 ) -> Call:
     """AddPartitionsToTxn v2 to v3."""
-    topics = _by_topic(places)
+    topics = _by_topic(tps)
 
     def write(writer: Writer, _version: int) -> None:
         writer.string(transactional_id)

@@ -41,12 +41,12 @@ def read_produced(answer: Reader) -> tuple[dict[TopicPartition, Produced], float
     return produced, answer.int32() / 1000
 
 
-def refusal(got: Produced, place: TopicPartition) -> KafkaFailure | None:
+def refusal(got: Produced, tp: TopicPartition) -> KafkaFailure | None:
     """Why the batch of this partition was not written; None if it was."""
-    doing = f"write to {place.topic}-{place.partition}"
+    doing = f"write to {tp.topic}-{tp.partition}"
     failed = of_code(got.error, doing)
     if got.error == Errors.TOPIC_AUTHORIZATION_FAILED:
-        return not_allowed_to_write([place.topic], doing)
+        return not_allowed_to_write([tp.topic], doing)
     if failed is None:
         # A duplicate is answered without its offset when the broker has forgotten it.
         return None if got.offset >= 0 else failure(KafkaFault.OTHER, doing, "The broker told no offset")

@@ -10,7 +10,7 @@ from typing import Literal
 from crc32c import crc32c
 
 from bridge.kafka.consumer.header_scan import _scanned
-from bridge.kafka.protocol.log_requests import Fetched
+from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record import arrow_columns
 from bridge.kafka.record.batch import CorruptBatch, parse
 from bridge.kafka.record.coalescing import DataBatches, Joining, Small
@@ -128,7 +128,7 @@ def _look_up(data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, 
         found = None
     read = stretch(whole, offset, aborted, most)
     assert read is None or all(each.offset >= offset for each in read.records)
-    got = Fetched(0, offset + 100, offset + 100, 0, aborted, bytes(whole))
+    got = PartitionData(0, offset + 100, offset + 100, 0, aborted, bytes(whole))
     try:
         _scanned(got, Scan(Side.SOURCE, offset, 1000), committed_only=True)
         list(parse(whole))

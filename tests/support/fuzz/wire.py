@@ -40,7 +40,7 @@ _READ: dict[str, Read] = {
     "list-offsets-answer": lambda reader, _: log_requests.read_listed_offsets(reader),
     "fetch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
     "fetch-after-epoch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
-    "fetch-in-session-answer": lambda reader, version: log_requests.read_fetch_answer(reader, version, _ID),
+    "fetch-in-session-answer": lambda reader, version: log_requests.read_fetch_response(reader, version, _ID),
     "create-topic-answer": lambda reader, _: topic_requests.read_done_topics(reader),
     "create-partitions-answer": lambda reader, _: topic_requests.read_done_topics(reader),
     "describe-configs-answer": lambda reader, _: topic_requests.read_described_configs(reader),

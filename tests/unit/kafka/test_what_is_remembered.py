@@ -14,7 +14,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import group_requests, log_requests
 from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.log_requests import PartitionMeta, TopicMeta
+from bridge.kafka.protocol.log_requests import PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.values import Side, TopicPartition
 
@@ -42,9 +42,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMeta]:
+def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMetadata]:
     """Topics of the cluster; what is asked for and not among them is unknown."""
-    topics: dict[str, TopicMeta] = {}
+    topics: dict[str, TopicMetadata] = {}
     asked: list[str] = []
     real = log_requests.metadata
 
@@ -52,8 +52,8 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicMeta]:
         asked[:] = list(names or topics)  # type: ignore[call-overload]
         return real(asked)
 
-    def read(answer: Reader, version: int) -> Mapping[str, TopicMeta]:
-        return {name: topics.get(name, TopicMeta(UNKNOWN, "", {})) for name in asked}
+    def read(answer: Reader, version: int) -> Mapping[str, TopicMetadata]:
+        return {name: topics.get(name, TopicMetadata(UNKNOWN, "", {})) for name in asked}
 
     async def send(
         self: NetworkClient, node: int | None, call: Call, doing: str, *, apart: bool = False
@@ -77,11 +77,11 @@ def found(groups: list[str]) -> Call:
     return Call(ApiKeys.FIND_COORDINATOR, versions=range(4, 5), flexible_from=3, write=lambda *_: None)
 
 
-def meta(name: str) -> TopicMeta:
-    return TopicMeta(0, f"id-of-{name}", {0: PartitionMeta(0, 7, 1)})
+def meta(name: str) -> TopicMetadata:
+    return TopicMetadata(0, f"id-of-{name}", {0: PartitionMetadata(0, 7, 1)})
 
 
-def test_a_client_remembers_what_was_asked_for_lately(there: dict[str, TopicMeta], clock: Clock) -> None:
+def test_a_client_remembers_what_was_asked_for_lately(there: dict[str, TopicMetadata], clock: Clock) -> None:
     async def work() -> None:
         client = NetworkClient(client_settings(Side.TARGET, PROPS).raw)
         most = 0
@@ -101,7 +101,7 @@ def test_a_client_remembers_what_was_asked_for_lately(there: dict[str, TopicMeta
     asyncio.run(work())
 
 
-def test_a_topic_that_is_gone_is_forgotten_at_once(there: dict[str, TopicMeta]) -> None:
+def test_a_topic_that_is_gone_is_forgotten_at_once(there: dict[str, TopicMetadata]) -> None:
     async def work() -> None:
         client = NetworkClient(client_settings(Side.TARGET, PROPS).raw)
         there.update({name: meta(name) for name in ("a", "b")})
@@ -113,7 +113,7 @@ def test_a_topic_that_is_gone_is_forgotten_at_once(there: dict[str, TopicMeta]) 
         assert failed[TopicPartition("a", 0)].fault is KafkaFault.UNKNOWN_TOPIC
         assert (client.topic_id("a"), client.remembered) == ("", 1)
         # One that has no leader for a moment is not gone.
-        there["b"] = TopicMeta(5, "", {})
+        there["b"] = TopicMetadata(5, "", {})
         await client.metadata(["b"])
         assert client.topic_id("b") == "id-of-b"
 
@@ -121,7 +121,7 @@ def test_a_topic_that_is_gone_is_forgotten_at_once(there: dict[str, TopicMeta]) 
 
 
 def test_a_slice_that_is_idle_for_its_whole_lease_still_knows_the_leaders(
-    there: dict[str, TopicMeta], clock: Clock
+    there: dict[str, TopicMetadata], clock: Clock
 ) -> None:
     async def work() -> None:
         client = NetworkClient(client_settings(Side.TARGET, PROPS).raw)
@@ -134,7 +134,7 @@ def test_a_slice_that_is_idle_for_its_whole_lease_still_knows_the_leaders(
 
 
 def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
-    there: dict[str, TopicMeta], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    there: dict[str, TopicMetadata], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 

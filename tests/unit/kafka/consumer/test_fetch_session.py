@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.consumer.fetch_session import FetchSession
-from bridge.kafka.protocol.log_requests import FetchPart
+from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.model.values import TopicPartition
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))
 
 
-def at(offset: int, topic_id: str = "id") -> FetchPart:
-    return FetchPart(topic_id, offset, 1024)
+def at(offset: int, topic_id: str = "id") -> FetchPartition:
+    return FetchPartition(topic_id, offset, 1024)
 
 
 def opened(session: FetchSession, number: int = 7) -> FetchSession:
@@ -25,8 +25,8 @@ def opened(session: FetchSession, number: int = 7) -> FetchSession:
 
 def test_the_first_fetch_tells_all_and_the_next_only_what_changed() -> None:
     session = FetchSession()
-    for place in (A, B, C):
-        session.want(place, at(0))
+    for tp in (A, B, C):
+        session.want(tp, at(0))
     first = session.plan()
     assert (first.session, first.epoch, dict(first.parts)) == (0, 0, {A: at(0), B: at(0), C: at(0)})
     assert session.answered(0, 7)
@@ -104,15 +104,15 @@ def test_a_broker_that_follows_the_changes_knows_what_is_wanted(
     actions: list[tuple[str, TopicPartition, int, str]],
 ) -> None:
     session = FetchSession()
-    wanted: dict[TopicPartition, FetchPart] = {}
-    broker: dict[tuple[str, TopicPartition], FetchPart] = {}
-    for action, place, offset, topic_id in [*actions, ("fetch", A, 0, "x")]:
+    wanted: dict[TopicPartition, FetchPartition] = {}
+    broker: dict[tuple[str, TopicPartition], FetchPartition] = {}
+    for action, tp, offset, topic_id in [*actions, ("fetch", A, 0, "x")]:
         if action == "want":
-            wanted[place] = at(offset, topic_id)
-            session.want(place, wanted[place])
+            wanted[tp] = at(offset, topic_id)
+            session.want(tp, wanted[tp])
         elif action == "drop":
-            wanted.pop(place, None)
-            session.drop(place)
+            wanted.pop(tp, None)
+            session.drop(tp)
         else:
             plan = session.plan()
             if action == "lose":
@@ -130,12 +130,12 @@ def test_a_broker_that_follows_the_changes_knows_what_is_wanted(
 
 def test_a_partition_that_left_and_came_back_as_it_was_is_what_answers_are_about() -> None:
     """It was the broker's only one, so that nothing was asked meanwhile: the broker goes on with it untold."""
-    session, place = FetchSession(), TopicPartition("orders", 0)
-    session.want(place, FetchPart("id", 5, 100))
+    session, tp = FetchSession(), TopicPartition("orders", 0)
+    session.want(tp, FetchPartition("id", 5, 100))
     session.plan()
     session.answered(0, 77)
-    session.drop(place)
-    session.want(place, FetchPart("id", 5, 100))
+    session.drop(tp)
+    session.want(tp, FetchPartition("id", 5, 100))
     plan = session.plan()
     assert (plan.parts, plan.forgotten) == ({}, ())
-    assert session.told(place) is session.wanted(place)
+    assert session.told(tp) is session.wanted(tp)

@@ -13,10 +13,10 @@ import pytest
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer import broker_fetcher
 from bridge.kafka.consumer import fetcher as consumer_fetcher
-from bridge.kafka.consumer.fetcher import FetchedPart, Fetcher, FetchFrom, FetchTrouble, TroubleKind
+from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchError, FetchErrorKind, FetchPosition
 from bridge.kafka.errors import failure
 from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.log_requests import FetchPart, PartitionMeta, TopicMeta
+from bridge.kafka.protocol.log_requests import FetchPartition, PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
 
@@ -43,7 +43,7 @@ class MemoryClient:
         self.racks: list[tuple[int, str]] = []
         """Node and rack of each fetch."""
         self.leaders = {A: 1, B: 1}
-        self.topic = TopicMeta(0, ID, {})
+        self.topic = TopicMetadata(0, ID, {})
         self.serve: Callable[[int, TopicPartition, int], Answer | None] = lambda *_: None
         self.broken: dict[int, KafkaFailure] = {}
         self.fetched: list[tuple[int, int, dict[TopicPartition, int]]] = []
@@ -61,23 +61,23 @@ class MemoryClient:
         self._asked: Any = None
         fetch = log_requests.fetch
 
-        def spy(parts: Mapping[TopicPartition, FetchPart], **how: Any) -> Call:
+        def spy(parts: Mapping[TopicPartition, FetchPartition], **how: Any) -> Call:
             self._asked = (parts, how["params"])
             return fetch(parts, **how)
 
         monkeypatch.setattr(log_requests, "fetch", spy)
         monkeypatch.setattr(broker_fetcher, "time", SimpleNamespace(monotonic=lambda: self._now))
 
-    async def metadata(self, topics: Iterable[str]) -> dict[str, TopicMeta]:
-        partitions = {place.partition: PartitionMeta(0, node, 0) for place, node in self.leaders.items()}
+    async def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        partitions = {tp.partition: PartitionMetadata(0, node, 0) for tp, node in self.leaders.items()}
         return {name: self.topic._replace(partitions=partitions) for name in topics}
 
     def by_leader(
-        self, places: Iterable[TopicPartition]
+        self, tps: Iterable[TopicPartition]
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
         nodes: dict[int, list[TopicPartition]] = {}
-        for place in places:
-            nodes.setdefault(self.leaders[place], []).append(place)
+        for tp in tps:
+            nodes.setdefault(self.leaders[tp], []).append(tp)
         return nodes, {}
 
     async def send(self, node: int, call: Call, doing: str) -> Reader:
@@ -87,7 +87,7 @@ class MemoryClient:
         call.prepare({1: (4, 17)})
         parts, params = self._asked
         self.most.append(params.max_bytes)
-        self.sizes.append({place: part.max_bytes for place, part in parts.items()})
+        self.sizes.append({tp: part.max_bytes for tp, part in parts.items()})
         self.asked.set()
         await asyncio.sleep(0)
         self._now += self.far
@@ -98,13 +98,13 @@ class MemoryClient:
         if self.lose_sessions and params.epoch > 0:
             self.lose_sessions, error, parts = False, 70, {}
         known = self._known[node] = {} if params.epoch == 0 else self._known[node]
-        for _, place in params.forgotten:
-            del known[place]
-        known |= {place: part.offset for place, part in parts.items()}
+        for _, tp in params.forgotten:
+            del known[tp]
+        known |= {tp: part.offset for tp, part in parts.items()}
         self.fetched.append((node, params.epoch, dict(known)))
         self.racks.append((node, params.rack))
-        answers = {} if error else {place: self.serve(node, place, at) for place, at in known.items()}
-        return read(self._answer(error, {place: each for place, each in answers.items() if each is not None}))
+        answers = {} if error else {tp: self.serve(node, tp, at) for tp, at in known.items()}
+        return read(self._answer(error, {tp: each for tp, each in answers.items() if each is not None}))
 
     def _answer(self, error: int, answers: Mapping[TopicPartition, Answer]) -> Reader:
         writer = Writer(flexible=True)
@@ -112,10 +112,10 @@ class MemoryClient:
         writer.int16(error)
         writer.int32(0 if error else 77)
         writer.array(len(answers))
-        for place, answer in answers.items():
+        for tp, answer in answers.items():
             writer.uuid(ID)
             writer.array(1)
-            writer.int32(place.partition)
+            writer.int32(tp.partition)
             writer.int16(answer.error)
             for offset in (100, 90, 3):
                 writer.int64(offset)
@@ -165,7 +165,7 @@ def fetch(client: MemoryClient, work: Callable[[Fetcher], Awaitable[T]]) -> T:
     async def go() -> T:
         fetcher = Fetcher(client, committed_only=True)  # type: ignore[arg-type]
         await fetcher.start()
-        fetcher.set({A: FetchFrom(ID, 5, 2), B: FetchFrom(ID, 6)})
+        fetcher.set({A: FetchPosition(ID, 5, 2), B: FetchPosition(ID, 6)})
         try:
             return await work(fetcher)
         finally:
@@ -175,7 +175,7 @@ def fetch(client: MemoryClient, work: Callable[[Fetcher], Awaitable[T]]) -> T:
     return asyncio.run(go())
 
 
-async def until(fetcher: Fetcher, wanted: Callable[[FetchedPart], bool]) -> FetchedPart:
+async def until(fetcher: Fetcher, wanted: Callable[[CompletedFetch], bool]) -> CompletedFetch:
     async with asyncio.timeout(5.0):
         while True:
             for part in await fetcher.next(0.5):
@@ -185,8 +185,8 @@ async def until(fetcher: Fetcher, wanted: Callable[[FetchedPart], bool]) -> Fetc
 
 @pytest.mark.parametrize("error", [3, 5, 6, 74, 75, 78, 56, 103])
 def test_a_partition_that_has_moved_is_found_again(client: MemoryClient, error: int) -> None:
-    def serve(node: int, place: TopicPartition, at: int) -> Answer | None:
-        if node == 1 and place == A:
+    def serve(node: int, tp: TopicPartition, at: int) -> Answer | None:
+        if node == 1 and tp == A:
             client.leaders[A] = 2
             return Answer(error)
         return Answer(records=b"x") if node == 2 else None
@@ -195,7 +195,7 @@ def test_a_partition_that_has_moved_is_found_again(client: MemoryClient, error: 
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: bool(part.records))
-        assert (part.place, part.offset, part.trouble) == (A, 5, None)
+        assert (part.tp, part.offset, part.error) == (A, 5, None)
         assert not fetcher.errors
 
     fetch(client, work)
@@ -209,24 +209,24 @@ def test_a_partition_that_has_moved_is_found_again(client: MemoryClient, error: 
 def test_a_broker_that_is_away_costs_the_others_nothing(client: MemoryClient) -> None:
     client.leaders[B] = 2
     client.broken[1] = failure(KafkaFault.UNREACHABLE, "fetch", "Connection refused")
-    client.serve = lambda node, place, at: Answer(records=b"x" * at)
+    client.serve = lambda node, tp, at: Answer(records=b"x" * at)
 
     async def work(fetcher: Fetcher) -> None:
         for offset in range(6, 20):
             part = await until(fetcher, lambda part: bool(part.records))
-            assert (part.place, part.offset) == (B, offset)
+            assert (part.tp, part.offset) == (B, offset)
             fetcher.done(B, offset + 1, 0)
         assert list(fetcher.errors) == [A]
         assert "Connection refused" in str(fetcher.errors[A])
         client.broken.clear()
-        assert (await until(fetcher, lambda part: part.place == A)).offset == 5
+        assert (await until(fetcher, lambda part: part.tp == A)).offset == 5
         assert not fetcher.errors
 
     fetch(client, work)
 
 
 def test_a_lost_session_is_begun_anew_with_the_positions_of_now(client: MemoryClient) -> None:
-    client.serve = lambda node, place, at: Answer(records=b"x") if (place, at) in ((A, 5), (A, 9)) else None
+    client.serve = lambda node, tp, at: Answer(records=b"x") if (tp, at) in ((A, 5), (A, 9)) else None
 
     async def work(fetcher: Fetcher) -> None:
         await until(fetcher, lambda part: part.offset == 5)
@@ -240,26 +240,26 @@ def test_a_lost_session_is_begun_anew_with_the_positions_of_now(client: MemoryCl
 
 def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(client: MemoryClient) -> None:
     """A broker sends such a batch alone, and nothing of other partitions: each would cost a round trip."""
-    client.serve = lambda node, place, at: Answer(records=bytes(1_000_000 if place == A else 1000))
+    client.serve = lambda node, tp, at: Answer(records=bytes(1_000_000 if tp == A else 1000))
 
     async def work(fetcher: Fetcher) -> None:
         for _ in range(20):
             for part in await fetcher.next(0.5):
-                fetcher.done(part.place, part.offset + 1, 0)
+                fetcher.done(part.tp, part.offset + 1, 0)
 
     fetch(client, work)
-    sizes = {place: [each[place] for each in client.sizes if place in each] for place in (A, B)}
+    sizes = {tp: [each[tp] for each in client.sizes if tp in each] for tp in (A, B)}
     assert (sizes[A][0], set(sizes[A][1:])) == (512 * 1024, {2_000_000})
     assert set(sizes[B]) == {512 * 1024}
 
 
 def test_more_is_asked_for_over_a_distance(client: MemoryClient) -> None:
     client.far = 0.05
-    client.serve = lambda node, place, at: Answer(records=b"x")
+    client.serve = lambda node, tp, at: Answer(records=b"x")
 
     async def work(fetcher: Fetcher) -> None:
         for offset in (5, 6):
-            await until(fetcher, lambda part, offset=offset: (part.place, part.offset) == (A, offset))
+            await until(fetcher, lambda part, offset=offset: (part.tp, part.offset) == (A, offset))
             fetcher.done(A, offset + 1, 0)
 
     fetch(client, work)
@@ -271,7 +271,7 @@ def test_more_is_asked_for_over_a_distance(client: MemoryClient) -> None:
 def test_no_more_is_asked_for_than_comes_in_time(client: MemoryClient) -> None:
     client.far = 0.01
     client.broken = {1: failure(KafkaFault.TIMEOUT, "fetch", "No answer in time")}
-    client.serve = lambda node, place, at: Answer(records=bytes(200_000))
+    client.serve = lambda node, tp, at: Answer(records=bytes(200_000))
 
     async def work(fetcher: Fetcher) -> None:
         while len(client.most) < 4:
@@ -279,12 +279,12 @@ def test_no_more_is_asked_for_than_comes_in_time(client: MemoryClient) -> None:
         client.broken = {}
         while len(client.most) < 12:
             for part in await fetcher.next(0.5):
-                fetcher.done(part.place, part.offset + 1, 0)
+                fetcher.done(part.tp, part.offset + 1, 0)
         client.far = 4.0
         asked = len(client.most)
         while len(client.most) < asked + 3:
             for part in await fetcher.next(0.5):
-                fetcher.done(part.place, part.offset + 1, 0)
+                fetcher.done(part.tp, part.offset + 1, 0)
 
     fetch(client, work)
     assert client.most[:4] == [1 << 20, 1 << 19, 1 << 18, 1 << 17]
@@ -293,11 +293,11 @@ def test_no_more_is_asked_for_than_comes_in_time(client: MemoryClient) -> None:
 
 
 def test_a_log_that_took_another_way(client: MemoryClient) -> None:
-    client.serve = lambda node, place, at: Answer(diverged=(1, 4)) if place == A else Answer(records=b"x")
+    client.serve = lambda node, tp, at: Answer(diverged=(1, 4)) if tp == A else Answer(records=b"x")
 
     async def work(fetcher: Fetcher) -> None:
-        part = await until(fetcher, lambda part: part.trouble is not None)
-        assert part == FetchedPart(A, b"", 5, trouble=FetchTrouble(TroubleKind.DIVERGED, -1, -1, 1, 4))
+        part = await until(fetcher, lambda part: part.error is not None)
+        assert part == CompletedFetch(A, b"", 5, error=FetchError(FetchErrorKind.DIVERGED, -1, -1, 1, 4))
         asked = len(client.fetched)
         fetcher.done(B, 7, 0)
         await until(fetcher, lambda part: part.offset == 7)
@@ -308,22 +308,22 @@ def test_a_log_that_took_another_way(client: MemoryClient) -> None:
 
 def test_an_offset_that_is_in_range_after_all_is_tried_again(client: MemoryClient) -> None:
     answers = iter([Answer(1), Answer(1), Answer(records=b"x")])
-    client.serve = lambda node, place, at: next(answers) if place == A else None
+    client.serve = lambda node, tp, at: next(answers) if tp == A else None
 
     async def work(fetcher: Fetcher) -> None:
-        part = await until(fetcher, lambda part: part.place == A)
+        part = await until(fetcher, lambda part: part.tp == A)
         assert part.records == b"x"
 
     fetch(client, work)
 
 
 def test_an_offset_out_of_range_comes_with_where_the_log_is(client: MemoryClient) -> None:
-    client.serve = lambda node, place, at: Answer(1) if at == 2 else None
+    client.serve = lambda node, tp, at: Answer(1) if at == 2 else None
 
     async def work(fetcher: Fetcher) -> None:
-        fetcher.set({A: FetchFrom(ID, 2)})
-        part = await until(fetcher, lambda part: part.place == A)
-        assert part.trouble == FetchTrouble(TroubleKind.OUT_OF_RANGE, log_start=3, log_end=100)
+        fetcher.set({A: FetchPosition(ID, 2)})
+        part = await until(fetcher, lambda part: part.tp == A)
+        assert part.error == FetchError(FetchErrorKind.OUT_OF_RANGE, log_start=3, log_end=100)
 
     fetch(client, work)
 
@@ -336,15 +336,15 @@ def test_a_missing_right_is_told_at_once(client: MemoryClient, by: str) -> None:
         client.topic = client.topic._replace(error=29)
 
     async def work(fetcher: Fetcher) -> None:
-        part = await until(fetcher, lambda part: part.place == A)
-        assert part.trouble == FetchTrouble(TroubleKind.NOT_AUTHORIZED)
+        part = await until(fetcher, lambda part: part.tp == A)
+        assert part.error == FetchError(FetchErrorKind.NOT_AUTHORIZED)
 
     fetch(client, work)
 
 
-@pytest.mark.parametrize("found", [TopicMeta(3, "", {}), TopicMeta(0, "another id", {})])
+@pytest.mark.parametrize("found", [TopicMetadata(3, "", {}), TopicMetadata(0, "another id", {})])
 def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
-    client: MemoryClient, found: TopicMeta, monkeypatch: pytest.MonkeyPatch
+    client: MemoryClient, found: TopicMetadata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, client.topic = client.topic, found
     client.serve = lambda *_: Answer(records=b"x")
@@ -356,29 +356,29 @@ def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
             assert await fetcher.next(0.01) == []
         client.topic = known
         # An answer from before may still be under way: it must not be believed.
-        assert (await until(fetcher, lambda part: part.place == A)).records == b"x"
+        assert (await until(fetcher, lambda part: part.tp == A)).records == b"x"
         monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", doubt)
         client.topic = found
         client.serve = lambda *_: Answer(100)
         fetcher.done(A, 9, 0)
-        part = await until(fetcher, lambda part: part.place == A and part.trouble is not None)
+        part = await until(fetcher, lambda part: part.tp == A and part.error is not None)
         assert part.offset == 9
-        assert part.trouble == FetchTrouble(TroubleKind.UNKNOWN_TOPIC_ID)
+        assert part.error == FetchError(FetchErrorKind.UNKNOWN_TOPIC_ID)
 
     fetch(client, work)
 
 
 def test_what_was_asked_before_a_new_set_is_not_handed_out(client: MemoryClient) -> None:
-    client.serve = lambda node, place, at: Answer(records=b"%d" % at)
+    client.serve = lambda node, tp, at: Answer(records=b"%d" % at)
 
     async def work(fetcher: Fetcher) -> None:
         client.gate.clear()
         await client.asked.wait()
-        fetcher.set({A: FetchFrom(ID, 39)})
+        fetcher.set({A: FetchPosition(ID, 39)})
         assert await fetcher.next(0.02) == []  # the leader is found meanwhile
         client.gate.set()
         part = await until(fetcher, lambda part: True)
-        assert (part.place, part.offset, part.records) == (A, 39, b"39")
+        assert (part.tp, part.offset, part.records) == (A, 39, b"39")
 
     fetch(client, work)
 
@@ -394,7 +394,7 @@ def test_what_time_does_not_heal_is_raised(client: MemoryClient) -> None:
 
 
 def test_a_defect_of_ours_is_no_silence(client: MemoryClient) -> None:
-    def serve(node: int, place: TopicPartition, at: int) -> Answer:
+    def serve(node: int, tp: TopicPartition, at: int) -> Answer:
         raise ZeroDivisionError
 
     client.serve = serve
@@ -416,8 +416,8 @@ def rack_aware(
     left = list(followers)
     client.rack = "r2"
 
-    def serve(node: int, place: TopicPartition, at: int) -> Answer | None:
-        if place != A:
+    def serve(node: int, tp: TopicPartition, at: int) -> Answer | None:
+        if tp != A:
             return None
         if node == 2:
             return left.pop(0) if len(left) > 1 else left[0]
@@ -443,7 +443,7 @@ def test_the_replica_that_the_leader_names_is_fetched_from(client: MemoryClient)
     async def work(fetcher: Fetcher) -> None:
         for offset in (5, 7, 9):
             part = await until(fetcher, lambda part: bool(part.records))
-            assert (bytes(part.records), part.offset, part.trouble) == (b"near", offset, None)
+            assert (bytes(part.records), part.offset, part.error) == (b"near", offset, None)
             fetcher.done(A, offset + 2, 2)
 
     fetch(client, work)
@@ -470,8 +470,8 @@ def test_what_a_replica_says_of_the_log_is_no_trouble_and_the_leader_is_asked(
     client.serve = rack_aware(client, wrong)
 
     async def work(fetcher: Fetcher) -> None:
-        part = await until(fetcher, lambda part: bool(part.records) or part.trouble is not None)
-        assert (bytes(part.records), part.offset, part.trouble) == (b"leader", 5, None)
+        part = await until(fetcher, lambda part: bool(part.records) or part.error is not None)
+        assert (bytes(part.records), part.offset, part.error) == (b"leader", 5, None)
         assert not fetcher.errors
 
     fetch(client, work)
@@ -521,10 +521,10 @@ def test_the_only_partition_of_a_broker_comes_back_to_it_where_it_was(client: Me
     del client.leaders[B]
     client.serve = rack_aware(client, Answer(6))
 
-    async def go() -> FetchedPart:
+    async def go() -> CompletedFetch:
         fetcher = Fetcher(client, committed_only=True)  # type: ignore[arg-type]
         await fetcher.start()
-        fetcher.set({A: FetchFrom(ID, 5, 2)})
+        fetcher.set({A: FetchPosition(ID, 5, 2)})
         try:
             return await until(fetcher, lambda part: bool(part.records))
         finally:

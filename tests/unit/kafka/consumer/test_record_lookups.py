@@ -21,7 +21,7 @@ from bridge.model.lookups import Need, Read, Window
 from bridge.model.values import Side, TopicPartition
 from tests.support.raw_batches import batch
 
-PLACES = [TopicPartition("orders", number) for number in range(3)]
+TPS = [TopicPartition("orders", number) for number in range(3)]
 
 
 class FakeNetworkClient:
@@ -81,8 +81,8 @@ def _raw(writer: Writer, data: bytes) -> Writer:
 
 def ask(lookups: Lookups, *needs: tuple[TopicPartition, Need]) -> dict[TopicPartition, dict[Need, object]]:
     wanted: dict[TopicPartition, list[Need]] = {}
-    for place, need in needs:
-        wanted.setdefault(place, []).append(need)
+    for tp, need in needs:
+        wanted.setdefault(tp, []).append(need)
     return asyncio.run(lookups.answer(wanted))  # type: ignore[arg-type]
 
 
@@ -98,30 +98,28 @@ def offsets(found: object) -> list[int]:
 def test_a_large_batch_is_no_hole_although_others_are_read_at_the_same_offset() -> None:
     """A broker leaves out a batch that is too large, except for the first partition of a request."""
 
-    def serve(_place: TopicPartition, _offset: int, size: int, first: bool) -> bytes:
+    def serve(_tp: TopicPartition, _offset: int, size: int, first: bool) -> bytes:
         data = batch(0, 20)
         return data if first or len(data) <= size else b""
 
-    found = ask(
-        Lookups(FakeNetworkClient(serve), committed_only=False), *((place, read(5)) for place in PLACES)
-    )  # type: ignore[arg-type]
-    for place in PLACES:
-        assert offsets(found[place][read(5)]) == list(range(20))
+    found = ask(Lookups(FakeNetworkClient(serve), committed_only=False), *((tp, read(5)) for tp in TPS))  # type: ignore[arg-type]
+    for tp in TPS:
+        assert offsets(found[tp][read(5)]) == list(range(20))
 
 
 def test_a_round_of_another_connector_that_ends_meanwhile_takes_nothing_away() -> None:
-    client = FakeNetworkClient(lambda _place, offset, _size, _first: batch(offset, 3))
+    client = FakeNetworkClient(lambda _tp, offset, _size, _first: batch(offset, 3))
     lookups = Lookups(client, committed_only=False)  # type: ignore[arg-type]
     client.before = lookups.forget
-    found = ask(lookups, *((PLACES[0], read(at)) for at in range(0, 60, 3)))
-    assert all(offsets(found[PLACES[0]][read(at)]) == [at, at + 1, at + 2] for at in range(0, 60, 3))
+    found = ask(lookups, *((TPS[0], read(at)) for at in range(0, 60, 3)))
+    assert all(offsets(found[TPS[0]][read(at)]) == [at, at + 1, at + 2] for at in range(0, 60, 3))
 
 
 def test_what_was_read_of_a_topic_is_not_believed_of_the_next_of_that_name() -> None:
     content = {"": batch(0, 3), "new": batch(0, 9)}
-    client = FakeNetworkClient(lambda _place, _offset, _size, _first: content[client.id])
+    client = FakeNetworkClient(lambda _tp, _offset, _size, _first: content[client.id])
     lookups = Lookups(client, committed_only=False)  # type: ignore[arg-type]
-    assert offsets(ask(lookups, (PLACES[0], read(1)))[PLACES[0]][read(1)]) == [0, 1, 2]
+    assert offsets(ask(lookups, (TPS[0], read(1)))[TPS[0]][read(1)]) == [0, 1, 2]
     client.id = "new"
     # By name, since this node speaks nothing newer; the answer is that of the new topic all the same.
     client.topic_id = lambda _topic: "new" if client.before else ""  # type: ignore[method-assign]
@@ -134,24 +132,22 @@ def test_what_was_read_of_a_topic_is_not_believed_of_the_next_of_that_name() -> 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_requests, "fetch", by_name)
-        assert offsets(ask(lookups, (PLACES[0], read(1)))[PLACES[0]][read(1)]) == list(range(9))
+        assert offsets(ask(lookups, (TPS[0], read(1)))[TPS[0]][read(1)]) == list(range(9))
 
 
 def test_a_batch_that_cannot_be_decoded_is_trouble_of_its_partition_only() -> None:
     broken = bytearray(batch(0, 50, codec=1))
     broken[70:110] = bytes(40)
 
-    def serve(place: TopicPartition, _offset: int, _size: int, _first: bool) -> bytes:
-        return bytes(broken) if place == PLACES[1] else batch(0, 3)
+    def serve(tp: TopicPartition, _offset: int, _size: int, _first: bool) -> bytes:
+        return bytes(broken) if tp == TPS[1] else batch(0, 3)
 
-    found = ask(
-        Lookups(FakeNetworkClient(serve), committed_only=False), *((place, read(1)) for place in PLACES)
-    )  # type: ignore[arg-type]
-    failed = found[PLACES[1]][read(1)]
+    found = ask(Lookups(FakeNetworkClient(serve), committed_only=False), *((tp, read(1)) for tp in TPS))  # type: ignore[arg-type]
+    failed = found[TPS[1]][read(1)]
     assert isinstance(failed, KafkaFailure)
     assert str(failed).startswith("Unreadable batch: ")
     assert "orders-1 at 1" in str(failed)
-    assert offsets(found[PLACES[0]][read(1)]) == offsets(found[PLACES[2]][read(1)]) == [0, 1, 2]
+    assert offsets(found[TPS[0]][read(1)]) == offsets(found[TPS[2]][read(1)]) == [0, 1, 2]
 
 
 # -- clients -----------------------------------------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import failure
 from bridge.kafka.protocol import log_requests
-from bridge.kafka.protocol.log_requests import Fetched, PartitionMeta, TopicMeta
+from bridge.kafka.protocol.log_requests import PartitionData, PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.kafka.record.batch import parse
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.values import TailPart, TopicPartition
 from tests.support.raw_batches import GZIP, batch, marker, sealed
 
-PLACE = TopicPartition("syncs", 0)
+TP = TopicPartition("syncs", 0)
 
 
 class MemoryClient:
@@ -35,7 +35,7 @@ class MemoryClient:
         self.broken: KafkaFailure | None = None
         self.diverged = False
         self.sent: list[str] = []
-        self.parts: Mapping[TopicPartition, log_requests.FetchPart] = {}
+        self.parts: Mapping[TopicPartition, log_requests.FetchPartition] = {}
         self.wanted = 0
         self._newest_fetch = newest_fetch
         fetch = log_requests.fetch
@@ -55,20 +55,20 @@ class MemoryClient:
         self.batches += batches
         self.end = max(each.last_offset for each in parse(batches[-1])) + 1
 
-    def _asked(self, parts: Mapping[TopicPartition, log_requests.FetchPart], call: Call) -> Call:
+    def _asked(self, parts: Mapping[TopicPartition, log_requests.FetchPartition], call: Call) -> Call:
         self.parts = parts
         return call
 
     def _listing(self, wanted: Mapping[TopicPartition, int], call: Call) -> Call:
-        self.wanted = wanted[PLACE]
+        self.wanted = wanted[TP]
         return call
 
     def _listed(self) -> dict[TopicPartition, log_requests.ListedOffset]:
         at = {log_requests.EARLIEST: self.start, log_requests.LATEST: self.end}[self.wanted]
-        return {PLACE: log_requests.ListedOffset(0, at, 0)}
+        return {TP: log_requests.ListedOffset(0, at, 0)}
 
-    def _fetched(self) -> dict[TopicPartition, Fetched]:
-        part = self.parts[PLACE]
+    def _fetched(self) -> dict[TopicPartition, PartitionData]:
+        part = self.parts[TP]
         code = self.trouble.pop() if self.trouble else 0
         if part.topic_id != self.topic_id and self._newest_fetch >= 13:
             code = 100
@@ -78,19 +78,19 @@ class MemoryClient:
         data = b"".join(each for each in self.batches if next(parse(each)).last_offset >= part.offset)
         if diverged:
             data = b""
-        return {PLACE: Fetched(code, self.end, self.end, self.start, (), b"" if code else data, diverged)}
+        return {TP: PartitionData(code, self.end, self.end, self.start, (), b"" if code else data, diverged)}
 
-    async def metadata(self, topics: Sequence[str]) -> dict[str, TopicMeta]:
+    async def metadata(self, topics: Sequence[str]) -> dict[str, TopicMetadata]:
         self.sent.append("metadata")
         if not self.topic_id:
-            return {PLACE.topic: TopicMeta(3, "", {})}
-        return {PLACE.topic: TopicMeta(0, self.topic_id, {0: PartitionMeta(0, self.leader, 0)})}
+            return {TP.topic: TopicMetadata(3, "", {})}
+        return {TP.topic: TopicMetadata(0, self.topic_id, {0: PartitionMetadata(0, self.leader, 0)})}
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
         if self.leader < 0:
-            return {}, {PLACE: failure(KafkaFault.LEADER_MOVED, "read syncs", "Leader not available")}
+            return {}, {TP: failure(KafkaFault.LEADER_MOVED, "read syncs", "Leader not available")}
         return {self.leader: list(partitions)}, {}
 
     async def send(self, node: int, call: Call, doing: str, *, apart: bool = False) -> Reader:
@@ -109,7 +109,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> MemoryClient:
 
 
 def tail(client: MemoryClient) -> TopicTail:
-    return TopicTail(client, PLACE.topic)  # type: ignore[arg-type]
+    return TopicTail(client, TP.topic)  # type: ignore[arg-type]
 
 
 def read(log: TopicTail) -> TailPart:
@@ -124,7 +124,7 @@ def fault(log: TopicTail) -> KafkaFault:
     with pytest.raises(KafkaFailure) as caught:
         read(log)
     assert caught.value.retriable
-    assert PLACE.topic in str(caught.value)
+    assert TP.topic in str(caught.value)
     return caught.value.fault
 
 
@@ -138,7 +138,7 @@ def test_it_begins_at_the_log_start_and_follows(client: MemoryClient) -> None:
     client.sent.clear()
     assert offsets(read(log)) == [6]
     assert client.sent == ["fetch"]
-    assert client.parts[PLACE].last_epoch == 5
+    assert client.parts[TP].last_epoch == 5
 
 
 def test_control_records_are_left_out_and_what_was_aborted_is_not(client: MemoryClient) -> None:
@@ -186,7 +186,7 @@ def test_an_incomplete_batch_is_a_failure(client: MemoryClient) -> None:
     client.append(batch(0, 3))
     client.batches = []
     log = tail(client)
-    client._fetched = lambda: {PLACE: Fetched(0, 3, 3, 0, (), batch(0, 3)[:-1])}  # type: ignore[method-assign]
+    client._fetched = lambda: {TP: PartitionData(0, 3, 3, 0, (), batch(0, 3)[:-1])}  # type: ignore[method-assign]
     assert fault(log) is KafkaFault.OTHER
 
 
@@ -347,7 +347,7 @@ def test_old_formats(client: MemoryClient) -> None:
 def test_from_the_end_on(client: MemoryClient) -> None:
     """And what is restarted is read from its beginning all the same."""
     client.append(batch(0, 3))
-    log = TopicTail(client, PLACE.topic, from_end=True)  # type: ignore[arg-type]
+    log = TopicTail(client, TP.topic, from_end=True)  # type: ignore[arg-type]
     assert read(log) == TailPart([], restarted=False, at_end=True)
     client.append(batch(3, 2))
     assert offsets(read(log)) == [3, 4]

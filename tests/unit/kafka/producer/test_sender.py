@@ -15,7 +15,7 @@ from bridge.kafka.errors import failure
 from bridge.kafka.network.in_flight import LEAST
 from bridge.kafka.producer import sender as producer_sender
 from bridge.kafka.producer.sender import BatchSender
-from bridge.kafka.protocol.log_requests import TopicMeta
+from bridge.kafka.protocol.log_requests import TopicMetadata
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
@@ -47,13 +47,13 @@ class MemoryClient:
             self.arrived.clear()
             await self.arrived.wait()
 
-    async def metadata(self, topics: Iterable[str]) -> dict[str, TopicMeta]:
+    async def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         return {}
 
     def by_leader(
-        self, places: Iterable[TopicPartition]
+        self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
-        return {NODE: list(places)}, {}
+        return {NODE: list(partitions)}, {}
 
     async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
         request = Reader(call.prepare({0: (3, 11)}).encode(), flexible=False)
@@ -75,11 +75,11 @@ class MemoryClient:
             raise self.broken
         answer = Writer(flexible=False)
         answer.array(len(sent))
-        for place in sent:
-            error, offset = self.serve(place)
-            answer.string(place.topic)
+        for tp in sent:
+            error, offset = self.serve(tp)
+            answer.string(tp.topic)
             answer.array(1)
-            answer.int32(place.partition)
+            answer.int32(tp.partition)
             answer.int16(error)
             answer.int64(offset)
             answer.int64(-1)
@@ -126,7 +126,7 @@ async def fault_of(answer: Awaitable[int]) -> KafkaFault | None:
 
 def test_one_batch_of_a_partition_goes_with_a_request_and_all_in_order() -> None:
     async def work(client: MemoryClient, sender: BatchSender) -> None:
-        answers = [sender.send(place, batch(3), 3) for place in (A, A, B, A)]
+        answers = [sender.send(tp, batch(3), 3) for tp in (A, A, B, A)]
         await sender.flush()
         assert [await each for each in answers] == [100] * 4
         assert [list(request) for request in client.requests] == [[A, B], [A], [A]]
@@ -156,8 +156,8 @@ def test_a_request_is_bounded_and_a_greater_batch_goes_alone(monkeypatch: pytest
     monkeypatch.setattr(producer_sender, "REQUEST_BYTES", 500)
 
     async def work(client: MemoryClient, sender: BatchSender) -> None:
-        for place, size in ((A, 10), (B, 100), (C, 1000), (A, 10)):
-            sender.send(place, batch(size=size), 1)
+        for tp, size in ((A, 10), (B, 100), (C, 1000), (A, 10)):
+            sender.send(tp, batch(size=size), 1)
         await sender.flush()
         assert [list(request) for request in client.requests] == [[A, B], [C], [A]]
 
@@ -177,8 +177,8 @@ def test_sequences_wrap_to_zero() -> None:
 
 def test_the_batch_that_failed_is_told_from_those_that_suffer_with_it() -> None:
     async def work(client: MemoryClient, sender: BatchSender) -> None:
-        client.serve = lambda place: (32, -1) if place == B else (0, 7)
-        first = [sender.send(place, batch(), 1) for place in (A, B, C)]
+        client.serve = lambda tp: (32, -1) if tp == B else (0, 7)
+        first = [sender.send(tp, batch(), 1) for tp in (A, B, C)]
         second = sender.send(A, batch(), 1)
         client.held.clear()
         await client.seen(1)
@@ -214,7 +214,7 @@ def test_an_offset_that_the_broker_does_not_tell_is_an_error() -> None:
 def test_a_lost_connection_fails_what_was_on_it() -> None:
     async def work(client: MemoryClient, sender: BatchSender) -> None:
         client.broken = failure(KafkaFault.UNREACHABLE, "write", "Connection lost")
-        answers = [sender.send(place, batch(), 1) for place in (*[A] * 7, B)]
+        answers = [sender.send(tp, batch(), 1) for tp in (*[A] * 7, B)]
         found = [await fault_of(each) for each in answers]
         assert found == [*[KafkaFault.UNREACHABLE] * 5, *[KafkaFault.ABORTED] * 2, KafkaFault.UNREACHABLE]
 
@@ -238,13 +238,13 @@ def test_requests_get_larger_over_a_distance(monkeypatch: pytest.MonkeyPatch) ->
 
     async def work(client: MemoryClient, sender: BatchSender) -> None:
         client.held.clear()
-        for place in (A, B, C):
-            sender.send(place, batch(), 1)
+        for tp in (A, B, C):
+            sender.send(tp, batch(), 1)
         await client.seen(1)
         asyncio.get_running_loop().call_later(0.05, client.held.set)
         await sender.flush()
-        for place in (A, B, C):
-            sender.send(place, batch(size=400), 1)
+        for tp in (A, B, C):
+            sender.send(tp, batch(size=400), 1)
         await sender.flush()
         assert [list(request) for request in client.requests] == [[A, B, C]] * 2
 
@@ -259,7 +259,7 @@ def test_what_was_not_written_knows_why() -> None:
         raise taken
 
     async def work(_: MemoryClient, sender: BatchSender) -> None:
-        for answered in [sender.send(place, batch(), 1) for place in (A, B)]:
+        for answered in [sender.send(tp, batch(), 1) for tp in (A, B)]:
             with pytest.raises(KafkaFailure) as caught:
                 await answered
             assert (caught.value.fault, caught.value.__cause__) == (KafkaFault.ABORTED, taken)
@@ -281,7 +281,7 @@ def test_closing_answers_what_is_still_under_way() -> None:
 
 def test_a_missing_right_is_named_with_what_to_grant() -> None:
     async def work(client: MemoryClient, sender: BatchSender) -> None:
-        client.serve = lambda place: (29, -1) if place == B else (0, 100)
+        client.serve = lambda tp: (29, -1) if tp == B else (0, 100)
         written, refused = sender.send(A, batch(), 1), sender.send(B, batch(), 1)
         with pytest.raises(KafkaFailure, match="Not authorized to write to orders: grant WRITE on it"):
             await sender.flush()
@@ -294,8 +294,8 @@ def test_a_missing_right_is_named_with_what_to_grant() -> None:
 def test_a_partition_that_every_transaction_needs_is_entered_with_the_first() -> None:
     entered: list[list[TopicPartition]] = []
 
-    async def enter(places: Sequence[TopicPartition]) -> None:
-        entered.append(list(places))
+    async def enter(partitions: Sequence[TopicPartition]) -> None:
+        entered.append(list(partitions))
 
     async def work(client: MemoryClient, sender: BatchSender) -> None:
         sender.always = C

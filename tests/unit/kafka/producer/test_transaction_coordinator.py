@@ -29,10 +29,10 @@ class MemoryClient:
             writer.int32(1)
         else:
             writer.array(len(self.codes))
-            for place, code in self.codes.items():
-                writer.string(place.topic)
+            for tp, code in self.codes.items():
+                writer.string(tp.topic)
                 writer.array(1)
-                writer.int32(place.partition)
+                writer.int32(tp.partition)
                 writer.int16(code)
                 writer.tags()
                 writer.tags()

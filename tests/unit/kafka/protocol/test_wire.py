@@ -20,7 +20,7 @@ from bridge.kafka.protocol import (
     produce_responses,
 )
 from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.log_requests import FetchPart, ListedOffset, PartitionMeta
+from bridge.kafka.protocol.log_requests import FetchPartition, ListedOffset, PartitionMetadata
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import Committed, GroupListing, GroupState, TopicPartition
@@ -52,7 +52,7 @@ def test_metadata(version: int) -> None:
     found = log_requests.read_metadata(answer("metadata-answer", version, flexible=True), version)
     topic = found["orders"]
     assert topic.topic_id == (ID if version >= 10 else "")
-    assert topic.partitions == {0: PartitionMeta(0, 1, 5), 1: PartitionMeta(5, -1, -1)}
+    assert topic.partitions == {0: PartitionMetadata(0, 1, 5), 1: PartitionMetadata(5, -1, -1)}
     assert (topic.error, found["gone"].error, found["gone"].partitions) == (0, 3, {})
     assert log_requests.read_controller(answer("metadata-answer", version, flexible=True)) == 1
     assert encoded(log_requests.metadata(None), version) == MESSAGES["metadata-all", version]
@@ -72,34 +72,34 @@ def test_list_offsets(version: int) -> None:
 
 @pytest.mark.parametrize("version", [11, 12, 13])
 def test_fetch(version: int) -> None:
-    parts = {ORDERS[0]: FetchPart(ID, 77, 4096), ORDERS[2]: FetchPart(ID, 5_000_000_000, 9)}
+    parts = {ORDERS[0]: FetchPartition(ID, 77, 4096), ORDERS[2]: FetchPartition(ID, 5_000_000_000, 9)}
     call = log_requests.fetch(parts, committed_only=True)
     assert encoded(call, version) == MESSAGES["fetch", version]
     reader = answer("fetch-answer", version, flexible=call.flexible)
     found = log_requests.read_fetched(reader, version, {ID: "orders"})
-    assert found[ORDERS[0]] == log_requests.Fetched(0, 100, 90, 3, [(4000, 80)], b"\1\2\3")
+    assert found[ORDERS[0]] == log_requests.PartitionData(0, 100, 90, 3, [(4000, 80)], b"\1\2\3")
     assert (found[ORDERS[2]].error, found[ORDERS[2]].records) == (1, b"")
 
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_fetch_after_an_epoch(version: int) -> None:
-    call = log_requests.fetch({ORDERS[0]: FetchPart(ID, 77, 4096, last_epoch=5)}, committed_only=False)
+    call = log_requests.fetch({ORDERS[0]: FetchPartition(ID, 77, 4096, last_epoch=5)}, committed_only=False)
     assert encoded(call, version) == MESSAGES["fetch-after-epoch", version]
     reader = answer("fetch-after-epoch-answer", version, flexible=True)
     assert log_requests.read_fetched(reader, version, {ID: "orders"}) == {
-        ORDERS[0]: log_requests.Fetched(0, 100, 90, 3, [], b"", diverged=(4, 60))
+        ORDERS[0]: log_requests.PartitionData(0, 100, 90, 3, [], b"", diverged=(4, 60))
     }
 
 
 @pytest.mark.parametrize("version", [11, 12, 13])
 def test_fetch_in_a_session(version: int) -> None:
-    part = FetchPart(ID, 77, 4096, last_epoch=5)
+    part = FetchPartition(ID, 77, 4096, last_epoch=5)
     forgotten = [(ID, ORDERS[2]), (ID, ORDERS[3])]
     params = log_requests.FetchParams(500, 1 << 20, 1234567, 3, forgotten)
     call = log_requests.fetch({ORDERS[0]: part}, committed_only=True, params=params)
     assert encoded(call, version) == MESSAGES["fetch-in-session", version]
     reader = answer("fetch-in-session-answer", version, flexible=call.flexible)
-    assert log_requests.read_fetch_answer(reader, version, {}) == (71, 1234567, {})
+    assert log_requests.read_fetch_response(reader, version, {}) == (71, 1234567, {})
 
 
 def test_epoch_ends() -> None:
@@ -151,7 +151,7 @@ def test_produce() -> None:
 
 
 def test_a_fetch_without_topic_ids_stays_by_name() -> None:
-    call = log_requests.fetch({ORDERS[0]: FetchPart("", 0, 1)}, committed_only=False)
+    call = log_requests.fetch({ORDERS[0]: FetchPartition("", 0, 1)}, committed_only=False)
     assert call.prepare({1: (4, 17)}).API_VERSION == 11
 
 

@@ -15,7 +15,7 @@ from aiokafka import codec as codecs
 from aiokafka.record.util import encode_varint
 
 from bridge.kafka.consumer.header_scan import _scanned
-from bridge.kafka.protocol.log_requests import Fetched
+from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record.batch import CorruptBatch, DataFilter, parse
 from bridge.kafka.record.coalescing import DataBatches, Joining, Small
 from bridge.kafka.record.columns import Records
@@ -294,7 +294,7 @@ def test_a_marker_that_can_not_be_read_is_damage(content: bytes) -> None:
     with pytest.raises(CorruptBatch):
         DataBatches.committed(data, 0, aborted)
     assert stretch(data, 0, aborted) is None
-    got = Fetched(0, 5, 5, 0, aborted, data)
+    got = PartitionData(0, 5, 5, 0, aborted, data)
     with pytest.raises(CorruptBatch):
         _scanned(got, Scan(Side.SOURCE, 0, 1000), committed_only=True)
     with pytest.raises(CorruptBatch):
