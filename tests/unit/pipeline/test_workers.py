@@ -8,7 +8,7 @@ import pyspark
 
 from bridge.pipeline.workers import without_zips
 
-SITE = Path(pyspark.__file__).parents[2]
+SITE = Path(pyspark.__file__).parents[1]
 
 
 def zips(lib: Path) -> list[str]:
