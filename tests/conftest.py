@@ -137,16 +137,16 @@ def service_process(stack: LocalStack) -> BridgeService:
 
 
 @pytest.fixture
-def new_stack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., LocalStack]]:
-    """Stacks of a test's own, from jars, whose processes it may kill: `new_stack(**LocalStack options)`."""
+def new_stack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], LocalStack]]:
+    """Stacks of a test's own, from jars, whose processes it may kill."""
     if chosen_clusters(request.config):
         pytest.skip("kills brokers, so it needs brokers from jars")
     with ExitStack() as closing:
         count = 0
 
-        def create(**options: object) -> LocalStack:
+        def create() -> LocalStack:
             nonlocal count
             count += 1
-            return closing.enter_context(LocalStack(tmp_path / f"stack-{count}", **options))
+            return closing.enter_context(LocalStack(tmp_path / f"stack-{count}"))
 
         yield create

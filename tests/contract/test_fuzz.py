@@ -21,6 +21,8 @@ import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.adapter import OperationParameter, ResponsesContainer
+from schemathesis.schemas import APIOperation, BaseSchema
 from schemathesis.specs.openapi.checks import (
     allow_header_conformance,
     content_type_conformance,
@@ -105,9 +107,12 @@ schema = schemathesis.openapi.from_dict(
 )
 
 
+Case = schemathesis.Case[APIOperation[OperationParameter, ResponsesContainer[object], object, BaseSchema]]
+
+
 @schema.parametrize()
 @settings(max_examples=60 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_request_gets_a_declared_answer(case: schemathesis.Case, address: str) -> None:
+def test_any_request_gets_a_declared_answer(case: Case, address: str) -> None:
     checks = CHECKS if case.path != "/health/ready" else CHECKS[1:]  # its 503 is an answer
     case.call_and_validate(base_url=address, checks=checks)
 

@@ -7,18 +7,13 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from bridge.doctor.checks import examine
 from bridge.doctor.collecting import collect
@@ -31,6 +26,7 @@ from connectors.registry import KINDS
 from tests.e2e.ground import LEASE_MS, ServiceClient
 from tests.support import admin, allow, bounds, commit, create_topic, eventually, produce, stock_config
 from tests.support.records import Record, last
+from tests.support.topics import drop_rule, has_rule
 
 WAIT = 90.0
 PASSWORD = "wonder-4c1e"
@@ -160,17 +156,13 @@ class Stand:
                 client = admin(self._broker(side).bootstrap)
                 for done in client.create_acls(rules).values():
                     done.result(WAIT)
-                self.until(
-                    lambda client=client, rule=rules[-1]: client.describe_acls(_just(rule)).result(WAIT),
-                    "ACLs",
-                )
+                self.until(partial(has_rule, client, rules[-1]), "ACLs")
         self._granted.update(fresh)
 
     def take(self, case: Case) -> None:
-        rule, client = _just(self._rule(case)), admin(self._broker(case.side).bootstrap)
+        rule, client = self._rule(case), admin(self._broker(case.side).bootstrap)
         assert case in self._granted
-        client.delete_acls([rule])[rule].result(WAIT)
-        self.until(lambda: not client.describe_acls(rule).result(WAIT), "the ACL is gone")
+        drop_rule(client, rule)
         self._granted.discard(case)
 
     def _rule(self, case: Case) -> AclBinding:
@@ -251,7 +243,7 @@ class Stand:
         self.copied("orders")
         rest.stop(name)
         rest.wait_state(name, "STOPPED", tasks=0)
-        self.until(lambda: rest.offsets(name), "Connect has stored where stock was")
+        self.until(lambda: bool(rest.offsets(name)), "Connect has stored where stock was")
 
     def refresh(self, kind: str) -> None:
         """A round now: after several that failed the next one may be half a minute away."""
@@ -338,15 +330,3 @@ def prepare(stand: Stand) -> None:
     for topic in NAMES[On.OPPOSITE]:
         create_topic(stand.source.bootstrap, topic, 1, {"cleanup.policy": "compact"})
     allow(stand.source.bootstrap, "User:reader", "orders", "READ")
-
-
-def _just(rule: AclBinding) -> AclBindingFilter:
-    return AclBindingFilter(
-        rule.restype,
-        rule.name,
-        rule.resource_pattern_type,
-        rule.principal,
-        rule.host,
-        rule.operation,
-        rule.permission_type,
-    )

@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bridge.local import BridgeService, ConnectWorker, LocalStack
+from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack
 from tests.e2e.ground import ServiceClient, standing
 from tests.support import read
 from tests.support.deployed import (
@@ -256,6 +256,8 @@ def test_when_a_is_gone_the_group_goes_on_at_the_next_order(composed: Composed) 
     (shown,) = [line for line in commands(README, TRYING_OUT) if "--group billing" in line]
     where = "docker compose exec cluster-b "
     assert shown.startswith(where)
-    composed.stack.source.process.stop()
+    cluster = composed.stack.source
+    assert isinstance(cluster, Broker)
+    cluster.process.stop()
     done = composed.run(shlex.split(shown.removeprefix(where)))
     assert done.stdout.splitlines() == ["order 601", "order 602", "order 603"], done.stderr

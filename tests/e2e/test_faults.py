@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(stand: Stand)
             second.process.resume()
         for name in {name for name, _ in sleeping}:
             eventually(
-                lambda name=name: lines_of(second, name, told),
+                partial(lines_of, second, name, told),
                 WAIT,
                 what="the sleeper says that it is fenced",
             )
@@ -189,9 +190,13 @@ def test_a_worker_stops_in_time_while_the_service_hangs(
         assert second.process.exit_status in (0, 143), "it ended by itself"
         assert took < STOP_SECONDS, f"the worker took {took:.1f} s to stop"
         assert validated < STOP_SECONDS, f"Connect took {validated:.1f} s to validate"
+
+        def active(name: str) -> bool:
+            return running.ground.service.task_states(name) == ["active"] * 4
+
         for name in running.grouped:
             eventually(
-                lambda name=name: running.ground.service.task_states(name) == ["active"] * 4,
+                partial(active, name),
                 MOVE_SECONDS,
                 what=f"all tasks of {name} are served again, by the other worker",
                 watched=running.ground.watched,

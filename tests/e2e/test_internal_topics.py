@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from confluent_kafka.admin import ConfigResource, ResourceType
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from bridge.local import Broker, Cluster, LocalStack, Security
 from bridge.mm2.records import Checkpoint, OffsetSync

@@ -25,8 +25,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack, Security
-from bridge.local.connect_client import ConnectFailed
+from bridge.local import BridgeService, Broker, ConnectFailed, ConnectWorker, LocalStack, Security
 from bridge.local.security import TlsFiles, make_tls
 from tests.e2e.ground import LEASE_MS, WAIT
 from tests.support import commit, create_topic, eventually, numbered, produce, read, unique

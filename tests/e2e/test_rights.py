@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -67,11 +68,16 @@ def test_with_exactly_these_rights_everything_runs(stand: Stand) -> None:
     making = [case for case in late if case.right.operation == "CREATE"]
     shared = [case for case in making if case.right.on is On.READINESS]
     for case in shared:
-        stand.until(lambda case=case: stand.named(case), case.said)
+        stand.until(partial(stand.named, case), case.said)
     stand.grant(shared)
+
+    def named_now(case: Case) -> bool:
+        stand.refresh(case.kind)
+        return stand.named(case)
+
     for case in sorted(making, key=lambda case: case.right.on is On.SYNCS):  # these are made last
         if case not in shared:
-            stand.until(lambda case=case: stand.refresh(case.kind) or stand.named(case), case.said)
+            stand.until(partial(named_now, case), case.said)
             stand.grant([case])
     stand.copied("orders")
     for kind, (first, second) in GROUPS.items():
@@ -85,7 +91,7 @@ def test_with_exactly_these_rights_everything_runs(stand: Stand) -> None:
     stand.grant(late)
     for kind in KINDS:
         assert stand.doctor(kind) == []
-        stand.until(lambda kind=kind: stand.well(kind), f"{kind} is well")
+        stand.until(partial(stand.well, kind), f"{kind} is well")
     copies = Counter(each.value for each in read(stand.target.bootstrap, "A.orders", committed_only=True))
     assert set(copies.values()) == {1}, "ours went on where stock stopped"
 

@@ -41,6 +41,7 @@ class Page:
             title: _BLOCK.findall(text) for title, text in zip(parts[1::2], parts[2::2], strict=True)
         }
         self.sections = [title for title, blocks in self._blocks.items() if blocks]
+        self._now: list[str] = []
         self._at = 0
         self.settings = _BLOCK.findall(parts[0])
 
@@ -117,7 +118,7 @@ class Counting:
                 assert value is not None
                 self.seen[partition, value] += 1
                 counts[partition] += 1
-                consumer.commit(message, asynchronous=False)
+                consumer.commit(message=message, asynchronous=False)
         finally:
             consumer.close()
         return counts.total()

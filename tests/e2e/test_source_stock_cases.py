@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from functools import partial
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from bridge.local import ConnectFailed
 from tests.e2e.control import aliased, syncs_topic

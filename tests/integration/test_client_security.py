@@ -13,7 +13,8 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 from aiokafka.record.default_records import DefaultRecordBatch
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import ClientSettings, client_settings
@@ -157,7 +158,7 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
                     for part in await fetcher.next(1.0):
                         batches = DataBatches.committed(part.records, part.offset, part.aborted)
                         for each in batches.batches:
-                            back += (record.value for record in DefaultRecordBatch(bytes(each.data)))
+                            back += (record.value or b"" for record in DefaultRecordBatch(bytes(each.data)))
                         fetcher.done(place, batches.next_offset, batches.leader_epoch)
         finally:
             await fetcher.close()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault, OperationRefused
+from bridge.kafka.config.settings import RawSettings
+from bridge.kafka.producer.producer import fence
 from bridge.local import Cluster
 from bridge.model.copying import PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
@@ -222,7 +224,7 @@ def test_slots_that_could_not_be_fenced_are_fenced_by_the_next_driver(
     topic = flow.topic(8)
     produce(flow.source.bootstrap, topic, varied(80))
     flow.copy(slots=8)
-    real, fenced = fencing.fence, list[str]()
+    real, fenced = fence, list[str]()
 
     async def unreachable(settings: object, ids: Sequence[str], within: float = 30.0) -> None:
         raise KafkaFailure(KafkaFault.TIMEOUT, "a coordinator is out of reach")
@@ -231,9 +233,9 @@ def test_slots_that_could_not_be_fenced_are_fenced_by_the_next_driver(
     with flow.pipeline(slots=2) as running:
         eventually(lambda: "out of reach" in str(running.status.errors), 30.0, what="fencing fails")
 
-    async def recording(settings: object, ids: Sequence[str], within: float = 30.0) -> None:
+    async def recording(settings: RawSettings, ids: Sequence[str], within: float = 30.0) -> None:
         fenced.extend(ids)
-        await real(settings, ids, within)  # type: ignore[arg-type]
+        await real(settings, ids, within)
 
     monkeypatch.setattr(fencing, "fence", recording)
     assert flow.copy(slots=2).state is PipelineState.CAUGHT_UP

@@ -75,7 +75,8 @@ def test_it_follows_and_takes_in_new_topics(flow: CopyFlow) -> None:
         produce(flow.source.bootstrap, first, varied(30, 100))
         running.wait_position({TopicPartition(first, 0): 130, TopicPartition(second, 0): 50})
         assert running.status.state is PipelineState.COPYING
-    assert running.status.state is PipelineState.STOPPED
+    stopped = running.status
+    assert stopped.state is PipelineState.STOPPED
     flow.assert_copied()
     flow.assert_runs_true()
 

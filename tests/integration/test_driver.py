@@ -81,7 +81,8 @@ async def _copy_through_kills(flow: CopyFlow, topic: str, wanted: Sequence[Copie
         await more(400)
         await until(lambda: copied(pipeline) == 600, pipeline)
         assert pipeline.status.restarts == 1
-    assert pipeline.status.state is PipelineState.STOPPED
+    stopped = pipeline.status
+    assert stopped.state is PipelineState.STOPPED
 
 
 def test_a_worker_and_a_driver_are_killed_and_others_go_on(source: Cluster, target: Cluster) -> None:

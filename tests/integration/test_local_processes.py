@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -126,15 +127,19 @@ def test_a_wait_that_takes_too_long_says_the_last_failure(tmp_path: Path) -> Non
 
 def test_a_restart_shows_the_log_of_this_run_only(tmp_path: Path) -> None:
     process = ManagedProcess("again", ["/bin/sh", "-c", "echo run of $$; sleep 600"], tmp_path / "again.log")
+
+    def wrote(line: str) -> bool:
+        return process.log_tail() == line
+
     for _ in range(2):
         process.start()
         expected = f"run of {process.pid}"
-        process.wait_until(lambda expected=expected: process.log_tail() == expected, 10, "it wrote a line")
+        process.wait_until(partial(wrote, expected), 10, "it wrote a line")
         process.stop()
     assert len((tmp_path / "again.log").read_text().splitlines()) == 2
 
 
-def test_a_broker_that_cannot_start_shows_why(new_stack: Callable[..., LocalStack]) -> None:
+def test_a_broker_that_cannot_start_shows_why(new_stack: Callable[[], LocalStack]) -> None:
     with pytest.raises(ProcessDied, match=r"(?s)broker broken ended.*num\.io\.threads"):
         new_stack().broker("broken", properties={"num.io.threads": "none"})
 

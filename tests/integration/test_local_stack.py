@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -90,7 +91,7 @@ def test_groups_commit_resume_and_become_active(source: Cluster) -> None:
     assert state(source.bootstrap, group) == "EMPTY"
 
 
-def test_a_broker_keeps_port_and_data_over_kill_and_restart(new_stack: Callable[..., LocalStack]) -> None:
+def test_a_broker_keeps_port_and_data_over_kill_and_restart(new_stack: Callable[[], LocalStack]) -> None:
     broker = new_stack().broker("alone")
     topic = create_topic(broker.bootstrap, unique("kept"))
     address = broker.bootstrap
@@ -105,7 +106,7 @@ def test_a_broker_keeps_port_and_data_over_kill_and_restart(new_stack: Callable[
 
 
 def test_a_secured_broker_wants_credentials_and_acls(
-    new_stack: Callable[..., LocalStack], tmp_path: Path
+    new_stack: Callable[[], LocalStack], tmp_path: Path
 ) -> None:
     security = Security(users={"alice": "wonder"}, tls=make_tls(tmp_path / "tls"), authorizer=True)
     assert security.tls is not None
@@ -125,16 +126,16 @@ def test_a_secured_broker_wants_credentials_and_acls(
         )
         for listener, settings in ways.items()
     }
+
+    def known(client: Producer) -> bool:
+        return topic in client.list_topics(timeout=20).topics
+
     for listener, client in clients.items():
         assert topic not in client.list_topics(timeout=20).topics, f"{listener} needs no ACL"
     for principal in ("User:alice", "User:CN=client"):
         allow(broker.bootstrap, principal, topic, "DESCRIBE")
     for listener, client in clients.items():
-        eventually(
-            lambda client=client: topic in client.list_topics(timeout=20).topics,
-            20,
-            what=f"{listener} gets in",
-        )
+        eventually(partial(known, client), 20, what=f"{listener} gets in")
 
 
 def test_stock_mirror_copies_topics(stock_worker: ConnectWorker, source: Cluster, target: Cluster) -> None:

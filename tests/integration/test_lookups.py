@@ -18,7 +18,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.local import Broker, Cluster, LocalStack, eventually
-from bridge.model.lookups import FindTime, Need, Read, Window
+from bridge.model.lookups import FindTime, Need, Read, Scanned, Window
 from bridge.model.values import (
     Bounds,
     Committed,
@@ -86,7 +86,7 @@ async def known(cluster: KafkaCluster, *topics: str) -> dict[str, TopicInfo]:
 
 async def ask(
     cluster: KafkaCluster, topic: str, *needs: Need, committed_only: bool = False
-) -> list[Window | int | KafkaFailure | None]:
+) -> list[Window | Scanned | int | KafkaFailure | None]:
     place = TopicPartition(topic, 0)
     found = (await cluster.answer({place: needs}, committed_only=committed_only))[place]
     return [found[need] for need in needs]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.cimpl import NewTopic
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.wire import Call, Reader

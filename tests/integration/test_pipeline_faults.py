@@ -106,6 +106,7 @@ def traffic(flow: CopyFlow) -> Iterator[Ground]:
 
 
 def killed(cluster: Cluster) -> None:
+    assert isinstance(cluster, Broker)
     cluster.kill()
     cluster.start()
 
@@ -159,7 +160,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 def let_copy(flow: CopyFlow, topic: str) -> None:
     """What docs/security.md says that a target has to allow, and no more (remote topics exist here)."""
-    rights = {
+    rights: dict[str, dict[str, tuple[str, ...]]] = {
         "TOPIC": {flow.remote(topic): ("DESCRIBE", "WRITE", "DESCRIBE_CONFIGS")}
         | dict.fromkeys(flow.state_topics, ("READ", "WRITE")),
         "TRANSACTIONAL_ID": {transactional_id(flow.spec, who): ("WRITE",) for who in (0, 1, "driver")},
@@ -272,13 +273,17 @@ def test_a_slot_whose_transaction_took_too_long_gets_a_new_layout(flow: CopyFlow
     Several times, because it may answer so whatever the slot is doing: adding a partition, writing, committing."""
     with traffic(flow) as ground:
         running = ground.pipeline()
+
+        def newer(layout: int) -> bool:
+            return running.status.layout > layout
+
         for _ in range(4):
             ground.reader.wait_more()
             before = running.status.layout
             asyncio.run(
                 fence(producer_settings(Side.TARGET, flow.spec.props), [transactional_id(flow.spec, 0)])
             )
-            eventually(lambda before=before: running.status.layout > before, STALL, what="a new layout")
+            eventually(partial(newer, before), STALL, what="a new layout")
         ground.reader.wait_more()
 
 
@@ -327,7 +332,7 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
     flow: CopyFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its transaction stays open as long as the target is away, and it is the only one who knows."""
-    real, failed = Coordinator.end, []
+    real, failed = Coordinator.end, list[str]()
 
     async def end(coordinator: Coordinator, *given: Any, commit: bool) -> None:
         if coordinator._id.endswith("-driver") and len(failed) < 2:

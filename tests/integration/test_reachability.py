@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -41,8 +41,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory, tls: TlsFiles) -> Iterator[
         running.close()
 
 
-def tried(servers: str, seconds: float = 5.0, **props: str) -> Description | list[Trouble]:
-    given = {f"source.cluster.{name.replace('_', '.')}": value for name, value in props.items()}
+def tried(
+    servers: str, props: Mapping[str, str] | None = None, *, seconds: float = 5.0
+) -> Description | list[Trouble]:
+    given = {f"source.cluster.{name}": value for name, value in (props or {}).items()}
     settings = client_settings(Side.SOURCE, {"source.cluster.bootstrap.servers": servers, **given})
     began = time.monotonic()
     found = asyncio.run(reach(settings.raw_admin, seconds))
@@ -59,9 +61,9 @@ def cause(found: Description | list[Trouble]) -> Cause:
 
 def login(password: str, user: str = "alice", mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
     return {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_jaas_config": f'{SCRAM} required username="{user}" password="{password}";',
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{SCRAM} required username="{user}" password="{password}";',
     }
 
 
@@ -86,7 +88,7 @@ def test_a_cluster_that_answers_is_described_with_what_the_user_may_do(broker: B
     assert len(plain.cluster_id) == 22
     assert plain.allowed is not None
     assert {"CREATE", "DESCRIBE", "ALTER"} <= plain.allowed
-    bob = tried(broker.address("SASL_PLAINTEXT"), **login("builder", "bob"))
+    bob = tried(broker.address("SASL_PLAINTEXT"), login("builder", "bob"))
     assert isinstance(bob, Description)
     assert bob.allowed == frozenset()
 
@@ -116,13 +118,13 @@ def test_silence_is_told_in_time() -> None:
 
 
 def test_tls_that_trusts_another_authority_is_told(broker: Broker, tls: TlsFiles) -> None:
-    found = tried(broker.address("SSL"), security_protocol="SSL")
+    found = tried(broker.address("SSL"), {"security.protocol": "SSL"})
     assert cause(found) is Cause.TLS
     assert "ssl.truststore" in str(found[0] if isinstance(found, list) else "")
 
 
 def test_tls_with_a_listener_without_is_told(broker: Broker) -> None:
-    assert cause(tried(broker.bootstrap, security_protocol="SSL")) in (Cause.TLS, Cause.CLOSED)
+    assert cause(tried(broker.bootstrap, {"security.protocol": "SSL"})) in (Cause.TLS, Cause.CLOSED)
 
 
 def test_a_listener_of_tls_without_tls_is_told(broker: Broker) -> None:
@@ -130,6 +132,6 @@ def test_a_listener_of_tls_without_tls_is_told(broker: Broker) -> None:
 
 
 def test_a_wrong_password_is_told_without_it(broker: Broker) -> None:
-    found = tried(broker.address("SASL_PLAINTEXT"), **login("wonderwall"))
+    found = tried(broker.address("SASL_PLAINTEXT"), login("wonderwall"))
     assert cause(found) is Cause.AUTHENTICATION
     assert "SCRAM-SHA-256" in str(found[0] if isinstance(found, list) else "")

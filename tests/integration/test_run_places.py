@@ -9,7 +9,7 @@ import pytest
 from bridge.kafka.cluster import KafkaCluster
 from bridge.kafka.config.settings import client_settings
 from bridge.local import Cluster
-from bridge.model.lookups import Read, Scan, Scanned
+from bridge.model.lookups import Need, Read, Scan, Scanned
 from bridge.model.values import (
     Bounds,
     CopyId,
@@ -87,7 +87,7 @@ def test_headers_tell_every_copys_place(
             }
             found = await translate_all(jobs, cluster, cluster, source_committed_only=True)
             # Together with another need, and past the end of the log.
-            needs = [
+            needs: list[Need] = [
                 Scan(Side.TARGET, bounds.end, 400),
                 Scan(Side.TARGET, 0, 1 << 20),
                 Read(Side.TARGET, 0, 400),
@@ -163,11 +163,20 @@ def test_runs_written_before_lists_are_exact_and_stay_so_without_the_source(
             )
             strategy = ByRuns(Runs(run), ByTimestamp())
             identity = PairIdentity(ids[0], 0, ids[1], 0)
+            source_ends, target_ends = ends
             rounds, found = 0, {0: Verdict.pending(Reason.TARGET_TIMESTAMP_TYPE)}
             while rounds < 20 and any(each.judgement is not Judgement.EXACT for each in found.values()):
                 strategy.end_round()
                 asked = [
-                    Question(place, remote.topic, offset, *ends, log_append_time=True, identity=identity)
+                    Question(
+                        place,
+                        remote.topic,
+                        offset,
+                        source_ends,
+                        target_ends,
+                        log_append_time=True,
+                        identity=identity,
+                    )
                     for offset in here
                 ]
                 at_once = {each.offset: strategy.at_once(each, None) for each in asked}

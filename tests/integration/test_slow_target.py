@@ -88,7 +88,7 @@ class Slow:
 
 def _aborts(batch: RawBatch) -> bool:
     """A marker's key is its version and its type, of which ABORT is 0."""
-    return bool(batch.attributes & CONTROL) and batch.data[66:70] == b"\0\0\0\0"
+    return bool(batch.attributes & CONTROL) and bytes(batch.data[66:70]) == b"\0\0\0\0"
 
 
 @pytest.fixture(scope="module")

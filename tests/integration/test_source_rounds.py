@@ -8,17 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.clusters import KafkaClusters
@@ -37,6 +29,7 @@ from tests.support.topics import add_partitions, admin, allow, bounds, create_to
 from tests.unit.connectors.run_instance import ALONE, Published
 
 WAIT = 30.0
+ANYTHING: str = None  # type: ignore[assignment]  # what a filter takes for any, which its annotations leave out
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +94,10 @@ def rules(bootstrap: str, name: str) -> set[tuple[str, str, str]]:
     client = admin(bootstrap)
     everything = AclBindingFilter(
         ResourceType.TOPIC,
-        None,
+        ANYTHING,
         ResourcePatternType.ANY,
-        None,
-        None,
+        ANYTHING,
+        ANYTHING,
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
@@ -122,8 +115,8 @@ def drop_rules(bootstrap: str, name: str) -> None:
         ResourceType.TOPIC,
         name,
         ResourcePatternType.LITERAL,
-        None,
-        None,
+        ANYTHING,
+        ANYTHING,
         AclOperation.ANY,
         AclPermissionType.ANY,
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -384,10 +385,14 @@ def test_a_first_try_that_was_aborted_left_nothing(flow: CopyFlow) -> None:
 def layouts(flow: CopyFlow, count: int = 2) -> None:
     """So many more of them, by one driver."""
     with flow.pipeline() as running:
+
+        def newer(layout: int) -> bool:
+            return running.status.layout > layout
+
         for number in range(count):
             before = running.status.layout
             running.want([replace(each, start=number) for each in flow.wanted()])
-            eventually(lambda before=before: running.status.layout > before, 20.0, what="a layout")
+            eventually(partial(newer, before), 20.0, what="a layout")
             eventually(lambda: running.status.state is PipelineState.COPYING, 20.0, what="it copies")
 
 

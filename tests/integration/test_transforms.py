@@ -314,10 +314,10 @@ def translated(flow: CopyFlow, groups: Sequence[str], **given: str) -> dict[str,
     async def go() -> dict[str, Verdict]:
         clusters = KafkaClusters()
         try:
-            sides = [clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET)]
-            runs = FollowedRuns(options, sides[1])
+            source, target = (clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET))
+            runs = FollowedRuns(options, target)
             await runs.follow()
-            rounds = Rounds(options, *sides, ByRuns(runs, ByRecords()))
+            rounds = Rounds(options, source, target, ByRuns(runs, ByRecords()))
             outcome = await rounds.run(groups)
             rounds.end()
             assert not outcome.failures, outcome

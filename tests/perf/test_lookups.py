@@ -21,6 +21,7 @@ from bridge.translation.records.partition_cache import PartitionMemory
 from connectors.group_translation.driver import Job, translate_all
 from tests.perf.results import write
 from tests.support import create_topic, unique
+from tests.support.records import position
 
 PARTITIONS = 50
 RECORDS = 20_000
@@ -78,8 +79,9 @@ def the_seeds_way(bootstrap: str, topic: str, offsets: list[tuple[int, int]]) ->
         while waiting:
             for message in consumer.consume(len(waiting), 1.0):
                 assert message.error() is None, message.error()
-                if waiting.get(message.partition()) == message.offset():
-                    del waiting[message.partition()]
+                partition, offset = position(message)
+                if waiting.get(partition) == offset:
+                    del waiting[partition]
     seconds = time.perf_counter() - began
     consumer.close()
     return len(offsets) / seconds

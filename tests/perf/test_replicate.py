@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -92,18 +93,14 @@ def test_replicate(copy_stack: LocalStack, least_once: ConnectWorker, exactly_on
         plain = load.codec == "none"
         topic = filled(scene.near_source, load)
         sides: dict[str, Callable[[], Copy]] = {
-            "ours": lambda topic=topic, load=load: ours(scene, topic, load),
-            "stock": lambda topic=topic, load=load: stock(scene, least_once, topic, load, once=False),
+            "ours": partial(ours, scene, topic, load),
+            "stock": partial(stock, scene, least_once, topic, load, once=False),
         }
         if plain:
-            sides["stock exactly once"] = lambda topic=topic, load=load: stock(
-                scene, exactly_once, topic, load, once=True
-            )
+            sides["stock exactly once"] = partial(stock, scene, exactly_once, topic, load, once=True)
             if load.batch in LIMITS:
-                sides["ours without Spark"] = lambda topic=topic, load=load: ours(
-                    scene, topic, load, spark=False
-                )
-                sides["limit"] = lambda load=load: limit(scene, load)
+                sides["ours without Spark"] = partial(ours, scene, topic, load, spark=False)
+                sides["limit"] = partial(limit, scene, load)
         found = in_turns(sides)
         headline = headline or found
         delete_topic(scene.near_source, topic)
@@ -134,16 +131,14 @@ def test_masked(copy_stack: LocalStack, masking: ConnectWorker) -> None:
         topic = filled(scene.near_source, load)
         copied = in_turns(
             {
-                "ours": lambda topic=topic, load=load: ours(
-                    scene, topic, load, transforms=OURS, check=assert_masked
+                "ours": partial(ours, scene, topic, load, transforms=OURS, check=assert_masked),
+                "stock": partial(
+                    stock, scene, masking, topic, load, once=False, props=STOCKS, check=assert_masked
                 ),
-                "stock": lambda topic=topic, load=load: stock(
-                    scene, masking, topic, load, once=False, props=STOCKS, check=assert_masked
+                "stock, a header instead": partial(
+                    stock, scene, masking, topic, load, once=False, props=NEAREST
                 ),
-                "stock, a header instead": lambda topic=topic, load=load: stock(
-                    scene, masking, topic, load, once=False, props=NEAREST
-                ),
-                "ours, as they are": lambda topic=topic, load=load: ours(scene, topic, load),
+                "ours, as they are": partial(ours, scene, topic, load),
             }
         )
         headline = headline or copied

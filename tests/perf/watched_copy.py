@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from tests.perf.processes import Meter
 
@@ -39,7 +40,9 @@ class Copy(NamedTuple):
 def median(runs: Sequence[Copy]) -> Copy:
     """Of each figure by itself."""
     return Copy(
-        *(statistics.median(each[at] for each in runs) for at in range(3)),
+        statistics.median(each.rate for each in runs),
+        statistics.median(each.mirror_cpu for each in runs),
+        statistics.median(each.broker_cpu for each in runs),
         {**runs[-1].more, "rates": [round(each.rate) for each in runs]},
     )
 

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
@@ -71,7 +71,7 @@ class Clock:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._seconds: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._failed: set[str] = set()
         self._shared = 0.0
 
@@ -109,7 +109,9 @@ class Clock:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        self._seconds.update(getattr(node, "workeroutput", {}).get("durations", {}))
+        lane: Mapping[str, float] = getattr(node, "workeroutput", {}).get("durations", {})
+        for name, spent in lane.items():
+            self._seconds[name] += spent
 
     def pytest_sessionfinish(self) -> None:
         lane: dict[str, object] | None = getattr(self._config, "workeroutput", None)

@@ -72,8 +72,8 @@ def translate(source: Cluster, target: Cluster, group: str, **settings: str) -> 
     async def go() -> dict[TopicPartition, Row]:
         clusters = KafkaClusters()
         try:
-            sides = [clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET)]
-            rounds = Rounds(options, *sides, strategy_of(options))
+            source, target = (clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET))
+            rounds = Rounds(options, source, target, strategy_of(options))
             outcome = await rounds.run([group])
             rounds.end()
             assert not outcome.failures, outcome

@@ -19,8 +19,7 @@ Offsets = Mapping[tuple[str, int], int]
 def commit(bootstrap: str, group: str, offsets: Offsets, *, metadata: str | None = None) -> None:
     """Commits as an operator would: the group needs no member, and must have none."""
     partitions = [
-        TopicPartition(topic, number, offset, *([metadata] if metadata is not None else []))
-        for (topic, number), offset in offsets.items()
+        TopicPartition(topic, number, offset, metadata) for (topic, number), offset in offsets.items()
     ]
     client, request = admin(bootstrap), [ConsumerGroupTopicPartitions(group, partitions)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -110,15 +110,31 @@ def last(bootstrap: str, topic: str, partition: int, end: int) -> Record | None:
     return None
 
 
+def position(message: Message) -> tuple[int, int]:
+    """Partition and offset of a message that was read or delivered: only messages that were not sent have none."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return partition, offset
+
+
+def _headers(message: Message) -> Iterator[tuple[str, bytes | None]]:
+    headers = message.headers() or []
+    assert isinstance(headers, list)
+    for name, value in headers:
+        assert not isinstance(value, str)
+        yield name, value
+
+
 def as_record(message: Message) -> Record:
-    headers: Sequence[tuple[str, bytes | None]] = message.headers() or []
+    partition, offset = position(message)
     return Record(
         value=message.value(),
         key=message.key(),
         timestamp=message.timestamp()[1],
-        headers=tuple(headers),
-        partition=message.partition(),
-        offset=message.offset(),
+        headers=tuple(_headers(message)),
+        partition=partition,
+        offset=offset,
     )
 
 
@@ -130,10 +146,9 @@ def _send(sink: Producer, topic: str, records: Iterable[Record]) -> list[int]:
         if error is not None:
             failures.append(error)
         else:
-            sent.append(message.offset())
+            sent.append(position(message)[1])
 
     for record in records:
-        optional = {} if record.timestamp is None else {"timestamp": record.timestamp}
         while True:
             try:
                 sink.produce(
@@ -143,7 +158,7 @@ def _send(sink: Producer, topic: str, records: Iterable[Record]) -> list[int]:
                     headers=list(record.headers),
                     partition=record.partition,
                     on_delivery=delivered,
-                    **optional,
+                    timestamp=record.timestamp or 0,  # 0: the client's clock
                 )
                 break
             except BufferError:

@@ -6,21 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from bridge.local import eventually
 from tests.support.records import Record, produce, read
@@ -121,9 +112,7 @@ def denied(bootstrap: str, principal: str, name: str, operation: str, kind: str 
     try:
         yield
     finally:
-        client = admin(bootstrap)
-        client.delete_acls([_just(rule)])[_just(rule)].result(WAIT)
-        eventually(lambda: not client.describe_acls(_just(rule)).result(WAIT), WAIT, what=f"{rule} is gone")
+        drop_rule(admin(bootstrap), rule)
 
 
 def _rule(principal: str, name: str, operation: str, kind: str, permission: str) -> AclBinding:
@@ -138,7 +127,7 @@ def _rule(principal: str, name: str, operation: str, kind: str, permission: str)
     )
 
 
-def _just(rule: AclBinding) -> AclBindingFilter:
+def _filter(rule: AclBinding) -> AclBindingFilter:
     return AclBindingFilter(
         rule.restype,
         rule.name,
@@ -153,7 +142,18 @@ def _just(rule: AclBinding) -> AclBindingFilter:
 def _add_rule(bootstrap: str, rule: AclBinding) -> None:
     client = admin(bootstrap)
     client.create_acls([rule])[rule].result(WAIT)
-    eventually(lambda: client.describe_acls(_just(rule)).result(WAIT), WAIT, what=f"the broker has {rule}")
+    eventually(lambda: has_rule(client, rule), WAIT, what=f"the broker has {rule}")
+
+
+def drop_rule(client: AdminClient, rule: AclBinding) -> None:
+    """Deletes an ACL; done when the broker no longer has it."""
+    client.delete_acls([_filter(rule)])[_filter(rule)].result(WAIT)
+    eventually(lambda: not has_rule(client, rule), WAIT, what=f"{rule} is gone")
+
+
+def has_rule(client: AdminClient, rule: AclBinding) -> bool:
+    """Whether the broker has this ACL."""
+    return bool(client.describe_acls(_filter(rule)).result(WAIT))
 
 
 def compact(bootstrap: str, name: str, partition: int = 0) -> list[int]:

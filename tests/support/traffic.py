@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from bridge.local import eventually
 from tests.support.names import unique
-from tests.support.records import FLUSH_SECONDS
+from tests.support.records import FLUSH_SECONDS, position
 from tests.support.topics import bounds
 
 WAIT = 60.0
@@ -142,6 +142,6 @@ class Reader:
                 if stall > self.longest:
                     self.longest, self.longest_at = stall, now
                 last = now
-                self.values[message.partition()].append(message.value())
+                self.values[position(message)[0]].append(message.value())
         finally:
             consumer.close()

@@ -80,7 +80,7 @@ def _copy(
     compression = dice.choice((None, None, Compression(dice.randrange(5))))
     limits = Limits(1 << 20, 1 << 20, dice.choice((None, Small.any(1 << 20))), compression, most)
     try:
-        found = DataBatches.committed(memoryview(fenced_copy(data)), offset, aborted, join)
+        found = DataBatches.committed(fenced_copy(data).data, offset, aborted, join)
     except CorruptBatch:
         return
     position = offset
@@ -118,7 +118,7 @@ def _halved(data: bytearray, chunk: object, most: int) -> None:
 
 
 def _look_up(data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, int], ...]) -> None:
-    whole = memoryview(fenced_copy(data))
+    whole = fenced_copy(data).data
     try:
         found = window(whole, offset, offset + 100, aborted, most)
         assert found is None or found.start <= found.end

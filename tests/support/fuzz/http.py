@@ -56,7 +56,7 @@ class _NothingWrong:
 class _Server:
     def __init__(self) -> None:
         service = fake_service(queue=1000)
-        context = CheckContext({**KINDS, "fake": FakeKind()}, _NothingWrong())  # type: ignore[arg-type]
+        context = CheckContext({**KINDS, "fake": FakeKind()}, _NothingWrong())
         service.checker = Checker(context, service.pools)
         service.snapshots.groups("c", 1, [pack_report(name, report(name)) for name in ("0", "g", "a/b")])
         service.table.start_task("c", 0, session(1), "fake", 2, {})

@@ -18,7 +18,7 @@ _NUMBERS = (
 
 
 def mutated(
-    dice: Random, data: bytes, others: tuple[bytes, ...] = (), most: int = 4, start: int = 0
+    dice: Random, data: bytes | bytearray, others: tuple[bytes, ...] = (), most: int = 4, start: int = 0
 ) -> bytearray:
     """`data` with up to `most` things wrong from `start` on; `others`: what pieces may be of."""
     found = bytearray(data)

@@ -72,7 +72,7 @@ _GOLDEN: tuple[tuple[Decode, bytes, bytes], ...] = (
     (decode, RecordKey("c", "missing", "orders").encode(), encode(_MISSING)),
 )
 _NEST = (b"[" * 200_000, b'{"a":' * 100_000, b"[" * 500 + b"]" * 500)
-_VALUES = (
+_VALUES: tuple[object, ...] = (
     None,
     True,
     -1,
