@@ -21,7 +21,7 @@ from bridge.kafka.protocol import log_requests, produce_requests, produce_respon
 from bridge.kafka.protocol.log_requests import FetchPartition
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.produce_responses import Produced
-from bridge.kafka.protocol.reading import Piece
+from bridge.kafka.protocol.reading import BytesLike
 from bridge.kafka.record.batch import Chunk, RawBatch, parse, passed, stamp
 from bridge.kafka.record.coalescing import DataBatches, Small
 from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, chunks, refused
@@ -99,7 +99,7 @@ class Wire:
         eventually(lambda: self.run(created()), 20.0, what=f"topic {name} is served")
         return name
 
-    def send(self, topic: str, data: Piece) -> Produced:
+    def send(self, topic: str, data: BytesLike) -> Produced:
         place = TopicPartition(topic, 0)
 
         async def go() -> Produced:

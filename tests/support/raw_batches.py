@@ -11,7 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBa
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from bridge.kafka.protocol.reading import Piece
+from bridge.kafka.protocol.reading import BytesLike
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 ABORT, COMMIT = 0, 1
@@ -128,7 +128,7 @@ def legacy(magic: Literal[0, 1], codec: int, base: int, count: int = 3, value: b
     return bytes(data)
 
 
-def plain_records(data: Piece) -> list[Plain]:
+def plain_records(data: BytesLike) -> list[Plain]:
     """As the library reads the batch that `data` is."""
     return [
         Plain(each.timestamp, each.key, each.value, tuple(each.headers))

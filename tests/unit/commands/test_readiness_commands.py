@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from bridge.commands import watching
 from bridge.protocol.base import Message
 from bridge.protocol.messages import (
     ErrorBody,
@@ -183,7 +183,7 @@ def test_watch_shows_it_again_until_it_is_interrupted(monkeypatch: pytest.Monkey
             raise KeyboardInterrupt
 
     serve(monkeypatch, answer)
-    monkeypatch.setattr(watching.time, "sleep", pause)
+    monkeypatch.setattr(time, "sleep", pause)
     code, out, err = run("readiness", "--watch", "0.5")
     assert (code, pauses) == (1, [0.5] * 3)
     assert [line.split()[0] for line in out.splitlines() if " as of 2026" in line] == ["ready", "not"]

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -329,7 +330,7 @@ def test_lines_come_now_and_then_and_what_is_wrong_at_once_and_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(views.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     view, found = Lines(), copying(row("a", 0))
     found.summary(Summary(errors=("away",), gaps=("gap in a-0",)))
     view.show(found)

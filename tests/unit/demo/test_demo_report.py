@@ -75,9 +75,10 @@ def test_the_demo_can_fail(made: Report, passed: bool) -> None:
 
 
 def test_table_and_sentence_show_the_sums() -> None:
-    shown = Console(file=io.StringIO(), width=200)
+    file = io.StringIO()
+    shown = Console(file=file, width=200)
     shown.print(table(report(4, matches=False)))
-    text = shown.file.getvalue()
+    text = file.getvalue()
     assert "orders-0" in text
     assert "differs" in text
     said = closing(report(4), 1_000)

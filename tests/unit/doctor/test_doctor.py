@@ -476,9 +476,14 @@ class Examined:
         self.asked: list[tuple[Mapping[str, str], Sequence[Naming], str | None]] = []
 
     def __call__(
-        self, kind: Kind, name: str, props: Mapping[str, str], others: Sequence[Naming], worker: str | None
+        self,
+        kind: Kind,
+        name: str,
+        props: Mapping[str, str],
+        others: Sequence[Naming],
+        worker_cluster_id: str | None,
     ) -> DoctorReport:
-        self.asked.append((props, others, worker))
+        self.asked.append((props, others, worker_cluster_id))
         finding = DoctorFinding(check="x", severity="problem", found=f"not {SECRET}", remedy=f"no {SECRET}")
         return DoctorReport(name=name, findings=[finding])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from random import Random
 from typing import cast
 
 import pytest
@@ -17,7 +18,9 @@ from tests.unit.pipeline.values import copied, spec
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.integers(1, 8), st.randoms())
-def test_every_partition_has_one_slot_and_none_is_much_heavier_than_it_must_be(loads, slots, random) -> None:
+def test_every_partition_has_one_slot_and_none_is_much_heavier_than_it_must_be(
+    loads: list[int], slots: int, random: Random
+) -> None:
     partitions = [copied(number) for number in range(len(loads))]
     weights = {each.source: float(load) for each, load in zip(partitions, loads, strict=True)}
     shares = balance(partitions, slots, weights)

@@ -69,7 +69,7 @@ def test_a_batch_covers_what_was_seen_before_it_since_the_last_one() -> None:
         part = Part(copied(), 7)
         for segments in (((12, 2), (15, 1)), ((20, 3),)):
             base: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            part.add(Chunk(b"", 3, segments, -1, 0), base)
+            part.add(Chunk(bytearray(), 3, segments, -1, 0), base)
         return [(each.covered_from, each.segments[0][0]) for each in part.sent]
 
     assert asyncio.run(sent()) == [(7, 12), (16, 20)]

@@ -41,7 +41,7 @@ class Room:
 @cache
 def rooms() -> dict[str, Room]:
     """The table, by the names of its first column."""
-    found = {}
+    found: dict[str, Room] = {}
     for row in re.findall(r"^\| (`.+?) \| .+? \|(.*)\|$", PAGE.read_text("utf-8"), re.MULTILINE):
         early, _, late = row[1].partition("*late*")
         room = Room(quoted(early), quoted(late), "*pure*" in early, "*anything*" in early)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copying import Copied
-from bridge.model.values import Committed, TopicPartition
+from bridge.model.values import Committed, TailPart, TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
 from tests.unit.connectors.checkpoint.checkpoint_scenario import put
@@ -16,6 +16,8 @@ from tests.unit.connectors.fake_clusters import FakeCluster, FakeTail, Log, Row
 
 TOPIC, COPY, RUNS = "orders", "A.orders", "mm2-offset-runs.A.internal"
 PARTITIONS = 2
+P = ParamSpec("P")
+R = TypeVar("R")
 _AWAY = KafkaFailure(KafkaFault.UNREACHABLE, "Connection refused")
 _ASYNC = [
     "list_groups",
@@ -30,6 +32,17 @@ _ASYNC = [
 ]
 
 
+class DrillTail(FakeTail):
+    """As the cluster: without an answer while that hangs."""
+
+    def __init__(self, cluster: DrillCluster, topic: str) -> None:
+        super().__init__(cluster, topic)
+        self._request = cluster.answered(super().read)
+
+    async def read(self) -> TailPart:
+        return await self._request()
+
+
 class DrillCluster(FakeCluster):
     """A cluster that may also leave requests without an answer."""
 
@@ -38,7 +51,7 @@ class DrillCluster(FakeCluster):
         self._answers = asyncio.Event()
         self._answers.set()
         for name in _ASYNC:
-            setattr(self, name, self._answered(getattr(self, name)))
+            setattr(self, name, self.answered(getattr(self, name)))
 
     @property
     def well(self) -> bool:
@@ -55,12 +68,11 @@ class DrillCluster(FakeCluster):
         self._answers.set()
 
     def tail(self, topic: str, *, committed_only: bool = False) -> FakeTail:
-        made = super().tail(topic, committed_only=committed_only)
-        made.read = self._answered(made.read)  # type: ignore[method-assign]
-        return made
+        self.isolation.add((topic, committed_only))
+        return DrillTail(self, topic)
 
-    def _answered(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def wait(*given: Any, **named: Any) -> Any:
+    def answered(self, call: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        async def wait(*given: P.args, **named: P.kwargs) -> R:
             await self._answers.wait()
             return await call(*given, **named)
 

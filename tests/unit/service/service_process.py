@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,21 @@ class Running:
         answer: dict[str, Any] = self.client.get("/health").json()
         return answer
 
-    def start(self, name: str = "c", tasks: int = 1, at: int = 1, **config: str) -> None:
+    def start(
+        self,
+        name: str = "c",
+        tasks: int = 1,
+        at: int = 1,
+        config: Mapping[str, str] | None = None,
+        **more: str,
+    ) -> None:
         for index in range(tasks):
-            body = {"session": session(at), "kind": "fake", "task_count": tasks, "config": config}
+            body = {
+                "session": session(at),
+                "kind": "fake",
+                "task_count": tasks,
+                "config": {**(config or {}), **more},
+            }
             answer = self.client.put(f"/v1/connectors/{name}/tasks/{index}", json=body)
             assert answer.status_code == 200, answer.text
 
@@ -74,7 +86,11 @@ class Running:
 
 @contextmanager
 def service(
-    folder: Path, tls: ssl.SSLContext | None = None, token: str | None = None, **env: str
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    *,
+    tls: ssl.SSLContext | None = None,
+    token: str | None = None,
 ) -> Iterator[Running]:
     """`tls` and `token`: those of the client."""
     log = folder / "service.log"
@@ -84,7 +100,7 @@ def service(
             cwd=ROOT,
             stdout=out,
             stderr=out,
-            env=os.environ | {"MIRROR_BRIDGE_PORT": "0"} | env,
+            env=os.environ | {"MIRROR_BRIDGE_PORT": "0", **(env or {})},
         )
     running = None
     try:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -22,7 +23,7 @@ import pytest
 
 from bridge.protocol.messages import ErrorBody
 from tests.unit.service.service_fakes import SECRET, session
-from tests.unit.service.service_process import service
+from tests.unit.service.service_process import Running, service
 
 
 def gone(pid: int) -> bool:
@@ -46,7 +47,7 @@ def test_rounds_run_in_their_own_process_and_what_they_find_is_served(tmp_path: 
 
 def test_a_lease_runs_out_and_comes_back(tmp_path: Path) -> None:
     with service(tmp_path) as at:
-        at.start(tasks=2, **{"bridge.task.lease.ms": "2000"})
+        at.start(tasks=2, config={"bridge.task.lease.ms": "2000"})
         poll = {"session": session(1), "wait_ms": 0}
 
         def only_task_1() -> bool:
@@ -126,7 +127,7 @@ def test_a_signal_drains(tmp_path: Path, which: signal.Signals) -> None:
 
 
 def test_a_rounds_process_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    with service(tmp_path, MIRROR_BRIDGE_SHUTDOWN_GRACE_SECONDS="3") as at:
+    with service(tmp_path, {"MIRROR_BRIDGE_SHUTDOWN_GRACE_SECONDS": "3"}) as at:
         at.start(mode="hang")
         at.eventually(lambda: "instance started" in at.text())
         assert at.client.get("/health/live").status_code == 200
@@ -151,6 +152,12 @@ def test_a_broken_instance_is_shown_and_made_anew_with_backoff(tmp_path: Path) -
         assert "broke" not in str(at.status()["errors"])
 
 
+def failure(at: Running, name: str) -> str:
+    """What the poll of a task answers, "" as long as nothing failed."""
+    poll = {"session": session(1), "wait_ms": 1000}
+    return at.client.post(f"/v1/connectors/{name}/tasks/0/poll", json=poll).json()["failure"] or ""
+
+
 def test_a_permanent_failure_reaches_the_task(tmp_path: Path) -> None:
     with service(tmp_path) as at:
         for number, (mode, words) in enumerate(
@@ -158,12 +165,7 @@ def test_a_permanent_failure_reaches_the_task(tmp_path: Path) -> None:
         ):
             name = f"c{number}"
             at.start(name, mode=mode)
-            poll = {"session": session(1), "wait_ms": 1000}
-            answer = at.eventually(
-                lambda name=name, poll=poll: at.client.post(
-                    f"/v1/connectors/{name}/tasks/0/poll", json=poll
-                ).json()["failure"]
-            )
+            answer = at.eventually(partial(failure, at, name))
             assert words in answer
 
 
@@ -198,8 +200,8 @@ def test_what_is_not_http_gets_the_error_body_too(tmp_path: Path, sent: bytes) -
 
 
 def test_secrets_are_neither_logged_nor_shown(tmp_path: Path) -> None:
-    with service(tmp_path, MIRROR_BRIDGE_LOG_LEVEL="debug", MIRROR_BRIDGE_LOG_FORMAT="json") as at:
-        at.start(mode="crash", **{"target.password": SECRET})
+    with service(tmp_path, {"MIRROR_BRIDGE_LOG_LEVEL": "debug", "MIRROR_BRIDGE_LOG_FORMAT": "json"}) as at:
+        at.start(mode="crash", config={"target.password": SECRET})
         at.eventually(lambda: at.status()["state"] == "restarting")
         for path in ("/health", "/metrics", "/v1/connectors", "/v1/connectors/c/status"):
             assert SECRET not in at.client.get(path).text
@@ -288,7 +290,7 @@ async def measured(url: str, echo_port: int, tasks: int, seconds: float) -> tupl
 def test_polls_and_health_are_quick_while_a_round_is_on(tmp_path: Path) -> None:
     """A hundred polls at once, beside rounds that never rest. The figures proper are measured on a quiet machine."""
     with service(tmp_path) as at, echo() as echo_port:
-        at.start(tasks=100, mode="busy", **{"how.many": "2000", "partitions": "5"})
+        at.start(tasks=100, mode="busy", config={"how.many": "2000", "partitions": "5"})
         at.eventually(lambda: at.status()["rounds"] > 0)
         for left in (2, 1, 0):  # what else runs on the machine may spoil a run, and not three of them
             polls, health, echoed = asyncio.run(measured(at.url, echo_port, 100, 4.0))

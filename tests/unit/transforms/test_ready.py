@@ -102,7 +102,7 @@ def expected(value: object, path: Sequence[str]) -> object:
     old = value[path[0]]
     if len(path) > 1:
         return {**value, path[0]: expected(old, path[1:])}
-    empty = next(
+    empty: object = next(
         (
             blank
             for kind, blank in ((bool, False), (str, ""), (list, []), (dict, {}))

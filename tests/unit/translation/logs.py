@@ -129,6 +129,7 @@ class Partition:
             end = log.bounds().end
             found = (row.offset for row in log.data(committed_only) if row.timestamp >= need.timestamp)
             return next((offset for offset in found if offset < end), None)
+        assert isinstance(need, Read)
         return self._read(log, need, committed_only)
 
     def _read(self, log: Log, need: Read, committed_only: bool) -> Window:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bridge.mm2.records import Checkpoint, OffsetSync
@@ -66,15 +66,16 @@ class CheckpointStand(Watching):
         self,
         source: FakeCluster,
         target: FakeCluster,
+        given: Mapping[str, str] | None = None,
         *,
         emit_interval: float = 0.02,
         sync_interval: float = 0.02,
-        **given: str,
+        **more: str,
     ) -> None:
         self.source, self.target = source, target
         self.clusters = FakeClusters(source, target)
         self.published = Connected(target)
-        settings = {name.replace("_", "."): value for name, value in given.items()}
+        settings = {name.replace("_", "."): value for name, value in {**(given or {}), **more}.items()}
         chosen = CheckpointOptions.from_props(PROPS | settings, CheckedOnOpen())
         self.options = replace(
             chosen, emit_interval=emit_interval, sync_interval=sync_interval, refresh_groups_interval=0.02

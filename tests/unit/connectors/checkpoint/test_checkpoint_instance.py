@@ -49,7 +49,7 @@ def at(offset: int | Committed, group: str = "g") -> tuple[FakeCluster, FakeClus
 
 @pytest.mark.parametrize(("given", "factor"), [({}, 3), ({"checkpoints_topic_replication_factor": "-1"}, -1)])
 def test_the_topic_is_made_once_with_stocks_replication_factor(given: dict[str, str], factor: int) -> None:
-    stand = CheckpointStand(*at(5), **given)
+    stand = CheckpointStand(*at(5), given)
     stand.play_rounds()
     assert stand.target.created == [(TOPIC, factor), (READINESS, -1)]
 

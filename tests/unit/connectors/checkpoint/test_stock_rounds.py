@@ -40,7 +40,7 @@ def at(offset: int) -> tuple[FakeCluster, FakeCluster]:
 
 
 def stand(source: FakeCluster, target: FakeCluster, given: Mapping[str, str]) -> CheckpointStand:
-    return CheckpointStand(source, target, emit_interval=0.02, sync_interval=0.02, **given)
+    return CheckpointStand(source, target, given, emit_interval=0.02, sync_interval=0.02)
 
 
 # -- which groups ------------------------------------------------------------------------------------------------------

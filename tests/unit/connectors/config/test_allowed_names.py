@@ -31,7 +31,7 @@ def errors(
 ) -> dict[str, list[str]]:
     checks = allowed(StaticClientCheck(), policy or Policy())
     found: dict[str, list[str]] = {}
-    for error in kind.validate(GOOD | props, checks).errors:
+    for error in kind.validate({**GOOD, **props}, checks).errors:
         found.setdefault(error.key, []).append(error.message)
     return found
 

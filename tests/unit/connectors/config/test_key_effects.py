@@ -33,13 +33,13 @@ EMITTING = ("checkpoint", "heartbeat")
 
 
 def errors(kind: str, **changes: str) -> dict[str, str]:
-    found = KINDS[kind].validate(GOOD[kind] | dotted(changes), CLIENTS)
+    found = KINDS[kind].validate({**GOOD[kind], **dotted(changes)}, CLIENTS)
     return {error.key: error.message for error in found.errors}
 
 
 def ignoring(kind: str, **changes: str) -> dict[str, str]:
     """Reasons by key; of a configuration without errors."""
-    found = KINDS[kind].validate(GOOD[kind] | dotted(changes), CLIENTS)
+    found = KINDS[kind].validate({**GOOD[kind], **dotted(changes)}, CLIENTS)
     assert found.errors == ()
     return {each.key: each.reason for each in found.ignored}
 

@@ -60,8 +60,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.parametrize("prefix", ["", "org.apache.kafka.connect.mirror."])
 def test_stock_names_select_ours(prefix: str) -> None:
-    assert isinstance(load(TOPIC_FILTER, prefix + "DefaultTopicFilter", {}), DefaultTopicFilter)
-    assert isinstance(load(GROUP_FILTER, prefix + "DefaultGroupFilter", {}), DefaultGroupFilter)
+    topics = load(TOPIC_FILTER, prefix + "DefaultTopicFilter", {})
+    assert isinstance(topics, DefaultTopicFilter)
+    groups = load(GROUP_FILTER, prefix + "DefaultGroupFilter", {})
+    assert isinstance(groups, DefaultGroupFilter)
     configs = load(
         CONFIG_PROPERTY_FILTER, prefix + "DefaultConfigPropertyFilter", {"use.defaults.from": "source"}
     )
@@ -81,7 +83,8 @@ def test_a_class_of_ones_own_is_made_and_configured(module: str) -> None:
     assert getattr(configured, "seen", None) == "a"
     unconfigured = load(GROUP_FILTER, f"python:{module}.Configured", None)
     assert not hasattr(unconfigured, "seen")
-    assert not isinstance(load(REPLICATION_POLICY, f"python:{module}.Policy", {}), ConfigError)
+    policy = load(REPLICATION_POLICY, f"python:{module}.Policy", {})
+    assert not isinstance(policy, ConfigError)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -30,7 +30,7 @@ WITHOUT_TOPIC = {"emit.group-readiness.enabled": "false"}
 class Stand(Watching):
     """An instance that runs for the time of `play`, with intervals of a few hundredths of a second."""
 
-    def __init__(self, source: FakeCluster, target: FakeCluster, **given: str) -> None:
+    def __init__(self, source: FakeCluster, target: FakeCluster, /, **given: str) -> None:
         self.source, self.target = source, target
         self.clusters = FakeClusters(source, target)
         self.published = Published()
@@ -334,10 +334,12 @@ def test_a_cluster_that_hangs_ends_the_round_in_time() -> None:
     stuck = True
 
     class Hanging(FakeCluster):
-        async def committed(self, groups):  # type: ignore[no-untyped-def]
+        async def committed(
+            self, groups: Sequence[str], *, right: str = ""
+        ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
             if stuck:
                 await asyncio.sleep(60)
-            return await super().committed(groups)
+            return await super().committed(groups, right=right)
 
     hanging = Hanging()
     hanging.__dict__.update(source.__dict__)

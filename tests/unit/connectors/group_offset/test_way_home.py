@@ -32,11 +32,11 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "TASKS_EVERY", 0.0)
 
 
-def there(a: FakeCluster, b: FakeCluster, rounds: int = 2, **given: str) -> Published:
+def there(a: FakeCluster, b: FakeCluster, rounds: int = 2, /, **given: str) -> Published:
     return _lives(Stand(a, b, **given), rounds)
 
 
-def back(a: FakeCluster, b: FakeCluster, rounds: int = 2, **given: str) -> Published:
+def back(a: FakeCluster, b: FakeCluster, rounds: int = 2, /, **given: str) -> Published:
     flow = {"source_cluster_alias": "B", "target_cluster_alias": "A", "reverse_checkpointing_enabled": "true"}
     return _lives(Stand(b, a, **(flow | given)), rounds)
 
@@ -229,7 +229,7 @@ def test_the_way_home_of_the_checkpoint_connector_knows_what_a_group_offset_conn
     there(a, b)
     aliases = {"source_cluster_alias": "B", "target_cluster_alias": "A"}
     ways = {"reverse_checkpointing_enabled": "true", "sync_group_offsets_enabled": "true"}
-    published = CheckpointStand(b, a, **aliases, **ways).play_rounds()
+    published = CheckpointStand(b, a, aliases | ways).play_rounds()
     assert published.reports["g"].reason == "moved_by_mirror"
     assert home(a) == 5
 
@@ -240,9 +240,9 @@ def test_the_way_home_of_the_checkpoint_connector_knows_what_a_group_offset_conn
 def test_it_is_written_when_it_changes_and_the_furthest_stays() -> None:
     a, b = mirrored()
     a.group("g", {("orders", 0): 9})
-    there(a, b, rounds=4)
+    there(a, b, 4)
     a.group("g", {("orders", 0): 3})
-    there(a, b, rounds=4)
+    there(a, b, 4)
     there(a, b)
     found = [each.rows[COPY] for each in records(b) if each is not None]
     assert found == [(9, 9 + JUNK, 9 + JUNK), (3, 3 + JUNK, 9 + JUNK)]
@@ -278,7 +278,7 @@ def test_a_topic_that_can_not_be_written_holds_up_no_commit() -> None:
     a, b = mirrored()
     a.group("g", {("orders", 0): 5})
     b.append_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no WRITE")
-    published = there(a, b, rounds=3)
+    published = there(a, b, 3)
     assert beyond(b) == 5 + JUNK
     assert any(TOPIC in error for error in published.summaries[-1].errors)
 

@@ -55,9 +55,9 @@ def newest(target: FakeCluster) -> dict[tuple[str, str, str], bytes]:
             key = decode_key(row.key)
         except SchemaError:
             continue
-        found.pop(tuple(key), None)
+        found.pop(key, None)
         if row.value is not None:
-            found[tuple(key)] = row.value
+            found[key] = row.value
     return found
 
 

@@ -161,7 +161,7 @@ def test_a_group_that_went_over_is_left_where_it_is(there: str) -> None:
         await stand.rounds(2)
         await gone(stand)
         state = GroupState.STABLE if there == "active" else GroupState.EMPTY
-        target.group("g", {tuple(COPY): 16 + JUNK if there == "ahead" else 12 + JUNK}, state)
+        target.group("g", {(COPY.topic, COPY.partition): 16 + JUNK if there == "ahead" else 12 + JUNK}, state)
         altered = len(target.altered)
         copy_the_rest(target)
         await stand.summaries(8)

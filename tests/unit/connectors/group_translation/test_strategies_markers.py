@@ -116,7 +116,9 @@ def strategy(request: pytest.FixtureRequest) -> ByRuns:
 
 
 def answer(verdict: Verdict | None) -> tuple[object, ...] | None:
-    return verdict and (verdict.judgement, verdict.offset, verdict.bound, verdict.evidence)
+    if verdict is None:
+        return None
+    return verdict.judgement, verdict.offset, verdict.bound, verdict.evidence
 
 
 def exact(offset: int) -> tuple[object, ...]:

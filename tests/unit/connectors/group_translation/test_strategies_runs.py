@@ -35,6 +35,8 @@ def run(upstream: int, downstream: int, count: int, *, skipped: int = 0) -> Offs
 
 
 class Known:
+    known = True
+
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
 

@@ -43,6 +43,12 @@ class Published:
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
         raise AssertionError("heartbeats are of no group")
 
+    def backlog(self, changed: object) -> None:
+        raise AssertionError("heartbeats are of no partition")
+
+    def progress(self, report: object) -> None:
+        raise AssertionError("nothing is copied")
+
     async def stored_offsets(self, partitions: object) -> Sequence[SourceOffset | None]:
         raise AssertionError("nothing to be taken over")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
@@ -257,9 +258,12 @@ def test_more_is_asked_for_over_a_distance(client: MemoryClient) -> None:
     client.far = 0.05
     client.serve = lambda node, tp, at: Answer(records=b"x")
 
+    def at(offset: int, part: FetchedPart) -> bool:
+        return (part.tp, part.offset) == (A, offset)
+
     async def work(fetcher: Fetcher) -> None:
         for offset in (5, 6):
-            await until(fetcher, lambda part, offset=offset: (part.tp, part.offset) == (A, offset))
+            await until(fetcher, partial(at, offset))
             fetcher.done(A, offset + 1, 0)
 
     fetch(client, work)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import NodeNotReadyError, RequestTimedOutError
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -122,7 +123,6 @@ def test_what_was_read_of_a_topic_is_not_believed_of_the_next_of_that_name() -> 
     assert offsets(ask(lookups, (TPS[0], read(1)))[TPS[0]][read(1)]) == [0, 1, 2]
     client.id = "new"
     # By name, since this node speaks nothing newer; the answer is that of the new topic all the same.
-    client.topic_id = lambda _topic: "new" if client.before else ""  # type: ignore[method-assign]
     real = log_requests.fetch
 
     def by_name(parts, *, committed_only):  # type: ignore[no-untyped-def]
@@ -159,25 +159,29 @@ class Broker(NamedTuple):
     port: int
 
 
-class FakeClient(AIOKafkaClient):
-    """A client of three brokers, some of them down."""
-
-    def __init__(self, down: set[int], error: Exception | None = None) -> None:
-        self.down, self.error, self.tried = down, error or NodeNotReadyError(), []  # type: ignore[var-annotated]
-        self.cluster = self
+class ThreeBrokers(ClusterMetadata):
+    def __init__(self) -> None:
+        """Takes no settings, and no answer of a broker."""
 
     def brokers(self) -> set[Broker]:
         return {Broker(node, "127.0.0.1", 1) for node in (1, 2, 3)}
 
-    def broker_metadata(self, node: int) -> Broker:
-        return Broker(node, "127.0.0.1", 1)
+    def broker_metadata(self, broker_id: int) -> Broker:
+        return Broker(broker_id, "127.0.0.1", 1)
+
+
+class FakeClient(AIOKafkaClient):
+    """A client of three brokers, some of them down."""
+
+    def __init__(self, down: set[int], error: Exception | None = None) -> None:
+        self.down, self.error = down, error or NodeNotReadyError()
+        self.tried: list[int] = []
+        self.cluster = ThreeBrokers()
 
     async def ready(self, node: int, *, group: int = ConnectionGroup.DEFAULT) -> bool:
         return True
 
-    async def send(  # type: ignore[override]
-        self, node: int, call: Call, *, group: int = ConnectionGroup.DEFAULT
-    ) -> Reader:
+    async def send(self, node: int, call: Call, *, group: int = ConnectionGroup.DEFAULT) -> Reader:
         self.tried.append(node)
         if node in self.down:
             raise self.error

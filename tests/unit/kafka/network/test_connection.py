@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from bridge.errors import KafkaFailure, KafkaFault
@@ -161,7 +162,7 @@ def test_what_is_large_is_sent_bit_for_bit_also_when_the_broker_reads_late() -> 
         await full.wait()
         assert connection._transport.get_write_buffer_size() <= 256 * 1024
         server.hearing.set()
-        assert await both == [small + large + small + view[1:], small]
+        assert list(await both) == [small + large + small + view[1:], small]
         first, second = server.requests
         assert first.blobs == [small, large, small, view[1:]]
         assert second.blobs == [small]
@@ -268,8 +269,11 @@ def test_an_answer_that_nobody_waits_for_any_more_is_passed_over() -> None:
                 for each in server.requests:
                     writer.write(each.answer())
 
+        def unexpected(reader: Reader) -> bytes:
+            raise AssertionError("an answer came")
+
         server.serve = later
-        first = asyncio.ensure_future(connection.send(echo(b"first"), pytest.fail))
+        first = asyncio.ensure_future(connection.send(echo(b"first"), unexpected))
         await asked.wait()
         first.cancel()
         assert await connection.send(echo(b"second"), all_of) == b"second"
@@ -312,19 +316,27 @@ def test_a_version_that_the_broker_does_not_speak() -> None:
 # -- clients -----------------------------------------------------------------------------------------------------------
 
 
-class Client(AIOKafkaClient):
+class Broker(NamedTuple):
+    host: str
+    port: int
+
+
+class OneBroker(ClusterMetadata):
     """Knows where broker 1 is."""
 
     def __init__(self, port: int) -> None:
-        self.port, self.updates = port, 0
-        self.cluster = self
+        self.port = port
 
-    def broker_metadata(self, node: int) -> object:
-        class Broker(NamedTuple):
-            host: str
-            port: int
+    def broker_metadata(self, broker_id: int) -> Broker | None:
+        return Broker("127.0.0.1", self.port) if broker_id == 1 else None
 
-        return Broker("127.0.0.1", self.port) if node == 1 else None
+
+class Client(AIOKafkaClient):
+    """A client of that broker."""
+
+    def __init__(self, port: int) -> None:
+        self.updates = 0
+        self.cluster = self.known = OneBroker(port)
 
     def force_metadata_update(self) -> None:
         self.updates += 1
@@ -396,7 +408,7 @@ def test_a_connection_that_was_idle_is_opened_anew(
 def test_a_broker_that_cannot_be_reached_is_looked_for_anew(node: int) -> None:
     async def work(server: Server, client: NetworkClient, library: Client) -> None:
         async with serving() as gone:
-            library.port = gone.port
+            library.known.port = gone.port
         with pytest.raises(KafkaFailure) as told:
             await client.send_bulk(node, echo(b"x"), all_of, "ask")
         assert told.value.fault is KafkaFault.UNREACHABLE

@@ -35,7 +35,7 @@ ORDERS = [TopicPartition("orders", number) for number in range(4)]
 
 
 def encoded(call: Call, version: int) -> bytes:
-    return call.prepare({call.API_KEY: (0, version)}).encode()
+    return bytes(call.prepare({call.API_KEY: (0, version)}).encode())
 
 
 def answer(name: str, version: int, *, flexible: bool) -> Reader:
@@ -275,7 +275,7 @@ def test_null_and_empty_are_told_apart_when_written(flexible: bool) -> None:
     def written(value: str | None) -> bytes:
         writer = Writer(flexible=flexible)
         writer.string(value)
-        return writer.encode()
+        return bytes(writer.encode())
 
     assert (written(None), written("")) == ((b"\0", b"\1") if flexible else (b"\xff\xff", b"\0\0"))
     for length in (None, 0):

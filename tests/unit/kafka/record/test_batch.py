@@ -69,7 +69,7 @@ def test_a_passed_batch_keeps_its_bytes_under_a_new_header(
     (raw,) = parse(data)
     assert passes(raw, base, len(data))
     chunk = passed(raw)
-    assert chunk.data[21:23] == bytes((0, codec))
+    assert bytes(chunk.data[21:23]) == bytes((0, codec))
     stamp(chunk.data, 1, 2, 3, not transactional)
     stamp(chunk.data, producer, epoch, sequence, transactional)  # another try
 
@@ -210,7 +210,7 @@ def test_a_delete_horizon_is_cleared_and_the_timestamps_stay() -> None:
     assert raw.attributes == 0x40
     chunk = passed(raw)
     stamp(chunk.data, 1, 0, 0, False)
-    assert chunk.data[21:23] == b"\0\0"
+    assert bytes(chunk.data[21:23]) == b"\0\0"
     assert plain_records(chunk.data) == records
 
 

@@ -163,7 +163,8 @@ def reference(block: bytes) -> bytes | None:
 
 def framed(block: bytes) -> bytes:
     """Without checksums."""
-    return lz4.frame.compress(b"", store_size=False)[:7] + struct.pack("<I", len(block)) + block + bytes(4)
+    head: bytes = lz4.frame.compress(b"", store_size=False)[:7]
+    return head + struct.pack("<I", len(block)) + block + bytes(4)
 
 
 @given(
@@ -183,8 +184,8 @@ def test_a_block_is_what_the_format_says_and_nothing_outside_is_touched(
     for at, byte in changes:
         block[at % len(block)] = byte
     del block[max(1, len(block) - max(0, cut)) :]
-    expected = reference(block)
-    frame = framed(block)[: -missing if missing > 0 else None]
+    expected = reference(bytes(block))
+    frame = framed(bytes(block))[: -missing if missing > 0 else None]
     data = fenced_copy(frame)
     # For what is wrong as much as a block of that many parts may have, so that it is not the room that is short.
     out = fenced(4000 if expected is None else max(0, len(expected) + spare))

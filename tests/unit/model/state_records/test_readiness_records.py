@@ -162,7 +162,7 @@ def test_other_keys_are_refused(wrong: bytes | None) -> None:
         *((_GROUP, ("taskCount",), each) for each in (0, 10_001)),
         *((_GROUP, ("state",), each) for each in (None, 7, "\ud800")),
         (_GROUP, ("reason",), 7),
-        *((_GROUP, ("partitions",), each) for each in (None, {}, [7], "x")),
+        *((_GROUP, ("partitions",), each) for each in (None, dict[str, object](), [7], "x")),
         *((_GROUP, ("partitions", 0, "topic"), each) for each in (None, "", 7, "x" * 40_000)),
         *((_GROUP, ("partitions", 0, "partition"), each) for each in (-1, 2**31)),
         *((_GROUP, ("partitions", 0, "offset"), each) for each in (-1, 2**63, None, 1e3)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,15 @@ class Flow:
         zero, one = report("zero", "g"), report("one", "g").model_copy(update={"task": 1})
         self.at.reports(zero, one, connector="g")
 
-    def round(self, generation: int = 1, **changes: Any) -> None:
+    def round(self, generation: int = 1, /, **changes: Any) -> None:
         now_ms = int(time.time() * 1000)
-        said = {"rounds": 1, "as_of_ms": now_ms, "tasks": (0, 1), "interval_ms": INTERVAL_MS} | changes
-        self.snapshots.summary("g", generation, Summary(**said))
+        summary = Summary(rounds=1, as_of_ms=now_ms, tasks=(0, 1), interval_ms=INTERVAL_MS)
+        self.snapshots.summary("g", generation, replace(summary, **changes))
 
     def copied(self, name: str = "s", topic: str = "orders", **changes: Any) -> None:
         seen = frozenset({"source", "target"})
-        said = {"rounds": 1, "last_success_ms": int(time.time() * 1000), "clusters_seen": seen} | changes
-        self.snapshots.summary(name, 1, Summary(**said))
+        summary = Summary(rounds=1, last_success_ms=int(time.time() * 1000), clusters_seen=seen)
+        self.snapshots.summary(name, 1, replace(summary, **changes))
         row = CopyRow(topic, 0, f"A.{topic}", 9, 9, 0, 9, 90, 0.0, 0.0, -1, -1)
         totals = CopyTotals(source="A", target="B", state="caught_up")
         self.snapshots.progress(name, 1, CopyReport(totals, [row], whole=True))
@@ -569,7 +570,7 @@ def test_a_connector_that_finds_no_group_is_not_ready() -> None:
 
     async def test(made: Flow) -> None:
         made.at.service.snapshots.forget("g")
-        made.round(generation=2)
+        made.round(2)
         whole = (await made.at.client.get("/v1/readiness")).json()
         assert whole["readiness"] == "cannot_tell"
         assert [each["reason"] for each in whole["flows"][0]["reasons"]] == ["no_groups"]

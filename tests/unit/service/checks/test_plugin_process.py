@@ -30,7 +30,7 @@ Check = Callable[..., ValidatedConfig]
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Makes a module that the service finds; its name."""
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -51,7 +51,7 @@ def messages(config: ValidatedConfig) -> dict[str, list[str]]:
     return {entry.key.name: list(entry.errors) for entry in config.entries if entry.errors}
 
 
-def test_it_is_loaded_in_a_process_of_its_own(module: Callable[[str], str], tmp_path: Path) -> None:
+def test_it_is_loaded_in_a_process_of_its_own(module: Callable[..., str], tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     name = module(f"import os\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nprint('{{}}')\n" + FILTER)
     assert messages(checked({"topic.filter.class": f"python:{name}.Filter"})) == {}
@@ -61,7 +61,7 @@ def test_it_is_loaded_in_a_process_of_its_own(module: Callable[[str], str], tmp_
         os.kill(int(pid.read_text()), 0)
 
 
-def test_the_answer_is_the_one_that_is_given_here(module: Callable[[str], str]) -> None:
+def test_the_answer_is_the_one_that_is_given_here(module: Callable[..., str]) -> None:
     """Errors, values, what is ignored and what is not visible."""
     name = module(FILTER)
     props = {
@@ -83,7 +83,7 @@ def test_the_answer_is_the_one_that_is_given_here(module: Callable[[str], str]) 
     assert found.ignored
 
 
-def test_code_that_is_not_allowed_starts_no_process(module: Callable[[str], str]) -> None:
+def test_code_that_is_not_allowed_starts_no_process(module: Callable[..., str]) -> None:
     name = module(FILTER)
     context = check_context(Policy())
     nowhere = Outside(Policy(), "no.such.module")
@@ -112,7 +112,7 @@ def test_code_that_is_not_allowed_starts_no_process(module: Callable[[str], str]
     ],
     ids=["sleeps", "loops", "crashes", "exits", "ends", "is large", "raises", "configure"],
 )
-def test_what_it_does_is_an_error_of_its_key(module: Callable[[str], str], text: str, why: str) -> None:
+def test_what_it_does_is_an_error_of_its_key(module: Callable[..., str], text: str, why: str) -> None:
     name = module(text)
     props = {"topic.filter.class": f"python:{name}.Filter", "replication.factor": "many"}
     policy = replace(ANY, import_seconds=0.5) if "not loaded within" in why else ANY
@@ -123,7 +123,7 @@ def test_what_it_does_is_an_error_of_its_key(module: Callable[[str], str], text:
     assert why in said
 
 
-def test_processes_that_it_starts_end_with_it(module: Callable[[str], str], tmp_path: Path) -> None:
+def test_processes_that_it_starts_end_with_it(module: Callable[..., str], tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     name = module(
         "import subprocess\n"
@@ -152,7 +152,7 @@ def test_all_that_was_loaded_together_is_named(module: Callable[..., str]) -> No
     assert f"; it, or {hangs}.Filter, which is loaded with it" in found["bridge.transforms"][0]
 
 
-def test_a_process_that_does_not_start_is_asked_again_later(module: Callable[[str], str]) -> None:
+def test_a_process_that_does_not_start_is_asked_again_later(module: Callable[..., str]) -> None:
     name = module(FILTER)
     context = check_context(ANY)
     props = GOOD | {"topic.filter.class": f"python:{name}.Filter"}
@@ -160,7 +160,7 @@ def test_a_process_that_does_not_start_is_asked_again_later(module: Callable[[st
         validated(SOURCE, props, context.clients, Outside(ANY, "no.such.module"))
 
 
-def test_conflicts_are_worked_out_there_too(module: Callable[[str], str]) -> None:
+def test_conflicts_are_worked_out_there_too(module: Callable[..., str]) -> None:
     name = module(FILTER)
     props = GOOD | {"topics": "orders", "replication.policy.class": "IdentityReplicationPolicy"}
     ours = props | {"topic.filter.class": f"python:{name}.Filter"}

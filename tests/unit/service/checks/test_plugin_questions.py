@@ -38,7 +38,11 @@ FILTER = "class Filter:\n    def should_replicate_topic(self, topic): return Tru
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     monkeypatch.syspath_prepend(tmp_path)
-    return lambda text: (tmp_path / f"{NAME}.py").write_text(text) and None
+
+    def write(text: str) -> None:
+        (tmp_path / f"{NAME}.py").write_text(text)
+
+    return write
 
 
 def test_the_doctor_says_the_same_and_loads_nothing_here(own: Callable[[str], None]) -> None:

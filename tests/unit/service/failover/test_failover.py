@@ -310,7 +310,7 @@ BACK = {
 }
 
 
-def returning(made: Made, config: dict[str, str] = BACK, kind: str = "checkpoint", **changes: Any) -> None:
+def returning(made: Made, config: dict[str, str] = BACK, kind: str = "checkpoint", /, **changes: Any) -> None:
     """The flow back, with the group `zero`; `changes` are of its partition 1."""
     made.table.start_task("back", 0, session(1), kind, 1, config)
     rows = [

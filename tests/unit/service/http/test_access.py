@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
+from fastapi.routing import _IncludedRouter
 from starlette.routing import BaseRoute, Route
 
 from bridge.service.http.access import Access
@@ -149,13 +150,9 @@ def test_hosts_are_checked_where_nobody_is_asked_for_a_token_and_where_they_are_
     assert load_settings().hosts() is not None
     assert load_settings(host="0.0.0.0", insecure_no_auth=True).hosts() is not None
     assert load_settings(auth_token="t").hosts() is None
-    assert load_settings(auth_token="t", allowed_hosts="a").hosts() == {
-        "a",
-        "127.0.0.1",
-        "localhost",
-        "localhost.localdomain",
-        "ip6-localhost",
-    }
+    assert load_settings(auth_token="t", allowed_hosts="a").hosts() == frozenset(
+        ("a", "127.0.0.1", "localhost", "localhost.localdomain", "ip6-localhost")
+    )
     assert load_settings(allowed_hosts="*").hosts() is None
 
 
@@ -182,7 +179,7 @@ def routes(of: Sequence[BaseRoute]) -> Iterator[tuple[str, str]]:
         if isinstance(route, Route):
             yield from ((method, route.path) for method in (route.methods or set()) - {"HEAD"})
         else:
-            # FastAPI's own class for an included router; any other kind has no such attribute, and fails here.
+            assert isinstance(route, _IncludedRouter)
             yield from routes(route.original_router.routes)
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import ssl
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -28,7 +29,7 @@ def test_tokens_are_replaced_without_a_restart_and_without_a_gap(tmp_path: Path)
     tokens.write_text("first\n")
     reading.write_text("reader\n")
     files = {"MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(tokens), "MIRROR_BRIDGE_READ_TOKEN_FILE": str(reading)}
-    with service(tmp_path, **files) as at:
+    with service(tmp_path, files) as at:
         assert (answer(at, "first"), answer(at, "second"), answer(at, "reader")) == (200, 401, 200)
         tokens.write_text("first\nsecond\n")
         at.eventually(lambda: answer(at, "second") == 200)
@@ -47,17 +48,20 @@ def test_tokens_are_replaced_without_a_restart_and_without_a_gap(tmp_path: Path)
 def test_a_broken_token_file_leaves_the_old_token_and_one_line(tmp_path: Path) -> None:
     tokens = tmp_path / "token"
     tokens.write_text("first\n")
-    with service(tmp_path, MIRROR_BRIDGE_AUTH_TOKEN_FILE=str(tokens)) as at:
+    with service(tmp_path, {"MIRROR_BRIDGE_AUTH_TOKEN_FILE": str(tokens)}) as at:
 
         def refused() -> int:
             return at.text().count(f"{FILE_CHANGED} and can't be used: auth_token_file")
+
+        def refused_times(count: int) -> bool:
+            return refused() == count
 
         for count, broken in enumerate(("", "a\nb\nc\n", "with a space\n", None), 1):
             if broken is None:
                 tokens.unlink()
             else:
                 tokens.write_text(broken)
-            at.eventually(lambda count=count: refused() == count)
+            at.eventually(partial(refused_times, count))
             assert answer(at, "first") == 200
         tokens.write_text("second\n")
         at.eventually(lambda: answer(at, "second") == 200)
@@ -67,7 +71,7 @@ def test_a_broken_token_file_leaves_the_old_token_and_one_line(tmp_path: Path) -
 
 def test_a_name_that_is_not_ours_is_not_answered_on_a_socket_either(tmp_path: Path) -> None:
     with service(tmp_path) as at:
-        port = httpx.URL(at.url).port
+        port = httpx.URL(at.url).port or 0
         for request, status in (
             (b"GET /v1/version HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
             (b"GET /health/live HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
@@ -76,7 +80,7 @@ def test_a_name_that_is_not_ours_is_not_answered_on_a_socket_either(tmp_path: Pa
             (b"GET http://evil.example/v1/version HTTP/1.1\r\nHost: evil.example\r\n", b"421"),
             (b"GET /v1/version HTTP/1.0\r\n", b"421"),
         ):
-            with socket.create_connection(("127.0.0.1", port or 0), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
                 connection.sendall(request + b"Connection: close\r\n\r\n")
                 said = connection.makefile("rb").readline()
             assert said.split()[1] == status, (request, said)
@@ -84,7 +88,7 @@ def test_a_name_that_is_not_ours_is_not_answered_on_a_socket_either(tmp_path: Pa
 
 def test_the_token_is_not_inherited(tmp_path: Path) -> None:
     given = {"MIRROR_BRIDGE_AUTH_TOKEN": TOKEN, "mirror_bridge_read_token": f"{TOKEN}-of-reading"}
-    with service(tmp_path, token=TOKEN, **given) as at:
+    with service(tmp_path, given, token=TOKEN) as at:
         inherited = Path(f"/proc/{at.rounds_pid()}/environ").read_bytes()
         assert b"MIRROR_BRIDGE_PORT" in inherited
         assert TOKEN.encode() not in inherited
@@ -93,7 +97,7 @@ def test_the_token_is_not_inherited(tmp_path: Path) -> None:
 
 def test_who_is_let_in_without_a_token_is_told_in_log_and_health(tmp_path: Path) -> None:
     open_ = {"MIRROR_BRIDGE_HOST": "0.0.0.0", "MIRROR_BRIDGE_INSECURE_NO_AUTH": "true"}
-    with service(tmp_path, **open_) as at:
+    with service(tmp_path, open_) as at:
         assert at.health()["insecure"] == ["insecure_no_auth"]
         warned = [line for line in at.text().splitlines() if "WARNING" in line]
         assert len(warned) == 1
@@ -140,7 +144,7 @@ def served(at: Running, tls: ssl.SSLContext) -> bool:
 def test_certificates_are_replaced_without_a_restart(tmp_path: Path) -> None:
     old, new = make_tls(tmp_path / "old", "old"), make_tls(tmp_path / "new", "new")
     ours = given(old, tmp_path / "given")
-    with service(tmp_path, client(old, old), **env(ours)) as at:
+    with service(tmp_path, env(ours), tls=client(old, old)) as at:
         assert served(at, client(old, old))
         assert not served(at, client(old, None))
         assert not served(at, client(old, new))
@@ -186,7 +190,7 @@ def test_a_connection_ends_when_the_certificates_are_replaced(tmp_path: Path) ->
     """Or who has once shown a certificate would be served for ever, whatever became of its authority."""
     old, new = make_tls(tmp_path / "old", "old"), make_tls(tmp_path / "new", "new")
     ours = given(old, tmp_path / "given")
-    with service(tmp_path, client(old, old), **env(ours)) as at:
+    with service(tmp_path, env(ours), tls=client(old, old)) as at:
         port = httpx.URL(at.url).port or 0
         raw = socket.create_connection(("127.0.0.1", port), timeout=20)
         with client(old, old).wrap_socket(raw, server_hostname="127.0.0.1") as connection:
@@ -201,7 +205,7 @@ def test_a_connection_ends_when_the_certificates_are_replaced(tmp_path: Path) ->
 def test_a_broken_certificate_leaves_the_old_one_and_one_line(tmp_path: Path) -> None:
     old = make_tls(tmp_path / "old")
     ours = given(old, tmp_path / "given")
-    with service(tmp_path, client(old, old), **env(ours)) as at:
+    with service(tmp_path, env(ours), tls=client(old, old)) as at:
         ours.server.write_text("no certificate")
         at.eventually(lambda: "the TLS certificate changed and can't be used" in at.text())
         assert served(at, client(old, old))

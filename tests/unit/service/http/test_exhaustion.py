@@ -34,7 +34,7 @@ LIMITS = {
 @pytest.fixture(scope="module")
 def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("service")
-    with service(folder, **{f"MIRROR_BRIDGE_{name}": value for name, value in LIMITS.items()}) as running:
+    with service(folder, {f"MIRROR_BRIDGE_{name}": value for name, value in LIMITS.items()}) as running:
         running.start()
         yield running
 
@@ -137,7 +137,9 @@ def test_validations_and_starts_that_hang_hold_up_nothing_else(at: Running, usua
 
 
 def test_a_service_ends_though_threads_hang(tmp_path: Path, fifo: Path) -> None:
-    with service(tmp_path, MIRROR_BRIDGE_CHECK_SECONDS="0.2", MIRROR_BRIDGE_IMPORT_SECONDS="0.2") as running:
+    with service(
+        tmp_path, {"MIRROR_BRIDGE_CHECK_SECONDS": "0.2", "MIRROR_BRIDGE_IMPORT_SECONDS": "0.2"}
+    ) as running:
         body = {"config": {"wait.for": str(fifo)}}
         assert running.client.put("/v1/plugins/fake/validate", json=body).status_code == 503
         running.process.terminate()

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -116,8 +117,12 @@ def test_an_instance_in_the_rounds_process_answers(tmp_path: Path) -> None:
         at.start(tasks=2)
         at.start("refuses", operations="refuse")
         at.start("bug", operations="bug")
+
+        def at_work(name: str) -> bool:
+            return bool(at.status(name)["rounds"] > 0)
+
         for name in ("c", "refuses", "bug"):
-            at.eventually(lambda name=name: at.status(name)["rounds"] > 0)
+            at.eventually(partial(at_work, name))
 
         def post(name: str, seconds: float = 10) -> httpx.Response:
             path = f"/v1/connectors/{name}/refresh?timeout_ms={int(seconds * 1000)}"
