@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 
 import cramjam
-import lz4.frame  # type: ignore[import-untyped]
+import lz4.frame
 import zstandard
 
 from bridge.model.batch_limits import Overlarge
