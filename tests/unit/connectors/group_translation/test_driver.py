@@ -8,13 +8,13 @@ from collections.abc import Generator
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.model.lookups import FindTime, Found, Need, Read, Window
+from bridge.model.lookups import FindTime, LookupResult, Need, Read, Window
 from bridge.model.values import Judgement, Reason, Side, TopicPartition, Verdict
 from connectors.cluster_away import reason_of
 from connectors.group_translation.driver import Job, translate_all
 from tests.unit.connectors.fake_clusters import FakeCluster, mirrored
 
-Steps = Generator[Need, Found, Verdict]
+Steps = Generator[Need, LookupResult, Verdict]
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 

@@ -258,7 +258,7 @@ def test_more_is_asked_for_over_a_distance(client: MemoryClient) -> None:
     client.far = 0.05
     client.serve = lambda node, tp, at: Answer(records=b"x")
 
-    def at(offset: int, part: FetchedPart) -> bool:
+    def at(offset: int, part: CompletedFetch) -> bool:
         return (part.tp, part.offset) == (A, offset)
 
     async def work(fetcher: Fetcher) -> None:

@@ -103,7 +103,8 @@ def test_a_large_batch_is_no_hole_although_others_are_read_at_the_same_offset() 
         data = batch(0, 20)
         return data if first or len(data) <= size else b""
 
-    found = ask(Lookups(FakeNetworkClient(serve), committed_only=False), *((tp, read(5)) for tp in TPS))  # type: ignore[arg-type]
+    lookups = Lookups(FakeNetworkClient(serve), committed_only=False)  # type: ignore[arg-type]
+    found = ask(lookups, *((tp, read(5)) for tp in TPS))
     for tp in TPS:
         assert offsets(found[tp][read(5)]) == list(range(20))
 
@@ -142,7 +143,8 @@ def test_a_batch_that_cannot_be_decoded_is_trouble_of_its_partition_only() -> No
     def serve(tp: TopicPartition, _offset: int, _size: int, _first: bool) -> bytes:
         return bytes(broken) if tp == TPS[1] else batch(0, 3)
 
-    found = ask(Lookups(FakeNetworkClient(serve), committed_only=False), *((tp, read(1)) for tp in TPS))  # type: ignore[arg-type]
+    lookups = Lookups(FakeNetworkClient(serve), committed_only=False)  # type: ignore[arg-type]
+    found = ask(lookups, *((tp, read(1)) for tp in TPS))
     failed = found[TPS[1]][read(1)]
     assert isinstance(failed, KafkaFailure)
     assert str(failed).startswith("Unreadable batch: ")

@@ -71,6 +71,8 @@ def test_api_keys_are_those_of_aiokafka() -> None:
 def bare_numbers(source: str) -> Iterator[int]:
     """Lines where a number stands for a request or an error."""
     for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.expr):
+            continue
         suspects: list[ast.AST] = []
         if isinstance(node, ast.Call) and last_name(node.func) in TAKES_A_NUMBER:
             suspects += node.args[:1]
