@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from bridge.errors import ConfigError
+from bridge.model.copying import Progress
 from bridge.model.key_rules import KeyRule, Use
 from bridge.model.values import Side, TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
@@ -95,34 +96,13 @@ class CopiedTopics(NamedTuple):
     topics: Collection[tuple[str, str]]
 
 
-class CopyRow(NamedTuple):
-    """A PartitionProgress of the contract with -1 for what is not known; there may be many thousands, each second."""
-
-    topic: str
-    partition: int
-    target_topic: str
-    position: int
-    source_end: int
-    lag: int
-    records: int
-    bytes: int
-    record_rate: float
-    byte_rate: float
-    record_age_ms: int
-    replication_latency_ms: int
-
-    @property
-    def source(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-
 @dataclass(frozen=True, slots=True)
 class CopyReport:
     """How copying has gone on since the last report. `whole`: it is the first of an instance, and whatever it does not
     name is gone. `gaps` are the newest of the ledger, oldest first; None: as they were."""
 
     totals: CopyTotals
-    changed: Sequence[CopyRow] = ()
+    changed: Sequence[Progress] = ()
     gone: Sequence[TopicPartition] = ()
     gaps: Sequence[GapReport] | None = None
     whole: bool = False

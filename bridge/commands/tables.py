@@ -9,8 +9,8 @@ from typing import NamedTuple
 from rich.table import Table
 
 from bridge.commands.show import printable, table
+from bridge.model.copying import Progress
 from bridge.protocol.messages import CopyTotals
-from connectors.base import CopyRow
 
 UNKNOWN = "-"
 _COLUMNS = ("topic", "remote topic", "partitions", "lag", "records", "records/s", "bytes/s", "latency")
@@ -30,16 +30,16 @@ class TopicFigures(NamedTuple):
     latency: int | None
 
 
-def by_topic(rows: Iterable[CopyRow]) -> list[TopicFigures]:
+def by_topic(rows: Iterable[Progress]) -> list[TopicFigures]:
     """Those with most lag first."""
-    topics: defaultdict[str, list[CopyRow]] = defaultdict(list)
+    topics: defaultdict[str, list[Progress]] = defaultdict(list)
     for row in rows:
         topics[row.topic].append(row)
     found = [_topic(topic, each) for topic, each in topics.items()]
     return sorted(found, key=lambda each: (-(each.lag or 0), each.topic))
 
 
-def _topic(topic: str, rows: Sequence[CopyRow]) -> TopicFigures:
+def _topic(topic: str, rows: Sequence[Progress]) -> TopicFigures:
     lags = [row.lag for row in rows if row.lag >= 0]
     latencies = [row.replication_latency_ms for row in rows if row.replication_latency_ms >= 0]
     return TopicFigures(

@@ -14,9 +14,10 @@ from rich.text import Text
 from bridge.commands.exit_status import note
 from bridge.commands.show import printable
 from bridge.commands.tables import by_topic, sums, topics_table
+from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals
-from connectors.base import CopyReport, CopyRow, Summary
+from connectors.base import CopyReport, Summary
 
 LINE_SECONDS = 5.0
 _ABOVE_AND_BELOW = 8
@@ -29,7 +30,7 @@ class Copying:
     def __init__(self) -> None:
         self.said = Summary()
         self.totals: CopyTotals | None = None
-        self.rows: dict[TopicPartition, CopyRow] = {}
+        self.rows: dict[TopicPartition, Progress] = {}
 
     def records(self, records: Sequence[object]) -> None:
         raise AssertionError("records go past Connect")

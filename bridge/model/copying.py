@@ -113,18 +113,30 @@ class Gap:
         return f"gap in {place} ({self.kind}): upstream offsets [{since}, {until}){detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Of one partition, from committed runs. `source_end` is where the copyable log ended when last asked, -1 before.
-    Counters since the pipeline was started; ages and latencies in ms, -1 before the first record."""
+class Progress(NamedTuple):
+    """How far one partition is copied, by its committed runs. It is the same value on its way from the driver to the
+    HTTP process; there may be many thousands, each second.
 
-    source: TopicPartition
+    `position`: the next offset of the source to be copied; `source_end`: where the copyable log ended when last asked,
+    -1 before. The driver counts from its own start and leaves the rates at 0. The source connector counts on over
+    restarts of the driver, and fills in the rates per second. Ages and latencies in ms, -1 before the first record.
+    """
+
+    topic: str
+    partition: int
+    target_topic: str
     position: int
     source_end: int = -1
     records: int = 0
     bytes: int = 0
+    record_rate: float = 0.0
+    byte_rate: float = 0.0
     record_age_ms: int = -1
     replication_latency_ms: int = -1
+
+    @property
+    def source(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def lag(self) -> int:

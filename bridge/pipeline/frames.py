@@ -56,9 +56,7 @@ def pack_stop() -> bytes:
 def pack_status(status: PipelineStatus) -> bytes:
     said = {
         **{field.name: getattr(status, field.name) for field in dataclasses.fields(status)},
-        "progress": [
-            [*each.source, *(getattr(each, name) for name in _PROGRESS)] for each in status.progress.values()
-        ],
+        "progress": list(status.progress.values()),
         "gaps": [[*gap.source, *(getattr(gap, name) for name in _GAP)] for gap in status.gaps],
     }
     return _line({"status": said})
@@ -96,10 +94,7 @@ def unpack_want(said: Sequence[Sequence[Any]]) -> list[Copied]:
 
 
 def unpack_status(said: Mapping[str, Any]) -> PipelineStatus:
-    progress = [
-        Progress(TopicPartition(topic, partition), *figures)
-        for topic, partition, *figures in said["progress"]
-    ]
+    progress = [Progress(*row) for row in said["progress"]]
     gaps = [
         Gap(TopicPartition(topic, partition), GapKind(kind), *rest)
         for topic, partition, kind, *rest in said["gaps"]
@@ -114,7 +109,6 @@ def unpack_status(said: Mapping[str, Any]) -> PipelineStatus:
     )
 
 
-_PROGRESS = [field.name for field in dataclasses.fields(Progress)][1:]
 _GAP = [field.name for field in dataclasses.fields(Gap)][1:]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bridge.model.copying import Progress
 from bridge.model.values import CopyId, LogRecord
@@ -46,12 +46,14 @@ class ProgressTable:
     def _run(self, run: OffsetRun, written_ms: int) -> None:
         known = self._known.get(run.copy)
         if known is None:
-            self._known[run.copy] = _Known(Progress(run.source, run.position), run.upstream_start)
+            self._known[run.copy] = _Known(
+                Progress(*run.source, run.target_topic, run.position), run.upstream_start
+            )
         elif known.top is None or (
             known.top == run.upstream_start and run.position < known.progress.position
         ):
             # What was said of the offsets from here on is taken back: the log took another way, or was made anew.
-            known.progress, known.top = replace(known.progress, position=run.position), run.upstream_start
+            known.progress, known.top = known.progress._replace(position=run.position), run.upstream_start
         else:
             known.progress = advanced(known.progress, run, written_ms, self._began_ms)
             known.top = max(known.top, run.upstream_start)
@@ -61,7 +63,7 @@ class ProgressTable:
         known = self._known.get(copy)
         if known is None:
             return None
-        known.progress = replace(known.progress, source_end=source_end)
+        known.progress = known.progress._replace(source_end=source_end)
         return known.progress
 
     def keep(self, copies: Collection[CopyId]) -> None:
@@ -74,10 +76,9 @@ def advanced(before: Progress, run: OffsetRun, written_ms: int, began_ms: int) -
     before the pipeline was started (`began_ms`), adds nothing to the counters."""
     new = run.upstream_end - max(run.upstream_start, before.position)
     if run.upstream_start < before.position or new <= 0 or written_ms < began_ms:
-        return replace(before, position=max(before.position, run.position))
+        return before._replace(position=max(before.position, run.position))
     latency = max(0, written_ms - run.last_timestamp) if run.last_timestamp >= 0 else -1
-    return replace(
-        before,
+    return before._replace(
         position=run.position,
         records=before.records + new - run.skipped,
         bytes=before.bytes + run.size,

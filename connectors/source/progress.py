@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bridge.model.copying import Copied, Gap, PipelineStatus, Progress
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport
-from connectors.base import CopyReport, CopyRow
+from connectors.base import CopyReport
 
 HALF_WINDOW = 15.0
 """Seconds: rates are over one to two of them. A Java client's are over 30 to 60, which hides for a minute that copying
@@ -48,7 +48,7 @@ class Reporter:
     def __init__(self, source_alias: str, target_alias: str) -> None:
         self._source, self._target = source_alias, target_alias
         self._counters: dict[TopicPartition, _Counters] = {}
-        self._rows: dict[TopicPartition, CopyRow] = {}
+        self._rows: dict[TopicPartition, Progress] = {}
         self._records = self._bytes = 0
         """Of partitions that are gone: the sums never go back."""
         self._gaps: Sequence[Gap] = ()
@@ -75,7 +75,7 @@ class Reporter:
         whole, self._totals = self._totals is None, totals
         return CopyReport(totals, changed, sorted(gone), gaps, whole)
 
-    def _row(self, copied: Copied, found: Progress | None, now: float) -> CopyRow | None:
+    def _row(self, copied: Copied, found: Progress | None, now: float) -> Progress | None:
         """What was known stays where a driver that has just begun knows nothing yet, but for the rates."""
         place = copied.source
         if found is None:
@@ -84,19 +84,9 @@ class Reporter:
         began = (now, 0, 0)
         counters = self._counters.setdefault(place, _Counters((0, 0), began, began))
         counters.count(found.records, found.bytes)
-        records_a_second, bytes_a_second = counters.per_second(now)
-        return CopyRow(
-            *place,
-            copied.target_topic,
-            found.position,
-            found.source_end,
-            found.lag,
-            counters.records,
-            counters.bytes,
-            records_a_second,
-            bytes_a_second,
-            found.record_age_ms,
-            found.replication_latency_ms,
+        record_rate, byte_rate = counters.per_second(now)
+        return found._replace(
+            records=counters.records, bytes=counters.bytes, record_rate=record_rate, byte_rate=byte_rate
         )
 
     def _new_gaps(self, status: PipelineStatus) -> Sequence[GapReport] | None:

@@ -34,10 +34,11 @@ from typing import Any, NamedTuple
 
 from pydantic.main import IncEx
 
+from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyTotals, GapReport, GroupReport
 from bridge.service.ipc.desired_state import Desired
-from connectors.base import Assignment, CopyReport, CopyRow, Missing, Summary
+from connectors.base import Assignment, CopyReport, Missing, Summary
 
 HEAD = struct.Struct(">IB")
 LONG = struct.Struct(">I")
@@ -192,7 +193,7 @@ def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
         generation,
         CopyReport(
             CopyTotals.model_validate(totals),
-            [CopyRow(*row) for row in changed],
+            [Progress(*row) for row in changed],
             [TopicPartition(*place) for place in gone],
             None if gaps is None else [GapReport.model_validate(gap) for gap in gaps],
             whole,

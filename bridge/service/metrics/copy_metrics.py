@@ -12,12 +12,11 @@ from itertools import islice
 
 from prometheus_client.core import Metric
 
-from bridge.model.copying import GapKind
+from bridge.model.copying import GapKind, Progress
 from bridge.protocol.messages import CopyTotals
 from bridge.service.metrics.naming import family, totals
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
-from connectors.base import CopyRow
 
 MOST_PARTITIONS = 1_000
 _LABELS = ("connector", "source", "target", "topic", "partition")
@@ -35,9 +34,9 @@ _GAUGES = {
     ),
     "lag": ("lag", "Offsets of the source that are still to be copied"),
 }
-"""By stock's names, in our form, the fields of a CopyRow. `topic` is the remote topic, as with stock."""
+"""By stock's names, in our form, the fields of a Progress. `topic` is the remote topic, as with stock."""
 
-_Rows = list[tuple[list[str], CopyRow]]
+_Rows = list[tuple[list[str], Progress]]
 """Label values, and the partition."""
 
 
@@ -80,8 +79,8 @@ class CopyCollector:
 
 
 def _labelled(
-    name: str, said: CopyTotals | None, rows: Iterable[CopyRow]
-) -> Iterator[tuple[list[str], CopyRow]]:
+    name: str, said: CopyTotals | None, rows: Iterable[Progress]
+) -> Iterator[tuple[list[str], Progress]]:
     source, target = (said.source, said.target) if said is not None else ("", "")
     for row in rows:
         yield [name, source, target, row.target_topic, str(row.partition)], row

@@ -8,16 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bridge.model.copying import Progress
 from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps, PartitionProgress
 from bridge.service.pages import from_cursor, to_cursor
-from connectors.base import CopyReport, CopyRow
+from connectors.base import CopyReport
 
 PORTION = 500
 """Partitions in one frame: the HTTP process handles a frame in about a millisecond."""
 GIVE_WAY = 1_000
 
-CopyRowTuple = tuple[Any, ...]
-"""A CopyRow as a plain tuple, for the reason that snapshots.GroupTuple is one."""
+ProgressTuple = tuple[Any, ...]
+"""A Progress as a plain tuple, for the reason that snapshots.GroupTuple is one."""
 
 
 def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
@@ -49,7 +50,7 @@ class CopySnapshot:
     """`order` has the keys of `rows`, sorted."""
 
     totals: CopyTotals | None = None
-    rows: dict[tuple[str, int], CopyRowTuple] = field(default_factory=dict)
+    rows: dict[tuple[str, int], ProgressTuple] = field(default_factory=dict)
     order: list[tuple[str, int]] = field(default_factory=list)
     gaps: Sequence[GapReport] = ()
 
@@ -73,12 +74,12 @@ class CopySnapshot:
         """Of the source, that are copied."""
         return {topic for topic, _ in self.rows}
 
-    def partitions(self) -> Iterator[CopyRow]:
+    def partitions(self) -> Iterator[Progress]:
         """In order; those that come or go meanwhile may be missed."""
         for place in tuple(self.order):
             kept = self.rows.get(place)
             if kept is not None:
-                yield CopyRow._make(kept)
+                yield Progress._make(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Chosen:
     topic: str | None = None
     min_lag: int | None = None
 
-    def takes(self, row: CopyRow) -> bool:
+    def takes(self, row: Progress) -> bool:
         return (self.topic is None or row.topic == self.topic) and (
             self.min_lag is None or row.lag >= self.min_lag
         )
@@ -125,8 +126,10 @@ def gaps(connector: str, known: CopySnapshot, limit: int) -> Gaps:
     return Gaps(connector=connector, total=sum(kinds.values()), kinds=kinds, gaps=newest)
 
 
-def partition_progress(row: CopyRow) -> PartitionProgress:
-    said = row._asdict()
+def partition_progress(row: Progress) -> PartitionProgress:
+    """The message of the contract, in which null is what -1 is here."""
+    fields = row._asdict() | {"lag": row.lag}
     for name in ("source_end", "lag", "record_age_ms", "replication_latency_ms"):
-        said[name] = said[name] if said[name] >= 0 else None
-    return PartitionProgress(**said)
+        if fields[name] < 0:
+            fields[name] = None
+    return PartitionProgress(**fields)

@@ -28,7 +28,7 @@ from bridge.model.copying import (
 from bridge.model.values import TopicPartition
 from bridge.pipeline import launch
 from bridge.protocol.messages import CopyTotals
-from connectors.base import CopyReport, CopyRow, Summary
+from connectors.base import CopyReport, Summary
 from connectors.source import task
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log
 
@@ -115,7 +115,10 @@ class FakePipeline:
         self.stopped = False
 
     def want(self, partitions: Sequence[Copied]) -> None:
-        progress = {each.source: Progress(each.source, 10, 10, 10, 1000, 40, 40) for each in partitions}
+        progress = {
+            each.source: Progress(*each.source, each.target_topic, 10, 10, 10, 1000, 0.0, 0.0, 40, 40)
+            for each in partitions
+        }
         self.status = PipelineStatus(
             self.status.state, 1, progress, failure=self.status.failure, errors=self.status.errors
         )
@@ -260,13 +263,12 @@ def test_a_log_that_can_not_be_written(cluster: FakeCluster, tmp_path: Path) -> 
 # -- what is shown ----------------------------------------------------------------------------------
 
 
-def row(topic: str, partition: int, lag: int = 0, latency: int = 40) -> CopyRow:
-    return CopyRow(
-        topic, partition, f"A.{topic}", 5, 5 + lag, lag, 1000, 5000, 10.0, 2500.0, latency, latency
-    )
+def row(topic: str, partition: int, lag: int = 0, latency: int = 40) -> Progress:
+    end = 5 + lag if lag >= 0 else -1
+    return Progress(topic, partition, f"A.{topic}", 5, end, 1000, 5000, 10.0, 2500.0, latency, latency)
 
 
-def copying(*rows: CopyRow, **changes: object) -> Copying:
+def copying(*rows: Progress, **changes: object) -> Copying:
     said = {"source": "A", "target": "B", "state": "copying", "partitions": len(rows), "lag": 3}
     totals = CopyTotals.model_validate(said | changes)
     found = Copying()

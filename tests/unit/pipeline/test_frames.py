@@ -55,7 +55,7 @@ def test_a_status() -> None:
     status = PipelineStatus(
         PipelineState.RETRYING,
         7,
-        {place: Progress(place, 5, 9, 100, 2000, 12, 13)},
+        {place: Progress(*place, "A.orders", 5, 9, 100, 2000, 1.5, 30.0, 12, 13)},
         [Gap(place, GapKind.CUT_BACK, "id", 3, 5, 1_700_000_000_000, "why")],
         ["the target is away"],
         None,

@@ -42,7 +42,7 @@ class Log:
 
 def test_commits_add_up() -> None:
     log = Log()
-    assert log.of() == Progress(PLACE, 0)
+    assert log.of() == Progress(*PLACE, "A.orders", 0)
     for at in range(5):
         log.commit(at * 10, 10)
     assert (log.of().position, log.of().records, log.of().bytes) == (50, 50, 500)
@@ -151,8 +151,10 @@ def run(
 
 
 def test_a_run_that_is_new_counts() -> None:
-    before = Progress(PLACE, 10, 30, 10, 1000, 1, 1)
-    assert advanced(before, run(10, 5), 6_000, BEGAN) == Progress(PLACE, 15, 30, 15, 1500, 100, 100)
+    before = Progress(*PLACE, "A.orders", 10, 30, 10, 1000, 0, 0, 1, 1)
+    assert advanced(before, run(10, 5), 6_000, BEGAN) == Progress(
+        *PLACE, "A.orders", 15, 30, 15, 1500, 0, 0, 100, 100
+    )
     assert advanced(before, run(10, 5, skipped=2), 6_000, BEGAN).records == 13
     assert advanced(before, run(10, 5, stamp=-1), 6_000, BEGAN).replication_latency_ms == -1
 
@@ -171,5 +173,5 @@ def test_a_run_that_is_new_counts() -> None:
 def test_what_was_not_copied_just_now_moves_the_position_only(
     found: OffsetRun, written_ms: int, position: int
 ) -> None:
-    before = Progress(PLACE, 10, 30, 10, 1000, 1, 1)
-    assert advanced(before, found, written_ms, BEGAN) == Progress(PLACE, position, 30, 10, 1000, 1, 1)
+    before = Progress(*PLACE, "A.orders", 10, 30, 10, 1000, 0, 0, 1, 1)
+    assert advanced(before, found, written_ms, BEGAN) == before._replace(position=position)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from random import Random
 
 from bridge.errors import Fenced, NotFound
+from bridge.model.copying import Progress
 from bridge.protocol.copying import CopyTotals
 from bridge.protocol.messages import GroupReport
 from bridge.service.answers.missing_records import answered
@@ -23,7 +24,6 @@ from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
 from connectors.base import (
     CopyReport,
-    CopyRow,
     EmittedRecord,
     SourceOffset,
     SourcePartition,
@@ -208,9 +208,7 @@ class World:
                 rounds=1, last_success_ms=self._last_copy_ms, errors=() if well else ("it is stuck",)
             )
             self.snapshots.summary("s", known.generation, summary)
-            rows = [
-                CopyRow(TOPIC, number, COPY, 0, 0, 0, 0, 0, 0.0, 0.0, -1, -1) for number in range(PARTITIONS)
-            ]
+            rows = [Progress(TOPIC, number, COPY, 0, 0) for number in range(PARTITIONS)]
             totals = CopyTotals(source="A", target="B", state="copying")
             self.snapshots.progress("s", known.generation, CopyReport(totals, rows, whole=True))
 

@@ -457,7 +457,9 @@ def test_progress_is_told_when_it_changes_and_for_the_last_time_when_copying_sto
 
     async def script(instance: SourceInstance) -> None:
         await stand.begin(instance)
-        stand.pipeline.status = PipelineStatus(PipelineState.COPYING, 1, {place: Progress(place, 5, 7)})
+        stand.pipeline.status = PipelineStatus(
+            PipelineState.COPYING, 1, {place: Progress(*place, "A.orders", 5, 7)}
+        )
         told, summaries = stand.published.copying, stand.published.summaries
         await stand.until(lambda _: bool(told and told[-1].changed))
         (row,) = told[-1].changed
@@ -468,7 +470,8 @@ def test_progress_is_told_when_it_changes_and_for_the_last_time_when_copying_sto
         assert len(told) == reports
         instance.assign(NOBODY)
         stand.pipeline.status = replace(
-            stand.pipeline.status, progress={place: Progress(place, 7, 7, 2, 200, 9, 9)}
+            stand.pipeline.status,
+            progress={place: Progress(*place, "A.orders", 7, 7, 2, 200, 0.0, 0.0, 9, 9)},
         )
         await stand.pipeline.stopping.wait()
 

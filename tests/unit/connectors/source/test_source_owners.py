@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from bridge.model.copying import Progress
 from bridge.protocol.messages import CopyTotals
 from bridge.service.state.copied_topics import copied_topics
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import TaskTable
-from connectors.base import CopiedTopics, CopyReport, CopyRow
+from connectors.base import CopiedTopics, CopyReport
 from connectors.registry import KINDS
 from tests.unit.connectors.source.test_source_options import CLIENTS, GOOD
 
@@ -64,7 +65,7 @@ def test_only_connectors_with_a_task_that_runs_count() -> None:
     table, snapshots = TaskTable(lambda: 0.0), Snapshots()
     table.start_task("one", 0, "1-a", "source", 1, dict(ONE.config))
     table.start_task("groups", 0, "1-a", "group_offset", 1, {})
-    row = CopyRow("orders", 0, "source1.orders", 5, 5, 0, 5, 50, 0.0, 0.0, -1, -1)
+    row = Progress("orders", 0, "source1.orders", 5, 5, 5, 50)
     totals = CopyTotals(source="A", target="B", state="copying", layout=1, restarts=0, partitions=1)
     generation = table.connector("one").generation
     snapshots.progress("one", generation, CopyReport(totals, [row], [], None, True))

@@ -32,8 +32,8 @@ def status(*progress: Progress, gaps: Sequence[Gap] = ()) -> PipelineStatus:
 
 
 def at(partition: int, position: int, records: int = 0, end: int = -1, latency: int = -1) -> Progress:
-    place = TopicPartition("orders", partition)
-    return Progress(place, position, end, records, records * 100, latency, latency)
+    counters = records, records * 100, 0.0, 0.0
+    return Progress("orders", partition, "A.orders", position, end, *counters, latency, latency)
 
 
 class Looking:

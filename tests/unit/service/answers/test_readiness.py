@@ -16,7 +16,7 @@ from bridge.protocol.operators import Readiness
 from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
 from bridge.service.state.rounds_state import RoundsState
-from connectors.base import CopyReport, CopyRow, Missing, Summary
+from connectors.base import CopyReport, Missing, Summary
 from tests.unit.service.http.test_routes import START, Stand, run
 from tests.unit.service.service_fakes import FakeEngine, report, session
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import CopyProgress, CopyTotals, GapReport, Gaps
 from bridge.service.http.app import create_app
@@ -16,14 +17,16 @@ from bridge.service.metrics import copy_metrics
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from bridge.service.state import copy_progress
 from bridge.service.state.copy_progress import CopySnapshot, joined, portions
-from connectors.base import CopyReport, CopyRow, Summary
+from connectors.base import CopyReport, Summary
 from tests.unit.service.http.test_routes import TASK, Stand, error, run
 from tests.unit.service.service_fakes import fake_service
 
 
-def row(partition: int, topic: str = "orders", lag: int = 5, position: int = 10, records: int = 7) -> CopyRow:
+def row(
+    partition: int, topic: str = "orders", lag: int = 5, position: int = 10, records: int = 7
+) -> Progress:
     end = position + lag if lag >= 0 else -1
-    return CopyRow(topic, partition, f"A.{topic}", position, end, lag, records, 700, 1.5, 150.0, 40, -1)
+    return Progress(topic, partition, f"A.{topic}", position, end, records, 700, 1.5, 150.0, 40, -1)
 
 
 def totals(**changes: object) -> CopyTotals:
@@ -156,6 +159,7 @@ def test_progress_comes_in_pages_after_the_sums() -> None:
         one = (await ask(topic="b/ö", limit=1)).partitions[0]
         assert one.model_dump() == {
             **rows[11]._asdict(),
+            "lag": 5,
             "replication_latency_ms": None,
         }
         assert (await ask(topic="b/ö")).total == 11
