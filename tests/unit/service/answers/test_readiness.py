@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bridge.model.copying import Progress
 from bridge.model.values import Reason, TopicPartition
 from bridge.protocol.copying import CopyTotals
 from bridge.protocol.operators import Readiness
@@ -50,7 +51,7 @@ class Flow:
         seen = frozenset({"source", "target"})
         summary = Summary(rounds=1, last_success_ms=int(time.time() * 1000), clusters_seen=seen)
         self.snapshots.summary(name, 1, replace(summary, **changes))
-        row = CopyRow(topic, 0, f"A.{topic}", 9, 9, 0, 9, 90, 0.0, 0.0, -1, -1)
+        row = Progress(topic, 0, f"A.{topic}", 9, 9, 9, 90)
         totals = CopyTotals(source="A", target="B", state="caught_up")
         self.snapshots.progress(name, 1, CopyReport(totals, [row], whole=True))
 
