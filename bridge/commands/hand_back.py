@@ -15,7 +15,7 @@ from bridge.commands.connector_config import load_connector, unresolved
 from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, reported
 from bridge.commands.properties import PropertiesProblem
 from bridge.commands.show import Output, OutputOption, show_rows
-from bridge.translation.runs.source_offsets import Row
+from bridge.translation.runs.source_offsets import PartitionHandBack
 
 OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConnector", "BridgeMirrorSource")
 """Names that Connect knows the class by."""
@@ -111,7 +111,9 @@ def _config(connect: Connect, name: str, path: Path | None) -> Mapping[str, str]
     return {**props, "name": name}
 
 
-def _hand_back(connect: Connect, name: str, props: Mapping[str, str], *, force: bool) -> list[Row]:
+def _hand_back(
+    connect: Connect, name: str, props: Mapping[str, str], *, force: bool
+) -> list[PartitionHandBack]:
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.hand_back import hand_back as hand_over
     from connectors.source.options import SourceOptions
@@ -119,7 +121,7 @@ def _hand_back(connect: Connect, name: str, props: Mapping[str, str], *, force: 
 
     options = SourceOptions.from_props(props, StaticClientCheck())
 
-    def write(rows: Sequence[Row]) -> None:
+    def write(rows: Sequence[PartitionHandBack]) -> None:
         connect.alter_offsets(
             name,
             [
@@ -134,7 +136,7 @@ def _hand_back(connect: Connect, name: str, props: Mapping[str, str], *, force: 
     return asyncio.run(hand_over(options.spec(name, props), options.remote_of, write, force=force))
 
 
-def _show(name: str, rows: Sequence[Row], output: Output) -> None:
+def _show(name: str, rows: Sequence[PartitionHandBack], output: Output) -> None:
     shown = [
         {
             "topic": row.source.topic,

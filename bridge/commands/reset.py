@@ -15,7 +15,7 @@ from bridge.commands.exit_status import BAD_SETTINGS, CANNOT_START, end, note, r
 from bridge.commands.properties import PropertiesProblem
 from bridge.commands.show import Output, OutputOption, show_rows
 from bridge.model.values import TopicPartition
-from bridge.translation.runs.reset_positions import Destination, Row, destination
+from bridge.translation.runs.reset_positions import Destination, PartitionReset, destination
 
 
 def reset(
@@ -81,7 +81,7 @@ def _reset(
     *,
     dry_run: bool,
     force: bool,
-) -> list[Row]:
+) -> list[PartitionReset]:
     from bridge.errors import OperationRefused
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.reset import reset as carry_out
@@ -121,7 +121,7 @@ def chosen(
     return found
 
 
-def _show(name: str, rows: Sequence[Row], output: Output, *, dry_run: bool) -> None:
+def _show(name: str, rows: Sequence[PartitionReset], output: Output, *, dry_run: bool) -> None:
     shown = [
         {
             "topic": row.source.topic,

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 
 from bridge.model.copying import TAKE_OVER_FROM
 
-Pair = tuple[str, str]
+TopicPair = tuple[str, str]
 """A source topic and its target topic."""
 _NAMED = 3
 """Topics that an error names; of more it says how many."""
 
 
-def refusals(taken: Mapping[Pair, str], connector: str) -> list[str]:
+def refusals(taken: Mapping[TopicPair, str], connector: str) -> list[str]:
     """One sentence for each owner: what belongs to it, and what to do. `taken`: by pair, who owns it."""
     return [
         _refusal([pair for pair in sorted(taken) if taken[pair] == owner], owner, connector)
@@ -20,7 +20,7 @@ def refusals(taken: Mapping[Pair, str], connector: str) -> list[str]:
     ]
 
 
-def _refusal(pairs: Collection[Pair], owner: str, connector: str) -> str:
+def _refusal(pairs: Collection[TopicPair], owner: str, connector: str) -> str:
     named = ", ".join(f"{source} to {target}" for source, target in list(pairs)[:_NAMED])
     more = f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
     return (

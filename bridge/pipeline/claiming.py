@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
-from bridge.model.copy_owners import Pair, refusals
+from bridge.model.copy_owners import TopicPair, refusals
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.pipeline.claims import CopyTaken, Ownership, claims, ownership, withdrawn
 from bridge.pipeline.fencing import driver, shut_out
@@ -61,7 +61,7 @@ async def _take_over(
     target: NetworkClient,
     leader: TransactionalProducer,
     owner: str,
-    pairs: Collection[Pair],
+    pairs: Collection[TopicPair],
 ) -> None:
     """Shuts another connector out, and claims what it has claimed. Raises KafkaFailure; to be done again then."""
     other = replace(spec, name=owner)

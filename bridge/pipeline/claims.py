@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from bridge.model.copy_owners import Pair
+from bridge.model.copy_owners import TopicPair
 from bridge.model.values import CopyId
 from bridge.pipeline.layout_records import Claim, LayoutTopic
 
@@ -24,17 +24,17 @@ class CopyTaken(Exception):
 class Ownership(NamedTuple):
     """How the claims stand to what one connector wants to copy. `taken`: by pair, the connector that owns it."""
 
-    owned: Collection[Pair]
-    free: Collection[Pair]
-    taken: Mapping[Pair, str]
+    owned: Collection[TopicPair]
+    free: Collection[TopicPair]
+    taken: Mapping[TopicPair, str]
 
 
-def owned(topic: LayoutTopic, source_topics: Collection[str], connector: str) -> set[Pair]:
+def owned(topic: LayoutTopic, source_topics: Collection[str], connector: str) -> set[TopicPair]:
     """What the connector has claimed of these topics, copies that transforms send records to included."""
     return {pair for pair in topic.claims if pair[0] in source_topics and topic.owner(pair) == connector}
 
 
-def ownership(topic: LayoutTopic, wanted: Collection[Pair], connector: str) -> Ownership:
+def ownership(topic: LayoutTopic, wanted: Collection[TopicPair], connector: str) -> Ownership:
     owners = {pair: topic.owner(pair) for pair in wanted}
     return Ownership(
         [pair for pair, owner in owners.items() if owner == connector],
@@ -45,7 +45,7 @@ def ownership(topic: LayoutTopic, wanted: Collection[Pair], connector: str) -> O
 
 def lost_runs(
     topic: LayoutTopic, runs: Mapping[CopyId, Sequence[object]], connector: str
-) -> Collection[Pair]:
+) -> Collection[TopicPair]:
     """Topics that the connector has copied, and of none of whose partitions a run is left. `topic`: before the
     connector claimed what it wants now; `runs`: of all copies that it wants."""
     if not topic.before.copied:
@@ -56,12 +56,12 @@ def lost_runs(
     }
 
 
-def claims(pairs: Collection[Pair], connector: str) -> list[tuple[bytes, bytes | None]]:
+def claims(pairs: Collection[TopicPair], connector: str) -> list[tuple[bytes, bytes | None]]:
     """The records that claim the pairs."""
     made = [Claim(*pair, connector) for pair in sorted(pairs)]
     return [(claim.key(), claim.value()) for claim in made]
 
 
-def withdrawn(pairs: Collection[Pair], connector: str) -> list[tuple[bytes, bytes | None]]:
+def withdrawn(pairs: Collection[TopicPair], connector: str) -> list[tuple[bytes, bytes | None]]:
     """The records that end the connector's claims to the pairs."""
     return [(Claim(*pair, connector).key(), None) for pair in sorted(pairs)]

@@ -18,7 +18,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
-from bridge.model.copy_owners import Pair
+from bridge.model.copy_owners import TopicPair
 from bridge.model.copying import PipelineSpec
 from bridge.model.values import CopyId
 from bridge.pipeline.claims import withdrawn
@@ -37,21 +37,23 @@ class Gone:
     """Since when topics are gone. Pure."""
 
     def __init__(self) -> None:
-        self._since: dict[Pair, float] = {}
+        self._since: dict[TopicPair, float] = {}
 
-    def due(self, gone: Iterable[Pair], now: float) -> list[Pair]:
+    def due(self, gone: Iterable[TopicPair], now: float) -> list[TopicPair]:
         """Of the pairs that are gone now those that were so GONE_FOR before; `now` in seconds."""
         self._since = {pair: self._since.get(pair, now) for pair in gone}
         due = [pair for pair, since in self._since.items() if now - since >= GONE_FOR]
         return sorted(due)
 
 
-def drop_keys(found: Mapping[CopyId, Sequence[bytes]], due: Sequence[Pair]) -> tuple[list[Pair], list[bytes]]:
+def drop_keys(
+    found: Mapping[CopyId, Sequence[bytes]], due: Sequence[TopicPair]
+) -> tuple[list[TopicPair], list[bytes]]:
     """Of the pairs those that are dropped now, with the keys of all their runs; `found` has the keys by copy."""
-    by_pair: dict[Pair, list[bytes]] = {}
+    by_pair: dict[TopicPair, list[bytes]] = {}
     for copy, keys in found.items():
         by_pair.setdefault((copy.source.topic, copy.target_topic), []).extend(keys)
-    pairs: list[Pair] = []
+    pairs: list[TopicPair] = []
     dropped: list[bytes] = []
     for pair in due:
         if len(dropped) >= MOST:
@@ -73,7 +75,7 @@ class Dropper:
         leader: TransactionalProducer,
         topic: LayoutTopic,
         unwanted: Mapping[CopyId, Sequence[bytes]],
-        wanted: Collection[Pair],
+        wanted: Collection[TopicPair],
     ) -> set[CopyId]:
         """The copies of which nothing is left in the runs topic. `unwanted`: keys of the runs of copies that are not
         copied now. Raises KafkaFailure of the leader's transactions only."""
@@ -100,7 +102,7 @@ class Dropper:
         )
         return {copy for copy in unwanted if (copy.source.topic, copy.target_topic) in dropped}
 
-    async def _both_gone(self, pairs: Collection[Pair]) -> list[Pair]:
+    async def _both_gone(self, pairs: Collection[TopicPair]) -> list[TopicPair]:
         targets = await _missing(self._target, {target for _, target in pairs})
         left = [pair for pair in pairs if pair[1] in targets]
         sources = await _missing(self._source, {source for source, _ in left})

@@ -20,16 +20,16 @@ from bridge.model.values import Side
 from bridge.pipeline.claims import owned, withdrawn
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.positions import positions, stopped, topic_ids
-from bridge.translation.runs.source_offsets import Outcome, Row, plan
+from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack, plan
 
 
 async def hand_back(
     spec: PipelineSpec,
     remote: Callable[[str], str | None],
-    write: Callable[[Sequence[Row]], None],
+    write: Callable[[Sequence[PartitionHandBack]], None],
     *,
     force: bool = False,
-) -> list[Row]:
+) -> list[PartitionHandBack]:
     """Ends the connector's copying and its claims; answers what `write` was given, and what was left alone.
 
     `remote`: the target topic of each topic that the connector replicates, None for others, which may share its runs
@@ -59,10 +59,10 @@ async def hand_back(
         return rows
 
 
-async def _within_the_logs(source: NetworkClient, rows: Sequence[Row], connector: str) -> None:
+async def _within_the_logs(source: NetworkClient, rows: Sequence[PartitionHandBack], connector: str) -> None:
     """Raises OperationRefused for a position beyond the log's end: stock would begin anew there, or skip what is not
     copied yet. Raises KafkaFailure."""
-    positions = {row.source: row.position for row in rows if row.outcome is Outcome.HANDED_BACK}
+    positions = {row.source: row.position for row in rows if row.outcome is HandBackOutcome.HANDED_BACK}
     for place, found in (await bounds(source, list(positions), committed_only=False)).items():
         if isinstance(found, KafkaFailure):
             if found.fault is KafkaFault.UNKNOWN_TOPIC:

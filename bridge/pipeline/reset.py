@@ -22,7 +22,14 @@ from bridge.pipeline.gaps import ledger_entry
 from bridge.pipeline.layout_records import LayoutTopic
 from bridge.pipeline.positions import positions, sent_elsewhere, stopped, topic_ids
 from bridge.translation.runs.partition_runs import PartitionRuns
-from bridge.translation.runs.reset_positions import Destination, Outcome, OutOfRange, Row, Where, plan
+from bridge.translation.runs.reset_positions import (
+    Destination,
+    OutOfRange,
+    PartitionReset,
+    ResetOutcome,
+    ResetTo,
+    plan,
+)
 
 Remote = Callable[[str], str | None]
 Choose = Callable[[Mapping[TopicPartition, PartitionRuns]], Mapping[TopicPartition, Destination]]
@@ -37,7 +44,7 @@ async def reset(
     dry_run: bool = False,
     force: bool = False,
     patience: float = 0.0,
-) -> list[Row]:
+) -> list[PartitionReset]:
     """What was changed, or with `dry_run` would be. `remote` as in positions(); `patience`: seconds to wait until
     copying has stopped; `force`: slices of a service that is gone are shut out.
 
@@ -79,7 +86,7 @@ async def reset(
         ledger = [
             ledger_entry(_skipped(row, runs[row.source]), spec.name)
             for row in changing
-            if row.outcome is Outcome.SKIPPED
+            if row.outcome is ResetOutcome.SKIPPED
         ]
         await leader.begin()
         try:
@@ -99,14 +106,14 @@ async def _planned(
     source: NetworkClient,
     target: NetworkClient,
     layouts: LayoutTopic,
-) -> tuple[list[Row], dict[TopicPartition, PartitionRuns]]:
+) -> tuple[list[PartitionReset], dict[TopicPartition, PartitionRuns]]:
     runs = await positions(target, spec, remote, layouts)
     newest = {place: last for place, each in runs.items() if (last := each.last) is not None}
     wanted = choose(runs)
     ids = await topic_ids(source, sorted({place.topic for place in wanted}))
     there = [place for place in wanted if ids[place.topic] is not None]
     logs = await all_bounds(source, there, committed_only=spec.committed_only)
-    times = {place: wanted[place].value for place in there if wanted[place].where is Where.TIMESTAMP}
+    times = {place: wanted[place].value for place in there if wanted[place].where is ResetTo.TIMESTAMP}
     at_time = await offsets_at_times(source, times, committed_only=spec.committed_only)
     known = {place: logs[place].end if at is None else at for place, at in at_time.items()}
     try:
@@ -115,7 +122,7 @@ async def _planned(
         raise OperationRefused(str(problem)) from None
 
 
-def _skipped(row: Row, runs: PartitionRuns) -> Gap:
+def _skipped(row: PartitionReset, runs: PartitionRuns) -> Gap:
     last = runs.last
     assert last is not None, "only what was copied is changed"
     return Gap(

@@ -112,11 +112,11 @@ def alter_here() -> AlterOffsets:
     from bridge.errors import NothingCopied
     from bridge.kafka.config.settings import StaticClientCheck
     from bridge.pipeline.reset import reset
-    from bridge.translation.runs.reset_positions import Row
+    from bridge.translation.runs.reset_positions import PartitionReset
     from connectors.source.altering import Offsets, destinations
     from connectors.source.options import SourceOptions
 
-    def alter(name: str, props: Props, offsets: Offsets) -> Sequence[Row]:
+    def alter(name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]:
         options = SourceOptions.from_props(props, StaticClientCheck())
         alias, latest = options.source_alias, options.from_latest
         try:

@@ -16,7 +16,7 @@ from bridge.mm2.offset_sync_store import SyncBounds
 from bridge.mm2.records import OffsetSync
 from bridge.model.values import Evidence, Judgement, Reason, Side, Verdict
 from bridge.translation.records.bracketing import bracket
-from bridge.translation.records.log_window import Budget, CapReached, Caps, Log, LogBounds, Steps, same
+from bridge.translation.records.log_window import Budget, CapReached, Caps, LogBounds, LogReader, Steps, same
 from bridge.translation.records.partition_cache import PartitionMemory
 
 
@@ -133,7 +133,7 @@ def ends_at(
     if timestamp < 0 or not target.start <= downstream < target.end:
         return None
     try:
-        stretch = yield from Log(Side.TARGET, target, Budget(caps or Caps()), memory).open(downstream)
+        stretch = yield from LogReader(Side.TARGET, target, Budget(caps or Caps()), memory).open(downstream)
     except CapReached:
         return None
     record = stretch.at(downstream)
@@ -158,7 +158,7 @@ def are_copies(
         ):
             if not bounds.start <= at < bounds.end:
                 return None
-            stretch = yield from Log(side, bounds, budget, memory).open(at)
+            stretch = yield from LogReader(side, bounds, budget, memory).open(at)
             found.append(stretch.at(at))
     except CapReached:
         return None

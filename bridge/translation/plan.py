@@ -32,14 +32,14 @@ class Translated(NamedTuple):
     verdict: Verdict
 
 
-class Written(NamedTuple):
+class OwnCommit(NamedTuple):
     """What we committed on the target: for which offset of the source, and by which verdict."""
 
     upstream: int
     verdict: Verdict
 
 
-class Row(NamedTuple):
+class PartitionPlan(NamedTuple):
     """One partition of a group as it will be: `write` is what is to be committed, None to leave it."""
 
     source: TopicPartition
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     group: str
-    rows: tuple[Row, ...]
+    rows: tuple[PartitionPlan, ...]
     reason: Reason | None = None
     """Why nothing is written for the whole group."""
 
@@ -76,7 +76,7 @@ def plan_group(
     group: str,
     translated: Sequence[Translated],
     target: TargetGroup,
-    written: Mapping[TopicPartition, Written],
+    written: Mapping[TopicPartition, OwnCommit],
     *,
     rewind: bool = False,
     dry_run: bool = False,
@@ -102,8 +102,8 @@ def _untouchable(target: TargetGroup) -> Reason | None:
 
 
 def _row(
-    each: Translated, target: TargetGroup, written: Written | None, reason: Reason | None, *, rewind: bool
-) -> Row:
+    each: Translated, target: TargetGroup, written: OwnCommit | None, reason: Reason | None, *, rewind: bool
+) -> PartitionPlan:
     standing = target.offsets.get(each.target)
     verdict, write = each.verdict, None
     if reason is not None:
@@ -111,13 +111,13 @@ def _row(
         verdict = replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)
     elif verdict.offset is not None:
         verdict, write = _decide(each, standing, written, rewind=rewind)
-    return Row(
+    return PartitionPlan(
         each.source, each.target, each.committed, verdict, standing.offset if standing else None, write
     )
 
 
 def _decide(
-    each: Translated, standing: Committed | None, written: Written | None, *, rewind: bool
+    each: Translated, standing: Committed | None, written: OwnCommit | None, *, rewind: bool
 ) -> tuple[Verdict, Committed | None]:
     verdict = each.verdict
     assert verdict.offset is not None
@@ -144,7 +144,7 @@ def _decide(
     )
 
 
-def _standing(verdict: Verdict, written: Written, standing: int, upstream: int) -> Verdict:
+def _standing(verdict: Verdict, written: OwnCommit, standing: int, upstream: int) -> Verdict:
     if written.upstream == upstream:
         return written.verdict
     return replace(verdict, offset=standing)

@@ -18,7 +18,7 @@ from connectors.checkpoint.options import CheckpointOptions, Evidences
 from connectors.checkpoint.syncs import FollowedSyncs
 from connectors.group_translation.instance import GroupsInstance
 from connectors.group_translation.reverse_flow import ReverseFlow
-from connectors.group_translation.round import Outcome
+from connectors.group_translation.round import RoundOutcome
 from connectors.group_translation.runs import FollowedRuns
 from connectors.group_translation.strategies import ByBoth, ByRecords, ByRuns, BySyncs, Strategy
 from connectors.internal_topics import make
@@ -96,9 +96,9 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         if options.evidence is not Evidences.TIMESTAMPS and not (alone and self._syncs.side is Side.SOURCE):
             await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
 
-    async def _portion(self, groups: Sequence[str]) -> Outcome:
+    async def _portion(self, groups: Sequence[str]) -> RoundOutcome:
         options, now = self._options, time.monotonic()
-        outcome = Outcome()
+        outcome = RoundOutcome()
         translated = await self._rounds.translated(groups, outcome)
         if now >= self._emit_at and self._topic_made and not options.dry_run:
             outcome.checkpoints = self._emit(translated)

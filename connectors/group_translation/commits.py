@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.values import Judgement, Reason, Side, TopicPartition, Verdict
-from bridge.translation.plan import GroupPlan, TargetGroup, Translated, Written, plan_group
+from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated, plan_group
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.options import Rewind
@@ -26,7 +26,7 @@ class Commits:
 
     def __init__(self, options: GroupOptions, target: Cluster) -> None:
         self._options, self._target = options, target
-        self._written: dict[str, dict[TopicPartition, Written]] = {}
+        self._written: dict[str, dict[TopicPartition, OwnCommit]] = {}
         self.writes = 0
 
     @property
@@ -37,7 +37,7 @@ class Commits:
     def forget(self, group: str) -> None:
         self._written.pop(group, None)
 
-    def recall(self, group: str, written: Mapping[TopicPartition, Written]) -> None:
+    def recall(self, group: str, written: Mapping[TopicPartition, OwnCommit]) -> None:
         """What an instance before this one has written."""
         self._written[group] = {**written, **self._written.get(group, {})}
 
@@ -83,7 +83,7 @@ class Commits:
             failed = results.get(row.target) if row.write else None
             if row.write is not None and failed is None:
                 self.writes += 1
-                self._written.setdefault(plan.group, {})[row.target] = Written(
+                self._written.setdefault(plan.group, {})[row.target] = OwnCommit(
                     row.committed.offset, row.verdict
                 )
                 row = row._replace(standing=row.write.offset)

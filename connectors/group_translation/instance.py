@@ -31,7 +31,7 @@ from connectors.group_translation.readiness_topic import ReadinessTopic
 from connectors.group_translation.report import Tally
 from connectors.group_translation.reporting import Reports
 from connectors.group_translation.reverse_flow import ReverseFlow
-from connectors.group_translation.round import Outcome, Rounds
+from connectors.group_translation.round import RoundOutcome, Rounds
 from connectors.group_translation.runs import FollowedRuns
 from connectors.group_translation.stored import StoredState
 from connectors.group_translation.strategies import Strategy
@@ -149,7 +149,7 @@ class GroupsInstance(Generic[Options]):
         if self._reverse_flow is not None and self._rounds.source_failure is None:
             await self._reverse_flow.follow()
 
-    async def _portion(self, groups: Sequence[str]) -> Outcome:
+    async def _portion(self, groups: Sequence[str]) -> RoundOutcome:
         """Some groups of a round. Raises ClusterAway."""
         return await self._rounds.run(groups)
 

@@ -19,7 +19,7 @@ from bridge.model.values import Reason, TopicPartition
 from connectors.base import Assignment, Missing
 from connectors.cluster_away import ClusterAway
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.stored import Place, StoredState
+from connectors.group_translation.stored import StoredKey, StoredState
 from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Keeping:
         self.writer = uuid.uuid4().hex
         """Of records of tasks: which instance has looked at the groups."""
         self._interval = interval
-        self._due: dict[Place, Value | None] = {}
+        self._due: dict[StoredKey, Value | None] = {}
         self._next = 0.0
         """When records of tasks are due (monotonic seconds)."""
         self._whole_since: float | None = None
@@ -137,7 +137,7 @@ class Keeping:
         lasted_ms = int((time.monotonic() - now) * 1000) + int(time.time() * 1000) - began_ms
         interval_ms = max(int(1000 * max(self._interval, TASKS_EVERY)), lasted_ms)
         count = assignment.task_count
-        tasks: dict[Place, Value | None] = {
+        tasks: dict[StoredKey, Value | None] = {
             ("task", str(task)): TaskRecord(began_ms, count, interval_ms, self.writer)
             for task in assignment.active
         }
@@ -158,11 +158,11 @@ class Keeping:
 
     def _missing(
         self, assignment: Assignment, missing: Mapping[TopicPartition, Missing], began_ms: int
-    ) -> dict[Place, Value | None]:
+    ) -> dict[StoredKey, Value | None]:
         topics: dict[str, list[tuple[int, int, int]]] = {}
         for (topic, partition), each in missing.items():
             topics.setdefault(topic, []).append((partition, each.records, each.since_ms))
-        found: dict[Place, Value | None] = {
+        found: dict[StoredKey, Value | None] = {
             ("missing", topic): MissingRecord(began_ms, tuple(sorted(rows))) for topic, rows in topics.items()
         }
         if len(assignment.active) == assignment.task_count:  # else others may look at them

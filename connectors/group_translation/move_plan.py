@@ -18,7 +18,7 @@ from bridge.model.values import (
     Verdict,
 )
 from bridge.protocol.messages import GroupReport
-from bridge.translation.plan import Written
+from bridge.translation.plan import OwnCommit
 from connectors.cluster_away import reason_of
 
 Refusal = tuple[str, str]
@@ -29,7 +29,7 @@ QUIET = (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MoveFacts:
     """What a move rests on beside the group itself."""
 
     as_of_ms: int
@@ -43,7 +43,7 @@ def planned(
     report: GroupReport | None,
     state: GroupState,
     there: Offsets | KafkaFailure,
-    facts: Facts,
+    facts: MoveFacts,
     now_ms: int,
 ) -> MoveRecord | Refusal:
     """The record that makes a group moved, or why it can't be: it has to stand on the target, now, where the last round
@@ -92,12 +92,12 @@ def standing_of(place: TopicPartition, at: Committed) -> Standing:
 
 def pairs_of(
     record: MoveRecord,
-) -> tuple[Mapping[TopicPartition, Committed], Mapping[TopicPartition, Written]]:
+) -> tuple[Mapping[TopicPartition, Committed], Mapping[TopicPartition, OwnCommit]]:
     """Of a group that was given back: where it is on the source, and what on the target means the same. That may be
     behind a transaction marker, where a translation is before it: it is no other place."""
     source = {TopicPartition(row.topic, row.partition): Committed(row.offset) for row in record.rows}
     target = {
-        TopicPartition(row.target_topic, row.partition): Written(
+        TopicPartition(row.target_topic, row.partition): OwnCommit(
             row.offset, Verdict(Judgement(row.verdict), row.target_offset, row.bound, Evidence.VERIFIED)
         )
         for row in record.rows

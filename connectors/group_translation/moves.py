@@ -19,7 +19,7 @@ from bridge.protocol.messages import GroupReport, PartitionReport
 from connectors.base import Publisher
 from connectors.cluster_away import ClusterAway, ask
 from connectors.group_translation.checks import GroupOptions
-from connectors.group_translation.move_plan import QUIET, Facts, Offsets, Refusal, planned, standing_of
+from connectors.group_translation.move_plan import QUIET, MoveFacts, Offsets, Refusal, planned, standing_of
 from connectors.group_translation.stored import StoredState
 from connectors.ports import Cluster
 
@@ -141,7 +141,7 @@ class Moves:
 
     async def move(
         self,
-        facts: Mapping[str, Facts],
+        facts: Mapping[str, MoveFacts],
         report_of: Callable[[str], GroupReport | None],
         *,
         dry_run: bool,

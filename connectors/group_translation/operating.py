@@ -13,7 +13,7 @@ from connectors.base import Arguments, Operation
 from connectors.cluster_away import ClusterAway
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.listed_groups import ListedGroups
-from connectors.group_translation.move_plan import Facts
+from connectors.group_translation.move_plan import MoveFacts
 from connectors.group_translation.moves import Moves
 from connectors.requested import RequestedRounds, found, not_offered
 
@@ -108,6 +108,6 @@ class GroupOperations:
             raise OperationRefused(_DISABLED.format(self._name))
 
 
-def _facts(given: Any) -> Facts:
+def _facts(given: Any) -> MoveFacts:
     missing = {(topic, partition): records for topic, partition, records in given["missing"]}
-    return Facts(given["as_of_ms"], given["source_away"], given["missing_since_ms"], missing)
+    return MoveFacts(given["as_of_ms"], given["source_away"], given["missing_since_ms"], missing)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bridge.errors import KafkaFailure
 from bridge.model.values import Bounds, Reason, Side, TopicInfo, TopicPartition, Verdict
 from connectors.cluster_away import ask, reason_of
-from connectors.group_translation.partition_pairs import Pair
+from connectors.group_translation.partition_pairs import PartitionPair
 from connectors.group_translation.verdict_cache import PairIdentity
 from connectors.ports import Cluster
 
@@ -37,8 +37,13 @@ PairState = BothSides | TargetOnly | Verdict
 
 
 async def both_sides(
-    pairs: Sequence[Pair], source: Cluster, target: Cluster, *, source_committed_only: bool, timeout_ms: int
-) -> dict[Pair, PairState]:
+    pairs: Sequence[PartitionPair],
+    source: Cluster,
+    target: Cluster,
+    *,
+    source_committed_only: bool,
+    timeout_ms: int,
+) -> dict[PartitionPair, PairState]:
     """Asks both clusters for topics and log bounds, in two requests to each. Raises ClusterAway."""
     source_topics, target_topics = await asyncio.gather(
         _topics(Side.SOURCE, source, [pair[0] for pair in pairs], timeout_ms),
@@ -63,8 +68,8 @@ async def both_sides(
 
 
 async def target_only(
-    pairs: Sequence[Pair], target: Cluster, source_failure: KafkaFailure, *, timeout_ms: int
-) -> dict[Pair, PairState]:
+    pairs: Sequence[PartitionPair], target: Cluster, source_failure: KafkaFailure, *, timeout_ms: int
+) -> dict[PartitionPair, PairState]:
     """Asks the target alone, while the source as a whole does not answer. Raises ClusterAway for the target."""
     unanswered = _pending(Side.SOURCE, source_failure)
     topics = await _topics(Side.TARGET, target, [pair[1] for pair in pairs], timeout_ms)
@@ -72,7 +77,7 @@ async def target_only(
     bounds = await ask(
         Side.TARGET, target.bounds([pair[1] for pair in present], committed_only=True), timeout_ms
     )
-    states: dict[Pair, PairState] = {}
+    states: dict[PartitionPair, PairState] = {}
     for pair in pairs:
         info = topics[pair[1].topic]
         if isinstance(info, KafkaFailure):
@@ -95,7 +100,7 @@ def _has_partition(info: TopicInfo | KafkaFailure, tp: TopicPartition) -> bool:
 
 
 def _topics_of(
-    pair: Pair,
+    pair: PartitionPair,
     source_topics: Mapping[str, TopicInfo | KafkaFailure],
     target_topics: Mapping[str, TopicInfo | KafkaFailure],
 ) -> tuple[TopicInfo, TopicInfo] | Verdict:

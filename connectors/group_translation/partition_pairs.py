@@ -8,7 +8,7 @@ from bridge.mm2.replication_policy import counterpart
 from bridge.model.values import Committed, TopicPartition
 from connectors.group_translation.checks import GroupOptions
 
-Pair = tuple[TopicPartition, TopicPartition]
+PartitionPair = tuple[TopicPartition, TopicPartition]
 """A source partition and its counterpart on the target."""
 
 
@@ -19,8 +19,8 @@ class PartitionPairs:
     def __init__(self, options: GroupOptions, *, reverse: bool) -> None:
         """`reverse`: copies of the target's own topics are paired with those (failback)."""
         self._options, self._reverse = options, reverse
-        self._pairs: dict[TopicPartition, Pair | None] = {}
-        self._older: dict[TopicPartition, Pair | None] = {}
+        self._pairs: dict[TopicPartition, PartitionPair | None] = {}
+        self._older: dict[TopicPartition, PartitionPair | None] = {}
         """Those that were asked for in the last whole round."""
 
     def __len__(self) -> int:
@@ -30,16 +30,16 @@ class PartitionPairs:
         """Forgets partitions that no group asked for in the last two rounds. `whole`: the round did not break off."""
         self._older, self._pairs = self._pairs if whole else self._older | self._pairs, {}
 
-    def paired(self, offsets: Mapping[TopicPartition, Committed]) -> dict[Pair, Committed]:
+    def paired(self, offsets: Mapping[TopicPartition, Committed]) -> dict[PartitionPair, Committed]:
         """Returns a group's offsets by pair, without partitions that are not to be synced."""
         return {pair: committed for tp, committed in offsets.items() if (pair := self._pair(tp))}
 
-    def _pair(self, tp: TopicPartition) -> Pair | None:
+    def _pair(self, tp: TopicPartition) -> PartitionPair | None:
         if tp not in self._pairs:
             self._pairs[tp] = self._older[tp] if tp in self._older else self._paired(tp)
         return self._pairs[tp]
 
-    def _paired(self, tp: TopicPartition) -> Pair | None:
+    def _paired(self, tp: TopicPartition) -> PartitionPair | None:
         options = self._options
         if options.policy.is_internal_topic(tp.topic):
             return None

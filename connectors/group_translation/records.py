@@ -15,7 +15,7 @@ from bridge.model.values import (
     Verdict,
 )
 from bridge.protocol.messages import GroupReport, PartitionReport
-from bridge.translation.plan import GroupPlan, Row, Written
+from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan
 
 _WEAKEST = ("pending", "bounded", "exact")
 
@@ -25,7 +25,7 @@ def record_of(plan: GroupPlan, as_of_ms: int, task: int, task_count: int, state:
     return GroupRecord(as_of_ms, task, task_count, state, reason, tuple(map(_row, plan.rows)))
 
 
-def _row(row: Row) -> GroupRow:
+def _row(row: PartitionPlan) -> GroupRow:
     verdict = row.verdict
     return GroupRow(
         topic=row.source.topic,
@@ -103,10 +103,10 @@ def committed_of(record: GroupRecord) -> dict[TopicPartition, Committed]:
     }
 
 
-def written_of(record: GroupRecord) -> Mapping[TopicPartition, Written]:
+def written_of(record: GroupRecord) -> Mapping[TopicPartition, OwnCommit]:
     """By target partition, the offsets that stand there because they translate those of the source."""
     return {
-        TopicPartition(row.target_topic, row.partition): Written(row.offset, verdict)
+        TopicPartition(row.target_topic, row.partition): OwnCommit(row.offset, verdict)
         for row in record.rows
         if _stands(row) and (verdict := _verdict(row)) is not None
     }

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from bridge.model.values import Judgement, Reason
 from bridge.protocol.messages import GroupReport, PartitionReport
-from bridge.translation.plan import GroupPlan, Row
+from bridge.translation.plan import GroupPlan, PartitionPlan
 from connectors.base import Summary
-from connectors.group_translation.round import Outcome
+from connectors.group_translation.round import RoundOutcome
 
 _ORDER = (Judgement.EXACT, Judgement.BOUNDED, Judgement.PENDING)
 
@@ -50,11 +50,11 @@ def report(
     )
 
 
-def _stands(row: Row) -> bool:
+def _stands(row: PartitionPlan) -> bool:
     return row.verdict.judgement is not Judgement.PENDING and row.standing == row.verdict.offset
 
 
-def _row(row: Row) -> PartitionReport:
+def _row(row: PartitionPlan) -> PartitionReport:
     verdict = row.verdict
     return PartitionReport(
         topic=row.source.topic,
@@ -109,7 +109,7 @@ class Tally:
             if row.verdict.reason:
                 self.reasons[row.verdict.reason.value] += 1
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RoundOutcome) -> None:
         self.errors.update(outcome.errors)
         self.lookups += outcome.lookups
         self.writes += outcome.writes

@@ -16,7 +16,7 @@ from connectors.cluster_away import reason_of
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.records import record_of, report_of
 from connectors.group_translation.report import Tally, fingerprint, pack, report, unpack
-from connectors.group_translation.round import Outcome
+from connectors.group_translation.round import RoundOutcome
 
 
 class Reports:
@@ -37,7 +37,7 @@ class Reports:
     def names(self) -> list[str]:
         return list(self._last)
 
-    def outcome(self, outcome: Outcome, tally: Tally, away: KafkaFailure | None) -> None:
+    def outcome(self, outcome: RoundOutcome, tally: Tally, away: KafkaFailure | None) -> None:
         """Publishes the reports of a portion that differ from the last ones. Without the source that is the reason of
         all that have no other; where nothing is known without it the last verdicts stand."""
         now_ms = int(time.time() * 1000)

@@ -18,14 +18,14 @@ from bridge.model.values import (
     Side,
     TopicPartition,
 )
-from bridge.translation.plan import GroupPlan, TargetGroup, Translated, Written
+from bridge.translation.plan import GroupPlan, OwnCommit, TargetGroup, Translated
 from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.backlog import Behind
 from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.furthest import FurthestOffsets
 from connectors.group_translation.last_commits import LastCommits
-from connectors.group_translation.partition_pairs import Pair, PartitionPairs
+from connectors.group_translation.partition_pairs import PartitionPair, PartitionPairs
 from connectors.group_translation.reverse_flow import ReverseFlow
 from connectors.group_translation.strategies import Strategy
 from connectors.group_translation.verdicts import GroupOffsets, GroupVerdicts, Verdicts
@@ -33,7 +33,7 @@ from connectors.ports import Cluster
 
 
 @dataclass(slots=True)
-class Outcome:
+class RoundOutcome:
     """The result of a round. `failures`: groups that could not be read, and why."""
 
     plans: dict[str, GroupPlan] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Rounds:
         self,
         group: str,
         committed: Mapping[TopicPartition, Committed],
-        written: Mapping[TopicPartition, Written],
+        written: Mapping[TopicPartition, OwnCommit],
     ) -> None:
         """Takes over where the group was committed on the source, and what was written for that, before this instance
         began."""
@@ -128,14 +128,14 @@ class Rounds:
         self._before.keep(group, offsets)
         self._commits.recall(group, written)
 
-    async def run(self, groups: Sequence[str]) -> Outcome:
+    async def run(self, groups: Sequence[str]) -> RoundOutcome:
         """Runs a portion of a round: some of the groups. Raises ClusterAway."""
-        outcome = Outcome()
+        outcome = RoundOutcome()
         translated = await self.translated(groups, outcome)
         await self.write(translated, outcome)
         return outcome
 
-    async def translated(self, groups: Sequence[str], outcome: Outcome) -> dict[str, list[Translated]]:
+    async def translated(self, groups: Sequence[str], outcome: RoundOutcome) -> dict[str, list[Translated]]:
         """Returns what the groups have committed, with a verdict on each; groups without any of it are left out, as
         stock does. Raises ClusterAway."""
         committed: GroupOffsets
@@ -157,7 +157,7 @@ class Rounds:
         }
 
     async def write(
-        self, translated: Mapping[str, list[Translated]], outcome: Outcome, *, commit: bool = True
+        self, translated: Mapping[str, list[Translated]], outcome: RoundOutcome, *, commit: bool = True
     ) -> None:
         """Plans from what stands on the target, and commits unless `commit` is false. Raises ClusterAway."""
         writes, wait = self._commits.writes, self._options.admin_timeout_ms
@@ -178,10 +178,12 @@ class Rounds:
             outcome.plans |= await self._commits.apply(outcome.plans, translated)
             outcome.writes += self._commits.writes - writes
 
-    async def _committed(self, groups: Sequence[str], outcome: Outcome) -> dict[str, dict[Pair, Committed]]:
+    async def _committed(
+        self, groups: Sequence[str], outcome: RoundOutcome
+    ) -> dict[str, dict[PartitionPair, Committed]]:
         """Returns what the groups have committed on the source, of partitions that are synced."""
         answers = await ask(Side.SOURCE, self._source.committed(groups), self._options.admin_timeout_ms)
-        committed: dict[str, dict[Pair, Committed]] = {}
+        committed: dict[str, dict[PartitionPair, Committed]] = {}
         for group, offsets in answers.items():
             if isinstance(offsets, KafkaFailure):
                 self._failed(outcome, group, Side.SOURCE, offsets)
@@ -199,7 +201,7 @@ class Rounds:
             self._before.keep(group, paired)
         return {group: offsets for group, offsets in committed.items() if offsets}
 
-    async def _hidden(self, committed: GroupOffsets) -> dict[str, dict[Pair, Committed]]:
+    async def _hidden(self, committed: GroupOffsets) -> dict[str, dict[PartitionPair, Committed]]:
         """Returns the last offsets of topics that we may not describe any more: a broker leaves them out of its answer,
         as if there were none."""
         gone = {
@@ -221,7 +223,7 @@ class Rounds:
         }
         return {group: offsets for group, offsets in hidden.items() if offsets}
 
-    def _failed(self, outcome: Outcome, group: str, side: Side, failure: KafkaFailure) -> None:
+    def _failed(self, outcome: RoundOutcome, group: str, side: Side, failure: KafkaFailure) -> None:
         outcome.failures[group] = reason_of(side, failure)
         outcome.errors.append(str(failure))
 

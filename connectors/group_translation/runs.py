@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bridge.model.values import CopyId, Side
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import RunTable
 from bridge.translation.runs.runs import OffsetRun, RunKey, decode_change
 from connectors.group_translation.checks import GroupOptions
@@ -19,7 +19,7 @@ class FollowedRuns:
 
     def __init__(self, options: GroupOptions, target: Cluster) -> None:
         self._table = RunTable()
-        self._known: dict[CopyId, KnownRuns] = {}
+        self._known: dict[CopyId, ConsistentRuns] = {}
         # Runs are true for committed data only.
         tail = target.tail(options.policy.offset_runs_topic(options.source_alias), committed_only=True)
         told = decode_change, self._apply, self._restart, options.admin_timeout_ms
@@ -43,10 +43,10 @@ class FollowedRuns:
         """Raises ClusterAway."""
         await self._log.follow()
 
-    def of(self, copy: CopyId) -> KnownRuns:
+    def of(self, copy: CopyId) -> ConsistentRuns:
         known = self._known.get(copy)
         if known is None:
-            known = KnownRuns(self._table.of(copy))
+            known = ConsistentRuns(self._table.of(copy))
             if known.last is not None:
                 self._known[copy] = known
         return known

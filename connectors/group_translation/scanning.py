@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Side
 from bridge.translation.records.log_window import LogBounds, Steps
-from bridge.translation.runs.markers import RunPlaces
+from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.runs import OffsetRun
 
 READ_BYTES = 4 * 1024 * 1024
@@ -29,7 +29,7 @@ class Scanning:
     """What one connector knows of places, by run, which has its topic ids."""
 
     def __init__(self) -> None:
-        self._places: dict[OffsetRun, RunPlaces] = {}
+        self._places: dict[OffsetRun, RunScan] = {}
         self._granted: dict[OffsetRun, int] = {}
         """What each run may still take of this round, in bytes."""
         self._costs: dict[OffsetRun, int] = {}
@@ -42,7 +42,7 @@ class Scanning:
         """Those of this round, with what they take."""
 
     @property
-    def places(self) -> Mapping[OffsetRun, RunPlaces]:
+    def places(self) -> Mapping[OffsetRun, RunScan]:
         return self._places
 
     @property
@@ -73,7 +73,7 @@ class Scanning:
         that the offset lies in."""
         if run is None or not (run.extra or run.skipped):
             return False
-        places = self._places.get(run) or RunPlaces(run)
+        places = self._places.get(run) or RunScan(run)
         by_source = _by_source(places, offset, source)
         by_target = places.unsettled(offset) and places.read_to < min(run.downstream_end, target.end)
         unread = places.unread * (places.hidden > 0) + places.source_unread * by_source
@@ -84,7 +84,7 @@ class Scanning:
     ) -> Steps[None]:
         """Reads until all is found, or the run or what it may take ends: the source first, for without it the target's
         headers prove nothing."""
-        places = self._places.pop(run, None) or RunPlaces(run)
+        places = self._places.pop(run, None) or RunScan(run)
         self._places[run] = places
         if len(self._places) > MOST_RUNS:
             del self._places[next(iter(self._places))]
@@ -129,7 +129,7 @@ class Scanning:
         return True
 
 
-def _by_source(places: RunPlaces, offset: int, source: LogBounds | None) -> bool:
+def _by_source(places: RunScan, offset: int, source: LogBounds | None) -> bool:
     """Whether the source can tell how many copies stand before an offset: what transforms have dropped it does not."""
     run = places.run
     whole = source is not None and source.start <= run.upstream_start and not run.transformed

@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 
 V = TypeVar("V", bound=Value)
 
-Place = tuple[str, str]
+StoredKey = tuple[str, str]
 """Kind and name."""
-Changes = Mapping[Place, Value | None]
+Changes = Mapping[StoredKey, Value | None]
 """None takes back what stands there."""
 
 _HOLDS = "what is known of groups while the source is away"
 
 
-class _Kept(NamedTuple):
+class _Stored(NamedTuple):
     meaning: int
     packed: bytes
     """The value as stored, compressed: a fifth of its size, and a twentieth of the objects'."""
@@ -61,7 +61,7 @@ class StoredState:
     def __init__(self, connector: str, options: GroupOptions, target: Cluster) -> None:
         self._connector, self._options, self._target = connector, options, target
         self.topic = options.policy.readiness_topic(options.source_alias)
-        self._kept: dict[Place, _Kept] = {}
+        self._kept: dict[StoredKey, _Stored] = {}
         self._others: dict[str, dict[bytes, int]] = {}
         """Of other connectors: keys, and the time (ms) of their newest record."""
         self._news: set[str] = set()
@@ -128,7 +128,7 @@ class StoredState:
     async def put(self, changes: Changes) -> None:
         """Written and acknowledged when it returns; what would mean the same as what stands there is not written.
         Raises ClusterAway, and KafkaFailure for what concerns the topic alone, which `remarks` say too."""
-        due: dict[Place, Value | None] = {}
+        due: dict[StoredKey, Value | None] = {}
         for place, value in changes.items():
             kept = self._kept.get(place)
             if (kept is not None) if value is None else (kept is None or kept.meaning != value.meaning):
@@ -177,7 +177,7 @@ class StoredState:
 
     # -- records ---------------------------------------------------------------------------------------------------
 
-    def _key(self, place: Place) -> bytes:
+    def _key(self, place: StoredKey) -> bytes:
         return RecordKey(self._connector, *place).encode()
 
     def _apply(self, record: LogRecord) -> None:
@@ -203,11 +203,11 @@ class StoredState:
         else:
             keys[record.key] = record.timestamp
 
-    def _keep(self, place: Place, value: Value | None, encoded: bytes | None) -> None:
+    def _keep(self, place: StoredKey, value: Value | None, encoded: bytes | None) -> None:
         if value is None or encoded is None:
             self._kept.pop(place, None)
         else:
-            self._kept[place] = _Kept(value.meaning, zlib.compress(encoded, 1))
+            self._kept[place] = _Stored(value.meaning, zlib.compress(encoded, 1))
 
     def _begin_anew(self) -> None:
         self.lost += bool(self._kept)

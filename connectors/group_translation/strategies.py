@@ -19,7 +19,7 @@ from bridge.translation.records.bracketing import bracket
 from bridge.translation.records.log_window import LogBounds, Steps
 from bridge.translation.records.partition_cache import PartitionMemory
 from bridge.translation.records.timestamp_rule import by_timestamp
-from bridge.translation.runs.run_evidence import KnownRuns, disagrees, stronger
+from bridge.translation.runs.run_evidence import ConsistentRuns, disagrees, stronger
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation import scanning
 from connectors.group_translation.scanning import Scanning
@@ -37,7 +37,7 @@ class Syncs(Protocol):
 class Runs(Protocol):
     """Offset runs as FollowedRuns hands them out."""
 
-    def of(self, copy: CopyId, /) -> KnownRuns: ...
+    def of(self, copy: CopyId, /) -> ConsistentRuns: ...
 
     @property
     def known(self) -> bool: ...

@@ -23,15 +23,15 @@ from connectors.group_translation.pair_states import (
     both_sides,
     target_only,
 )
-from connectors.group_translation.partition_pairs import Pair
+from connectors.group_translation.partition_pairs import PartitionPair
 from connectors.group_translation.strategies import ByRuns, Question, Strategy
 from connectors.group_translation.verdict_cache import VerdictCache
 from connectors.ports import Cluster
 
 log = logging.getLogger(__name__)
 
-PairOffset = tuple[Pair, int]
-GroupOffsets = Mapping[str, Mapping[Pair, Committed]]
+PairOffset = tuple[PartitionPair, int]
+GroupOffsets = Mapping[str, Mapping[PartitionPair, Committed]]
 """What groups have committed on the source."""
 
 
@@ -55,7 +55,7 @@ class GroupVerdicts:
         self._by_runs = strategy if isinstance(strategy, ByRuns) else None
         """Goes on where the source can't be asked."""
         self._cache = VerdictCache()
-        self._seen: dict[Pair, set[int]] = {}
+        self._seen: dict[PartitionPair, set[int]] = {}
         """Offsets of this round."""
 
     @property
@@ -114,8 +114,8 @@ class GroupVerdicts:
         )
 
     async def _states(
-        self, offsets: Mapping[Pair, object], source_failure: KafkaFailure | None
-    ) -> dict[Pair, PairState]:
+        self, offsets: Mapping[PartitionPair, object], source_failure: KafkaFailure | None
+    ) -> dict[PartitionPair, PairState]:
         pairs, timeout_ms = list(offsets), self._options.admin_timeout_ms
         if source_failure is not None:
             return await target_only(pairs, self._target, source_failure, timeout_ms=timeout_ms)
@@ -128,7 +128,7 @@ class GroupVerdicts:
         )
 
     def _translations(
-        self, states: Mapping[Pair, PairState], offsets: Mapping[Pair, set[int]]
+        self, states: Mapping[PartitionPair, PairState], offsets: Mapping[PartitionPair, set[int]]
     ) -> tuple[dict[PairOffset, Verdict], dict[PairOffset, Job]]:
         """Returns the verdicts that take no look-up, and jobs for all others."""
         at_once: dict[PairOffset, Verdict] = {}
@@ -142,14 +142,14 @@ class GroupVerdicts:
                     jobs[pair, offset] = begun
         return at_once, jobs
 
-    def _translation(self, pair: Pair, offset: int, state: PairState) -> Verdict | Job:
+    def _translation(self, pair: PartitionPair, offset: int, state: PairState) -> Verdict | Job:
         if isinstance(state, BothSides):
             return self._with_source(pair, offset, state)
         if isinstance(state, TargetOnly):
             return self._without_source(pair, offset, state)
         return state
 
-    def _with_source(self, pair: Pair, offset: int, state: BothSides) -> Verdict | Job:
+    def _with_source(self, pair: PartitionPair, offset: int, state: BothSides) -> Verdict | Job:
         bounds = state.source, self._counted(pair, offset, state.target)
         source, target = map(_log_bounds, bounds)
         question = Question(
@@ -162,7 +162,7 @@ class GroupVerdicts:
         memory = self._cache.memory(*pair, state.identity)
         return Job(*pair, offset, self._strategy.steps(question, memory))
 
-    def _without_source(self, pair: Pair, offset: int, state: TargetOnly) -> Verdict | Job:
+    def _without_source(self, pair: PartitionPair, offset: int, state: TargetOnly) -> Verdict | Job:
         if self._by_runs is None:
             return state.pending
         target = self._counted(pair, offset, state.target)
@@ -173,13 +173,13 @@ class GroupVerdicts:
         )
         return Job(*pair, offset, steps)
 
-    def _counted(self, pair: Pair, offset: int, target: Bounds) -> Bounds:
+    def _counted(self, pair: PartitionPair, offset: int, target: Bounds) -> Bounds:
         """The target's log without copies that were copied again since: they answer no offset of the newer copy."""
         copy = CopyId(pair[0], pair[1].topic)
         start = 0 if self._by_runs is None else self._by_runs.target_from(copy, offset)
         return target if start <= target.start else replace(target, start=min(start, target.end))
 
-    def _looked_up(self, state: PairState, pair: Pair, offset: int, verdict: Verdict) -> Verdict:
+    def _looked_up(self, state: PairState, pair: PartitionPair, offset: int, verdict: Verdict) -> Verdict:
         """Remembers a verdict that took look-ups, and returns it with its reason made more precise."""
         if not isinstance(state, BothSides):
             return verdict
@@ -190,7 +190,7 @@ class GroupVerdicts:
         self._cache.remember(*pair, state.identity, offset, verdict, state.target.end)
         return verdict
 
-    def _behind(self, states: Mapping[Pair, PairState]) -> dict[TopicPartition, Behind]:
+    def _behind(self, states: Mapping[PartitionPair, PairState]) -> dict[TopicPartition, Behind]:
         """Ends of the source's logs, and up to where they are copied."""
         return {
             pair[0]: (state.source.end, self._copied_to(pair, state))
@@ -198,14 +198,14 @@ class GroupVerdicts:
             if isinstance(state, BothSides)
         }
 
-    def _copied_to(self, pair: Pair, state: BothSides) -> int | None:
+    def _copied_to(self, pair: PartitionPair, state: BothSides) -> int | None:
         last = None if self._by_runs is None else self._by_runs.last(CopyId(pair[0], pair[1].topic))
         memory = self._cache.memory(*pair, state.identity)
         return copied_to(last, memory, state.identity, state.source, state.target)
 
 
-def _offsets(committed: GroupOffsets) -> dict[Pair, set[int]]:
-    offsets: dict[Pair, set[int]] = {}
+def _offsets(committed: GroupOffsets) -> dict[PartitionPair, set[int]]:
+    offsets: dict[PartitionPair, set[int]] = {}
     for group_offsets in committed.values():
         for pair, each in group_offsets.items():
             offsets.setdefault(pair, set()).add(each.offset)

@@ -12,7 +12,7 @@ from typing import Any
 
 from bridge.errors import OperationRefused
 from bridge.model.values import TopicPartition
-from bridge.translation.runs.reset_positions import EARLIEST, LATEST, Destination, Where
+from bridge.translation.runs.reset_positions import EARLIEST, LATEST, Destination, ResetTo
 
 _NAMED = 3
 
@@ -35,7 +35,7 @@ def destinations(
         if place is None and offset is not None:
             raise OperationRefused(f"source partition {dict(partition)} is none of source cluster {alias}")
         if place is not None:
-            found[place] = reset if offset is None else Destination(Where.OFFSET, int(offset["offset"]) + 1)
+            found[place] = reset if offset is None else Destination(ResetTo.OFFSET, int(offset["offset"]) + 1)
     if not offsets:
         return dict.fromkeys(copied, reset)
     others = sorted(set(copied) - found.keys())

@@ -26,7 +26,7 @@ LOOK_AGAIN_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveredTopics:
     """After a round. `names`: remote names of the topics that are there on both sides. `failures` are of single topics;
     `remarks` are what no further try changes."""
 
@@ -42,7 +42,7 @@ class Discovery:
         self._options, self._sides, self._spec = options, sides, spec
         self._last: Sequence[Copied] = ()
 
-    async def round(self) -> Found:
+    async def round(self) -> DiscoveredTopics:
         """Raises ClusterAway; what was copied so far may go on meanwhile."""
         await self._make_internal()
         chosen = await self._chosen()
@@ -63,7 +63,7 @@ class Discovery:
         kept = [each for each in self._last if each.source.topic in unsure or _targets(each) & unknown.keys()]
         self._last = [*copied(sources, remotes, names, self._options.transforms_of, also), *kept]
         there = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
-        return Found(self._last, there, failures, _overwriting(remotes))
+        return DiscoveredTopics(self._last, there, failures, _overwriting(remotes))
 
     async def _make_internal(self) -> None:
         """Before anything is copied: where copying goes on after a restart stands there. In every round: topics get

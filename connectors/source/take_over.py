@@ -16,7 +16,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.model.copying import Copied
 from bridge.model.values import TopicPartition
 from connectors.base import SourceOffset, SourcePartition
-from connectors.source.discovery import Found
+from connectors.source.discovery import DiscoveredTopics
 
 PATIENCE_SECONDS = 5.0
 """Seconds that a round waits: a worker polls once a second at least."""
@@ -38,7 +38,7 @@ class TakeOver:
         """Partitions whose start is known."""
         return len(self._starts)
 
-    async def begun(self, found: Found) -> Found:
+    async def begun(self, found: DiscoveredTopics) -> DiscoveredTopics:
         """With the start of each partition; those of which it is not known yet are left out, and that is a failure."""
         places = {each.source for each in found.copied}
         self._starts = {place: start for place, start in self._starts.items() if place in places}
@@ -53,7 +53,7 @@ class TakeOver:
             return self._with(found, [*found.failures, _unanswered(len(unknown))])
         return self._with(found, found.failures)
 
-    def _with(self, found: Found, failures: Sequence[KafkaFailure]) -> Found:
+    def _with(self, found: DiscoveredTopics, failures: Sequence[KafkaFailure]) -> DiscoveredTopics:
         known: list[Copied] = [
             replace(each, start=self._starts[each.source])
             for each in found.copied

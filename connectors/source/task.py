@@ -22,12 +22,12 @@ from connectors.outages import Outages
 from connectors.ports import Clusters, Pipeline, Pipelines
 from connectors.requested import RequestedRounds, does_not_run, found, not_offered
 from connectors.source.cluster_calls import Sides, of
-from connectors.source.discovery import Discovery, Found
+from connectors.source.discovery import DiscoveredTopics, Discovery
+from connectors.source.duty_failures import DutyFailures
 from connectors.source.options import SourceOptions
 from connectors.source.progress import Reporter
 from connectors.source.syncing import AclSync, ConfigSync
 from connectors.source.take_over import TakeOver
-from connectors.source.trouble import Troubles
 
 WATCH_SECONDS = 1.0
 """Seconds between two looks at the pipeline's status."""
@@ -44,7 +44,7 @@ _PERMANENT_OF_TOPICS = _PERMANENT | {KafkaFault.TOPIC_CONFIG}
 and Connect would learn nothing of that."""
 
 
-class Looked(NamedTuple):
+class DutyResult(NamedTuple):
     """What a round of a duty met with; `away`: a cluster did not answer."""
 
     failures: Sequence[KafkaFailure]
@@ -59,8 +59,8 @@ class Duty:
     what: str
     round: Callable[[], Awaitable[Sequence[KafkaFailure]]]
     interval: float | None
-    troubles: Troubles
-    requested: RequestedRounds[Looked] = field(default_factory=RequestedRounds)
+    failures: DutyFailures
+    requested: RequestedRounds[DutyResult] = field(default_factory=RequestedRounds)
     away: Side | None = None
     """The cluster that did not answer the last round."""
 
@@ -86,8 +86,8 @@ class SourceInstance:
         self._pipeline: Pipeline | None = None
         self._begun, self._ended = asyncio.Event(), asyncio.Event()
         self._loaded = asyncio.Event()
-        self._found = Found()
-        self._looks = RequestedRounds[Looked]()
+        self._found = DiscoveredTopics()
+        self._looks = RequestedRounds[DutyResult]()
         self._duties: list[Duty] = []
         self._rounds = 0
         self._last_success_ms: int | None = None
@@ -148,7 +148,7 @@ class SourceInstance:
         options = self._options
         discovery = Discovery(options, self._sides, self._spec)
         take_over = TakeOver(options.source_alias, self._publisher.stored_offsets)
-        self._found, self._told = Found(), None
+        self._found, self._told = DiscoveredTopics(), None
         self._loaded.clear()
 
         async def look() -> Sequence[KafkaFailure]:
@@ -156,7 +156,9 @@ class SourceInstance:
             return self._found.failures
 
         refresh = options.refresh_interval if options.refresh_enabled else None
-        self._duties = [Duty("search for topics", look, refresh, Troubles(_PERMANENT_OF_TOPICS), self._looks)]
+        self._duties = [
+            Duty("search for topics", look, refresh, DutyFailures(_PERMANENT_OF_TOPICS), self._looks)
+        ]
         if options.sync_configs_enabled:
             configs = ConfigSync(options, self._sides, self._names)
             self._duties.append(
@@ -164,13 +166,13 @@ class SourceInstance:
                     "sync of topic configs",
                     configs.round,
                     options.sync_configs_interval,
-                    Troubles(_PERMANENT),
+                    DutyFailures(_PERMANENT),
                 )
             )
         if options.sync_acls_enabled:
             acls = AclSync(self._name, options, self._sides, self._names)
             self._duties.append(
-                Duty("sync of topic ACLs", acls.round, options.sync_acls_interval, Troubles(_PERMANENT))
+                Duty("sync of topic ACLs", acls.round, options.sync_acls_interval, DutyFailures(_PERMANENT))
             )
 
     def _names(self) -> Mapping[str, str]:
@@ -185,14 +187,14 @@ class SourceInstance:
             duty.requested.wake.clear()
             duty.requested.begin()
             failures, away = await self._round(duty)
-            duty.troubles.after(failures)
+            duty.failures.after(failures)
             self._tell()
-            duty.requested.end(Looked(failures, away))
+            duty.requested.end(DutyResult(failures, away))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(duty.troubles.pause if duty.troubles else duty.interval):
+                async with asyncio.timeout(duty.failures.pause if duty.failures else duty.interval):
                     await duty.requested.wake.wait()
 
-    async def _round(self, duty: Duty) -> Looked:
+    async def _round(self, duty: Duty) -> DutyResult:
         try:
             failures = await duty.round()
             duty.away = None
@@ -200,16 +202,16 @@ class SourceInstance:
             duty.away = away.side if away.failure.fault in AWAY else None
             self._outages.cluster_failed(away.side, away.failure, duty.what)
             failure = of(away.side, away.failure)
-            return Looked([failure], failure)
+            return DutyResult([failure], failure)
         if failures:
             self._outages.failed(str(failures[0]), duty.what)
         else:
             self._outages.well(duty.what)
-        return Looked(failures)
+        return DutyResult(failures)
 
     # -- the pipeline ------------------------------------------------------------------------------------------------
 
-    def _want(self, found: Found) -> None:
+    def _want(self, found: DiscoveredTopics) -> None:
         self._found = found
         self._rounds += 1
         self._loaded.set()
@@ -253,8 +255,8 @@ class SourceInstance:
         return self._away
 
     def _summary(self, status: PipelineStatus | None) -> Summary:
-        failures = [(str(each), each.fault.value) for duty in self._duties if (each := duty.troubles.failure)]
-        errors = [said for duty in self._duties for said in duty.troubles.lasting]
+        failures = [(str(each), each.fault.value) for duty in self._duties if (each := duty.failures.failure)]
+        errors = [said for duty in self._duties for said in duty.failures.lasting]
         errors += self._found.remarks
         now_ms = int(time.time() * 1000)
         gaps: Sequence[str] = ()

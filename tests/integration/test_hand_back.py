@@ -15,7 +15,7 @@ from bridge.model.copying import Copied, PipelineState, Transform
 from bridge.model.values import TopicPartition
 from bridge.pipeline.hand_back import hand_back
 from bridge.pipeline.layout_records import read_layouts
-from bridge.translation.runs.source_offsets import Outcome, Row
+from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack
 from tests.support import (
     Record,
     create_topic,
@@ -45,10 +45,10 @@ class Handing(CopyFlow):
     def _remote(self, topic: str) -> str | None:
         return self.remote(topic) if topic in self.topics else None
 
-    def hand_back(self, *, force: bool = False, failing: bool = False) -> list[Row]:
-        told: list[Row] = []
+    def hand_back(self, *, force: bool = False, failing: bool = False) -> list[PartitionHandBack]:
+        told: list[PartitionHandBack] = []
 
-        def write(rows: Sequence[Row]) -> None:
+        def write(rows: Sequence[PartitionHandBack]) -> None:
             told.extend(rows)
             if failing:
                 raise ConnectionError("Connect is away")
@@ -79,8 +79,8 @@ def test_over_from_stock_and_back_and_over_again(flow: Handing) -> None:
 
     with pytest.raises(ConnectionError):
         flow.hand_back(failing=True)
-    assert flow.hand_back() == [Row(place(topic), 100, 99, Outcome.HANDED_BACK)]
-    assert flow.hand_back() == [Row(place(topic), 100, None, Outcome.ALREADY)]
+    assert flow.hand_back() == [PartitionHandBack(place(topic), 100, 99, HandBackOutcome.HANDED_BACK)]
+    assert flow.hand_back() == [PartitionHandBack(place(topic), 100, None, HandBackOutcome.ALREADY)]
 
     produce(flow.source.bootstrap, topic, numbered(50, start=100))
     flow.stock(topic, 100, 130)
@@ -118,7 +118,9 @@ def test_while_slices_copy_nothing_is_handed_back_but_by_force_which_ends_them(f
         running.wait_position({place(topic): 20})
         with pytest.raises(OperationRefused, match=r"layout 1 of mirror-.* has not been stopped.*--force"):
             flow.hand_back()
-        assert flow.hand_back(force=True) == [Row(place(topic), 20, 19, Outcome.HANDED_BACK)]
+        assert flow.hand_back(force=True) == [
+            PartitionHandBack(place(topic), 20, 19, HandBackOutcome.HANDED_BACK)
+        ]
         produce(flow.source.bootstrap, topic, numbered(5, start=20))
         eventually(
             lambda: (
@@ -141,9 +143,9 @@ def test_topics_that_are_no_more_what_was_copied(flow: Handing) -> None:
     create_topic(flow.source.bootstrap, again, 1)
     rows = {row.source.topic: row for row in flow.hand_back()}
     assert rows == {
-        gone: Row(place(gone), 5, None, Outcome.GONE),
-        again: Row(place(again), 5, None, Outcome.MADE_AGAIN),
-        empty: Row(place(empty), 0, None, Outcome.FROM_RESET),
+        gone: PartitionHandBack(place(gone), 5, None, HandBackOutcome.GONE),
+        again: PartitionHandBack(place(again), 5, None, HandBackOutcome.MADE_AGAIN),
+        empty: PartitionHandBack(place(empty), 0, None, HandBackOutcome.FROM_RESET),
     }
 
 
@@ -181,7 +183,7 @@ def test_a_position_that_the_source_does_not_reach_is_not_handed_back(flow: Hand
         flow.hand_back()
     # What it asks for helps.
     flow.copy()
-    assert flow.hand_back() == [Row(place(topic), 5, 4, Outcome.HANDED_BACK)]
+    assert flow.hand_back() == [PartitionHandBack(place(topic), 5, 4, HandBackOutcome.HANDED_BACK)]
 
 
 def test_positions_are_not_read_from_a_topic_that_loses_them(flow: Handing) -> None:

@@ -16,8 +16,8 @@ from bridge.local import Cluster
 from bridge.model.copying import PipelineState, Transform
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.reset import reset as carry_out
-from bridge.translation.runs.reset_positions import Destination, Row, destination
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.reset_positions import Destination, PartitionReset, destination
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from tests.integration.test_copying import varied
 from tests.integration.test_replicate import config
@@ -34,7 +34,7 @@ def place(topic: str, partition: int = 0) -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-def reset(flow: CopyFlow, to: str, *, force: bool = False, dry_run: bool = False) -> list[Row]:
+def reset(flow: CopyFlow, to: str, *, force: bool = False, dry_run: bool = False) -> list[PartitionReset]:
     def choose(copied: Mapping[TopicPartition, object]) -> dict[TopicPartition, Destination]:
         return dict.fromkeys(copied, destination(to))
 
@@ -105,12 +105,12 @@ def test_what_transforms_sent_elsewhere_is_sent_there_again_and_counts_no_longer
     assert values(read(flow.target.bootstrap, other, committed_only=True)) == sent
     copy, end = CopyId(place(topic), other), bounds(flow.target.bootstrap, other)[0][1]
     assert [row.to for row in reset(flow, "20")] == [20]
-    answered = Answers(KnownRuns(read_runs(flow.state(flow.spec.runs_topic))[copy].runs))
+    answered = Answers(ConsistentRuns(read_runs(flow.state(flow.spec.runs_topic))[copy].runs))
     assert all(answered.answer(offset, end) >= end for offset in range(20, 60)), "never to the older copies"
     flow.copy()
     copies = read(flow.target.bootstrap, other, committed_only=True)
     assert values(copies) == sent + sent[10:]
-    answered = Answers(KnownRuns(read_runs(flow.state(flow.spec.runs_topic))[copy].runs))
+    answered = Answers(ConsistentRuns(read_runs(flow.state(flow.spec.runs_topic))[copy].runs))
     newer = [each.offset for each in [*copies[:10], *copies[30:]]]
     expected = [newer[offset // 2] for offset in range(60)]
     assert [answered.answer(offset, newer[-1] + 1) for offset in range(60)] == expected

@@ -21,7 +21,7 @@ from bridge.model.values import (
 )
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation import scanning
 from connectors.group_translation.driver import Job, translate_all
@@ -36,9 +36,9 @@ class Runs:
     known = True
 
     def __init__(self, run: OffsetRun) -> None:
-        self._runs = KnownRuns([run])
+        self._runs = ConsistentRuns([run])
 
-    def of(self, _copy: CopyId) -> KnownRuns:
+    def of(self, _copy: CopyId) -> ConsistentRuns:
         return self._runs
 
 

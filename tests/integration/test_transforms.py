@@ -16,7 +16,7 @@ from bridge.model.copying import PipelineState, Transform
 from bridge.model.values import Evidence, Judgement, Side, TopicPartition, Verdict
 from bridge.pipeline.clock import TransactionClock
 from bridge.translation.records.log_window import LogBounds
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_translation.round import Rounds
@@ -74,7 +74,7 @@ def assert_exact(flow: CopyFlow, topic: str, kept: Sequence[Record], partition: 
     """Wherever a group is committed on the source, the runs alone say where the first record is that it has not read,
     and say so exactly."""
     (copied,) = (each for each in flow.wanted() if each.source == TopicPartition(topic, partition))
-    runs = KnownRuns(flow.runs()[copied.source].runs)
+    runs = ConsistentRuns(flow.runs()[copied.source].runs)
     copies = flow.copies(topic, partition)
     target = LogBounds(*bounds(flow.target.bootstrap, copied.target_topic)[partition])
     source = LogBounds(*bounds(flow.source.bootstrap, topic)[partition])
@@ -190,7 +190,7 @@ def assert_routed(flow: CopyFlow, topic: str, other: str, kept: Sequence[Record]
     for wanted, copied in zip((ours, theirs), ids[TopicPartition(topic, partition)].copies, strict=True):
         there = read(flow.target.bootstrap, copied.target_topic, partition, committed_only=True)
         assert contents(there) == contents(wanted), copied.target_topic
-        runs = KnownRuns(read_runs(flow.state(flow.spec.runs_topic))[copied.id].runs)
+        runs = ConsistentRuns(read_runs(flow.state(flow.spec.runs_topic))[copied.id].runs)
         target = LogBounds(*bounds(flow.target.bootstrap, copied.target_topic)[partition])
         for offset in range(end + 1):
             later = (to.offset for at, to in zip(wanted, there, strict=True) if at.offset >= offset)

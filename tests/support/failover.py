@@ -9,7 +9,7 @@ from bridge.errors import ConfigError
 from bridge.kafka.clusters import KafkaClusters
 from bridge.local import Cluster
 from bridge.model.values import Side, TopicPartition
-from bridge.translation.plan import Row
+from bridge.translation.plan import PartitionPlan
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import strategy_of
 from connectors.group_translation.round import Rounds
@@ -58,7 +58,9 @@ def copy(source: Cluster, target: Cluster, topic: str, records: Sequence[Record]
     produce(target.bootstrap, f"{source.name}.{topic}", records)
 
 
-def translate(source: Cluster, target: Cluster, group: str, **settings: str) -> dict[TopicPartition, Row]:
+def translate(
+    source: Cluster, target: Cluster, group: str, **settings: str
+) -> dict[TopicPartition, PartitionPlan]:
     """One round for one group, written on the target; `settings`: keys of the connector, `_` for `.`."""
     props = {
         "source.cluster.alias": source.name,
@@ -69,7 +71,7 @@ def translate(source: Cluster, target: Cluster, group: str, **settings: str) -> 
     }
     options = GroupOffsetOptions.from_props(props, AnyClient())
 
-    async def go() -> dict[TopicPartition, Row]:
+    async def go() -> dict[TopicPartition, PartitionPlan]:
         clusters = KafkaClusters()
         try:
             source, target = (clusters.open(side, props) for side in (Side.SOURCE, Side.TARGET))

@@ -30,7 +30,7 @@ from bridge.pipeline.slices import copy_slice
 from bridge.pipeline.supervisor import Supervisor
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.partition_runs import PartitionRuns
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from tests.support.names import unique
 from tests.support.records import Record, read
@@ -188,7 +188,7 @@ class CopyFlow:
         that a group with this offset has not read. Values of a partition are distinct."""
         known, ids = self.runs(), {each.source: each for each in self.wanted()}
         for place, copied in ids.items():
-            runs = KnownRuns(known[place].runs)
+            runs = ConsistentRuns(known[place].runs)
             copies = {each.value: each.offset for each in self.copies(*place)}
             here = [(each.offset, copies.get(each.value)) for each in self.original(*place)]
             ends = [
@@ -206,7 +206,7 @@ class CopyFlow:
 
     def known(self, place: TopicPartition) -> Answers:
         """What the runs answer for a partition, as our connectors ask them."""
-        return Answers(KnownRuns(self.runs()[place].runs))
+        return Answers(ConsistentRuns(self.runs()[place].runs))
 
     def runs(self) -> dict[TopicPartition, PartitionRuns]:
         """Of this flow's copies, by source partition."""
@@ -257,7 +257,7 @@ def topic_id(bootstrap: str, topic: str) -> str:
 class Answers:
     """Of one copy's runs, with the target's log ending at `end`."""
 
-    runs: KnownRuns
+    runs: ConsistentRuns
 
     def answer(self, offset: int, end: int) -> int:
         assert self.runs.last is not None

@@ -11,7 +11,7 @@ from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
 from bridge.service.checks.plugin_process import Outside
-from bridge.translation.runs.reset_positions import Row
+from bridge.translation.runs.reset_positions import PartitionReset
 from connectors.base import Kind
 from connectors.ports import ClientCheck, Clusters, Pipelines
 from connectors.source.altering import Offsets
@@ -88,7 +88,7 @@ class AlterOffsets(Protocol):
     """Carries out on the clusters what an operator alters of a connector's source offsets. Blocking, so for the bounded
     pool; raises OperationRefused, KafkaFailure and ConfigRejected."""
 
-    def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[Row]: ...
+    def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]: ...
 
 
 Factory = Callable[[], RoundsContext]

@@ -21,7 +21,7 @@ from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
 from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQueries, Naming, Props
 from bridge.service.checks.plugin_process import CHILD, CodeFailed, asked
-from bridge.translation.runs.reset_positions import Outcome, Row
+from bridge.translation.runs.reset_positions import PartitionReset, ResetOutcome
 from connectors.base import Kind
 from connectors.config.allowed_names import code
 from connectors.source.altering import Offsets
@@ -62,12 +62,12 @@ class AlterInPluginProcess(NamedTuple):
 
     here: AlterOffsets
 
-    def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[Row]:
+    def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]:
         if not code(props):
             return self.here(name, props, offsets)
         rows = call("alter", name, props, offsets)
         return [
-            Row(TopicPartition(*source), target, position, to, Outcome(outcome))
+            PartitionReset(TopicPartition(*source), target, position, to, ResetOutcome(outcome))
             for source, target, position, to, outcome in rows
         ]
 

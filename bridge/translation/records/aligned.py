@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bridge.model.values import RecordView
 from bridge.translation.records.copies import Copies
 from bridge.translation.records.duplicates import BLOCK
-from bridge.translation.records.log_window import Steps, Stretch, same
+from bridge.translation.records.log_window import LogSection, Steps, same
 from bridge.translation.records.partition_cache import Anchor, PartitionMemory
 
 AROUND = 2 * BLOCK
@@ -29,12 +29,12 @@ class Place(NamedTuple):
     the target's end when the mirror has not come further than the record before the offset."""
 
     offset: int
-    here: Stretch
+    here: LogSection
     again: int
     """Records before the offset that may come there once more, at most: 0 when it is certain that none do."""
 
 
-def place_of(offset: int, near: Stretch, copies: Copies, memory: PartitionMemory) -> Steps[Place | None]:
+def place_of(offset: int, near: LogSection, copies: Copies, memory: PartitionMemory) -> Steps[Place | None]:
     """None when this is no plain log. `near`: the source around the offset."""
     if not memory.gapless or not near.start <= offset <= near.end:
         return None
@@ -62,7 +62,7 @@ def place_of(offset: int, near: Stretch, copies: Copies, memory: PartitionMemory
     return None
 
 
-def _equal_until(offset: int, delta: int, near: Stretch, here: Stretch) -> int | None:
+def _equal_until(offset: int, delta: int, near: LogSection, here: LogSection) -> int | None:
     """The place up to which the records around the offset equal those around its place, None when they don't."""
     first = max(offset - AROUND, near.start, here.start - delta)
     end = min(offset + AROUND, near.end, here.end - delta)

@@ -21,7 +21,15 @@ from __future__ import annotations
 from bridge.model.values import Evidence, Flag, Judgement, Reason, Side, Verdict
 from bridge.translation.records import aligned, duplicates, originals, rank
 from bridge.translation.records.copies import Copies
-from bridge.translation.records.log_window import Budget, CapReached, Caps, Log, LogBounds, Steps, Stretch
+from bridge.translation.records.log_window import (
+    Budget,
+    CapReached,
+    Caps,
+    LogBounds,
+    LogReader,
+    LogSection,
+    Steps,
+)
 from bridge.translation.records.partition_cache import Anchor, PartitionMemory
 
 _CHECKED = 256
@@ -74,11 +82,13 @@ class _Bracket:
     ) -> None:
         self.offset, self.source, self.target, self.memory = offset, source, target, memory
         self.budget = Budget(caps)
-        self._source = Log(Side.SOURCE, source, self.budget, memory)
-        self.copies = Copies(self._source, Log(Side.TARGET, target, self.budget, memory), memory, self.budget)
+        self._source = LogReader(Side.SOURCE, source, self.budget, memory)
+        self.copies = Copies(
+            self._source, LogReader(Side.TARGET, target, self.budget, memory), memory, self.budget
+        )
 
     def run(self) -> Steps[Verdict]:
-        near: Stretch | None = None
+        near: LogSection | None = None
         plain: aligned.Place | None = None
         try:
             if not self.memory.low_sought or self.copies.low_gone:
@@ -111,7 +121,7 @@ class _Bracket:
         assert verdict.bound is not None
         return verdict if plain is None or verdict.bound <= plain.again else self._of_plain(plain)
 
-    def _near(self) -> Steps[Stretch]:
+    def _near(self) -> Steps[LogSection]:
         """The source around the offset: what is needed to compare, and the record before the offset if there is one
         right there."""
         at = max(self.source.start, min(self.offset, self.source.end) - aligned.AROUND)
@@ -130,7 +140,7 @@ class _Bracket:
         flags = _flags(self.offset, self.source, ahead=again > 0 and place == self.target.end)
         return _verdict(place, again, flags, here.epoch, detail)
 
-    def _nothing_before(self, near: Stretch) -> bool:
+    def _nothing_before(self, near: LogSection) -> bool:
         """Whether no record before the offset can stand on the target: the source has none, or the mirror began at
         or after the offset (`latest`, or retention on the target). The answer is then the target's log start."""
         low = self.memory.low
@@ -138,7 +148,7 @@ class _Bracket:
             return True
         return near.at_start and near.index(self.offset) == 0
 
-    def _judge(self, answer: int, found: Anchor | None, near: Stretch) -> Steps[Verdict]:
+    def _judge(self, answer: int, found: Anchor | None, near: LogSection) -> Steps[Verdict]:
         """The verdict on `answer`: exact when the first data record there is a copy of one at or after the offset."""
         flags = _flags(self.offset, self.source)
         detail: dict[str, str | int | None] = {}
@@ -170,13 +180,13 @@ class _Bracket:
         bound = here.index(upper) - here.index(answer)
         return _verdict(answer, bound, flags, epoch, detail | {"next_copy": upper})
 
-    def _to_come(self, near: Stretch) -> int:
+    def _to_come(self, near: LogSection) -> int:
         """Records before the offset that may still be copied."""
         reached = self.memory.reached
         unseen = max(0, min(near.start, self.offset) - max(reached, self.source.start))
         return unseen + max(0, near.index(self.offset) - near.index(reached))
 
-    def _first_unprocessed(self, answer: int, near: Stretch, here: Stretch) -> Steps[int | None]:
+    def _first_unprocessed(self, answer: int, near: LogSection, here: LogSection) -> Steps[int | None]:
         """The first place at or after `answer` that is known to hold a copy of a record at or after the offset."""
         checked = answer
         for _ in range(_CHECKED):

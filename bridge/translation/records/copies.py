@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bridge.model.values import RecordView
 from bridge.translation.records import duplicates, neighbours
-from bridge.translation.records.log_window import Budget, Log, Steps, Stretch, same
+from bridge.translation.records.log_window import Budget, LogReader, LogSection, Steps, same
 from bridge.translation.records.partition_cache import Anchor, PartitionMemory
 
 _SEARCHED = 4
@@ -26,15 +26,15 @@ _TRIED = 64
 class Copies:
     """The look-ups of one translation that have to do with copies, and the anchors that they leave behind."""
 
-    def __init__(self, source: Log, target: Log, memory: PartitionMemory, budget: Budget) -> None:
+    def __init__(self, source: LogReader, target: LogReader, memory: PartitionMemory, budget: Budget) -> None:
         self._source, self._target = source, target
         self.source, self.target = source.bounds, target.bounds
         self.memory, self.budget = memory, budget
-        self._known: list[Stretch] = []
+        self._known: list[LogSection] = []
         self.unsure_first = False
         """The first records of the target may be copies of one before the offset, or of one after it."""
 
-    def open_target(self, offset: int) -> Steps[Stretch]:
+    def open_target(self, offset: int) -> Steps[LogSection]:
         """A stretch of the target that covers `offset`, or ends at it when that is the log's end."""
         for stretch in self._known:
             if stretch.covers(offset) or (stretch.at_end and stretch.end == offset):
@@ -45,7 +45,7 @@ class Copies:
         self._known.append(stretch)
         return stretch
 
-    def of_last_before(self, offset: int, near: Stretch) -> Steps[Anchor | None]:
+    def of_last_before(self, offset: int, near: LogSection) -> Steps[Anchor | None]:
         """The copy of the last usable record before `offset`; None when no record before it has one. `near` is the
         source around the offset."""
         floor, low = self.memory.below(offset), self.memory.low
@@ -70,7 +70,7 @@ class Copies:
         return floor
 
     def _usable_copy(
-        self, record: RecordView, offset: int, near: Stretch, home: Stretch, *, searched: bool
+        self, record: RecordView, offset: int, near: LogSection, home: LogSection, *, searched: bool
     ) -> Steps[Anchor | None]:
         """The copy of `record`, provided its content does not recur at or after `offset` (a match could be of that
         one, and lie too high) nor stand before it (a match could be of that one, and the bound be too small)."""
@@ -93,7 +93,7 @@ class Copies:
         return anchor
 
     def _is_before(
-        self, offset: int, found: Anchor, record: RecordView, near: Stretch, home: Stretch
+        self, offset: int, found: Anchor, record: RecordView, near: LogSection, home: LogSection
     ) -> Steps[bool]:
         """Whether what was found is no copy of a later record alike, at or after `offset`, that was not seen, being far
         away. It is none where the target can't have lost an earlier copy; else its neighbours tell."""
@@ -119,7 +119,9 @@ class Copies:
                 return False
         return sure
 
-    def _reach(self, record: RecordView, before: duplicates.Before, place: int, home: Stretch) -> Steps[None]:
+    def _reach(
+        self, record: RecordView, before: duplicates.Before, place: int, home: LogSection
+    ) -> Steps[None]:
         """The mirror has copied `record`, or one alike that is lost: that is what stands at `place`."""
         here = yield from self.open_target(place)
         if (yield from neighbours.beside(record, place, home, here)):
@@ -166,7 +168,7 @@ class Copies:
                 place = yield from _first_until(stretch, start, known, record)
         return None if place is None else Anchor(record.offset, place)
 
-    def _head(self, offset: int, near: Stretch) -> Steps[Anchor | None]:
+    def _head(self, offset: int, near: LogSection) -> Steps[Anchor | None]:
         """The newest record on the target, when it is a copy of one before `offset`: the mirror has not come further
         (the group is ahead of it), so no older candidate need be tried."""
         tail = yield from self.open_target(self.target.end - 1)
@@ -263,7 +265,7 @@ class Copies:
         return None if oldest is None else (yield from self._copy_of(oldest, searched=True))
 
 
-def _first_until(stretch: Stretch, start: int, known: int, record: RecordView) -> Steps[int]:
+def _first_until(stretch: LogSection, start: int, known: int, record: RecordView) -> Steps[int]:
     """The first place of `record` in [start, known]; it stands at `known`. Reads all of it: between a copy and an
     earlier one may stand anything that foreign writers have sent."""
     index = stretch.index(start)

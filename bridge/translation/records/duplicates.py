@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bridge.model.values import RecordView
-from bridge.translation.records.log_window import Steps, Stretch, same
+from bridge.translation.records.log_window import LogSection, Steps, same
 from bridge.translation.records.partition_cache import PartitionMemory
 
 BLOCK = 8
@@ -39,7 +39,7 @@ class _Passed:
 
 
 def first_at_or_after(
-    stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK
+    stretch: LogSection, offset: int, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK
 ) -> Steps[RecordView | None]:
     """The first record at or after `offset` with the content of `wanted`; None when timestamps have passed it for
     `settled` records in a row."""
@@ -68,7 +68,7 @@ class Before(NamedTuple):
 
 
 def before(
-    stretch: Stretch, offset: int, wanted: RecordView, memory: PartitionMemory, began: int = 0
+    stretch: LogSection, offset: int, wanted: RecordView, memory: PartitionMemory, began: int = 0
 ) -> Steps[Before]:
     """Whether the content of `wanted` stands before `offset`, or may have stood there; looks no further than to one
     that does, or to where timestamps lie before it for good. `began`: nothing that counts was ever below."""

@@ -82,7 +82,7 @@ def same(one: RecordView, other: RecordView) -> bool:
     )
 
 
-class Log:
+class LogReader:
     """One side's log as one translation reads it."""
 
     def __init__(self, side: Side, bounds: LogBounds, budget: Budget, memory: PartitionMemory) -> None:
@@ -116,17 +116,17 @@ class Log:
             raise TypeError(f"a FindTime is answered by an offset or None, not by {found!r}")
         return None if found is None or found >= self.bounds.end else max(found, self.bounds.start)
 
-    def open(self, offset: int) -> Steps[Stretch]:
+    def open(self, offset: int) -> Steps[LogSection]:
         """A stretch that covers `offset`, or ends at it where that is the log's end. An empty log is not read."""
         if self.bounds.start >= self.bounds.end:
-            return Stretch(self, Window(self.bounds.end, self.bounds.end, ()))
-        return Stretch(self, (yield from self.read(min(offset, self.bounds.end - 1))))
+            return LogSection(self, Window(self.bounds.end, self.bounds.end, ()))
+        return LogSection(self, (yield from self.read(min(offset, self.bounds.end - 1))))
 
 
-class Stretch:
+class LogSection:
     """A contiguous known part of a log; grows in both directions."""
 
-    def __init__(self, log: Log, window: Window) -> None:
+    def __init__(self, log: LogReader, window: Window) -> None:
         self.log, self.bounds = log, log.bounds
         self.start, self.end = window.start, window.end
         self._step = max(1, window.end - window.start)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bridge.model.values import RecordView
 from bridge.translation.records import duplicates
-from bridge.translation.records.log_window import Steps, Stretch, same
+from bridge.translation.records.log_window import LogSection, Steps, same
 from bridge.translation.records.partition_cache import PartitionMemory
 
 COUNT = 3
 """Records next to a copy that are looked at."""
 
 
-def beside(record: RecordView, place: int, home: Stretch, here: Stretch) -> Steps[bool]:
+def beside(record: RecordView, place: int, home: LogSection, here: LogSection) -> Steps[bool]:
     """Whether near `place` of the target, where a copy of `record` or of one alike stands, there is what is near
     `record`: then it is no copy of an earlier one that was not seen, being far away. `home`, `here`: source and target
     around them."""
@@ -38,7 +38,7 @@ def beside(record: RecordView, place: int, home: Stretch, here: Stretch) -> Step
 
 
 def none_alike(
-    offset: int, record: RecordView, place: int, near: Stretch, here: Stretch, memory: PartitionMemory
+    offset: int, record: RecordView, place: int, near: LogSection, here: LogSection, memory: PartitionMemory
 ) -> Steps[bool]:
     """Whether the source, from `offset` to a little beyond the originals of what follows `place` on the target, holds
     none like `record`, which stands before `offset`: so what stands at `place` is a copy of one before it, too."""

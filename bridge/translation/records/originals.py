@@ -14,7 +14,7 @@ from __future__ import annotations
 from bridge.model.values import RecordView
 from bridge.translation.records import duplicates, neighbours
 from bridge.translation.records.copies import Copies
-from bridge.translation.records.log_window import Steps, Stretch
+from bridge.translation.records.log_window import LogSection, Steps
 
 _APART = 4 * duplicates.PATIENCE
 """So many records more, between a lost one and the one that is left, a second copy is looked for in; further would cost
@@ -22,7 +22,7 @@ too much."""
 
 
 def at_or_after(
-    offset: int, copy: RecordView, near: Stretch, here: Stretch, copies: Copies
+    offset: int, copy: RecordView, near: LogSection, here: LogSection, copies: Copies
 ) -> Steps[RecordView | None]:
     """The first record at or after `offset` with the content of `copy`, where it is certain that `copy` is of one at or
     after `offset`; else None. `near`, `here`: source and target around them.

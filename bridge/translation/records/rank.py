@@ -5,12 +5,12 @@ from __future__ import annotations
 from bridge.model.values import RecordView
 from bridge.translation.records import duplicates, originals
 from bridge.translation.records.copies import Copies
-from bridge.translation.records.log_window import Steps, Stretch, same
+from bridge.translation.records.log_window import LogSection, Steps, same
 from bridge.translation.records.partition_cache import Anchor
 
 
 def place_of(
-    offset: int, found: Anchor | None, near: Stretch, here: Stretch, copies: Copies
+    offset: int, found: Anchor | None, near: LogSection, here: LogSection, copies: Copies
 ) -> Steps[int | None]:
     """The place of the first record at or after `offset`, None where rank proves nothing: it does only between two
     verified neighbours with the very same records between them on both sides, and no gap between those on the target.
@@ -36,7 +36,7 @@ def place_of(
 
 
 def _closes(
-    original: RecordView, copy: RecordView, near: Stretch, here: Stretch, copies: Copies
+    original: RecordView, copy: RecordView, near: LogSection, here: LogSection, copies: Copies
 ) -> Steps[bool]:
     """Whether the one is the copy of the other for certain, so that the stretch ends there."""
     after = yield from duplicates.first_at_or_after(near, original.offset + 1, original, copies.memory)

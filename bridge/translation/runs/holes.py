@@ -30,7 +30,7 @@ _DECODED = 512
 _MOST = 2**63 - 1
 
 
-class Stretch(NamedTuple):
+class CopySpan(NamedTuple):
     """Copies side by side on both sides, and the hole behind them; behind the last stretch there is none."""
 
     copies: int
@@ -43,7 +43,7 @@ def whole(copies: int, *, extra_known: bool = True) -> bytes:
     return (EVERYTHING if extra_known else SKIPPED_ONLY) + _varint(copies)
 
 
-def listed(stretches: Iterable[Stretch]) -> bytes:
+def listed(stretches: Iterable[CopySpan]) -> bytes:
     """A list that tells everything, however long it gets."""
     return EVERYTHING + _encoded(stretches)
 
@@ -53,7 +53,7 @@ def fits(length: int) -> bool:
     return length <= MOST_BYTES
 
 
-def short(some: Sequence[Stretch], size: int) -> bytes:
+def short(some: Sequence[CopySpan], size: int) -> bytes:
     """A list that tells as much as is kept for a run of so many bytes; b"" where that is nothing."""
     told = listed(some)
     return told if fits(len(told)) else skipped_only(some, size)
@@ -61,17 +61,17 @@ def short(some: Sequence[Stretch], size: int) -> bytes:
 
 def beginning(told: bytes, copies: int) -> bytes:
     """The list up to so many copies."""
-    found: list[Stretch] = []
+    found: list[CopySpan] = []
     for each in stretches(told):
         if each.copies >= copies:
-            found.append(Stretch(copies))
+            found.append(CopySpan(copies))
             break
         found.append(each)
         copies -= each.copies
     return told[:1] + _encoded(found)
 
 
-def room(stretch: Stretch) -> int:
+def room(stretch: CopySpan) -> int:
     """Bytes that it takes up in a list, with the hole behind it."""
     return len(_varint(stretch.copies)) + len(_hole(stretch.skipped, stretch.extra))
 
@@ -89,34 +89,34 @@ def join(older: bytes, skipped: int, extra: int, newer: bytes, size: int) -> byt
     return skipped_only([*stretches(older)[:-1], _last(older, skipped), *stretches(newer)], size)
 
 
-def skipped_only(some: Iterable[Stretch], size: int) -> bytes:
+def skipped_only(some: Iterable[CopySpan], size: int) -> bytes:
     """A list that tells of the source only; b"" where that is too long."""
-    found: list[Stretch] = []
+    found: list[CopySpan] = []
     copies = 0
     for each in some:
         copies += each.copies
         if each.skipped:
-            found.append(Stretch(copies, each.skipped))
+            found.append(CopySpan(copies, each.skipped))
             copies = 0
-    encoded = SKIPPED_ONLY + _encoded([*found, Stretch(copies)])
+    encoded = SKIPPED_ONLY + _encoded([*found, CopySpan(copies)])
     return encoded if len(encoded) <= max(MOST_BYTES, size // PART) else b""
 
 
-def stretches(told: bytes) -> list[Stretch]:
+def stretches(told: bytes) -> list[CopySpan]:
     """Raises SchemaError for bytes that are no list."""
     if told[:1] not in (EVERYTHING, SKIPPED_ONLY):
         raise SchemaError(f"holes begin with {told[:1].hex() or 'nothing'}: 01 and 02 are known")
-    found: list[Stretch] = []
+    found: list[CopySpan] = []
     numbers = _numbers(told[1:])
     for copies in numbers:
         if not copies:
             raise SchemaError("holes with no copy between them")
         hole = next(numbers, None)
         if hole is None:
-            found.append(Stretch(copies))
+            found.append(CopySpan(copies))
             return found
         skipped = next(numbers, 0) if hole & 1 else 0
-        found.append(Stretch(copies, skipped, hole >> 1))
+        found.append(CopySpan(copies, skipped, hole >> 1))
     raise SchemaError("holes that do not end with a copy")
 
 
@@ -169,11 +169,11 @@ decoded = lru_cache(_DECODED)(Holes)
 """Holes of the list; the same ones for the same list."""
 
 
-def _last(told: bytes, skipped: int) -> Stretch:
+def _last(told: bytes, skipped: int) -> CopySpan:
     return stretches(told)[-1]._replace(skipped=skipped)
 
 
-def _encoded(some: Iterable[Stretch]) -> bytes:
+def _encoded(some: Iterable[CopySpan]) -> bytes:
     """The hole behind the last one is left out."""
     encoded = b""
     parts: list[bytes] = []

@@ -22,7 +22,7 @@ from bridge.translation.runs.merging import MARKER_BYTES
 from bridge.translation.runs.runs import OffsetRun
 
 
-class RunPlaces:
+class RunScan:
     """Of one run; made longer by what is read of the target from `read_to` on, and of the source from `source_read_to`
     on."""
 

@@ -15,7 +15,7 @@ from bridge.model.copying import Copied
 from bridge.model.state_records.fields import SchemaError
 from bridge.translation.runs.holes import (
     EVERYTHING,
-    Stretch,
+    CopySpan,
     beginning,
     decoded,
     fits,
@@ -62,12 +62,12 @@ def _portions(segments: Sequence[Segment]) -> list[Sequence[Segment]]:
     return [segments[begin:end] for begin, end in pairwise([*begins, len(segments)])]
 
 
-def _stretches(segments: Sequence[Segment]) -> list[Stretch]:
+def _stretches(segments: Sequence[Segment]) -> list[CopySpan]:
     holes = [
         (newer.upstream_start - older.upstream_end, newer.downstream_start - older.downstream_end)
         for older, newer in pairwise(segments)
     ]
-    return [Stretch(each.count, *hole) for each, hole in zip(segments, [*holes, (0, 0)], strict=True)]
+    return [CopySpan(each.count, *hole) for each, hole in zip(segments, [*holes, (0, 0)], strict=True)]
 
 
 def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:

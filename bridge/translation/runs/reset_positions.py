@@ -11,7 +11,7 @@ from bridge.model.values import Bounds, TopicPartition
 from bridge.translation.runs.runs import OffsetRun
 
 
-class Where(StrEnum):
+class ResetTo(StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
     OFFSET = "offset"
@@ -21,11 +21,11 @@ class Where(StrEnum):
 class Destination(NamedTuple):
     """`value`: an offset, or a timestamp in ms."""
 
-    where: Where
+    where: ResetTo
     value: int = 0
 
 
-EARLIEST, LATEST = Destination(Where.EARLIEST), Destination(Where.LATEST)
+EARLIEST, LATEST = Destination(ResetTo.EARLIEST), Destination(ResetTo.LATEST)
 
 
 def destination(text: str) -> Destination:
@@ -33,10 +33,10 @@ def destination(text: str) -> Destination:
 
     Raises ValueError with what would be right.
     """
-    if text in (Where.EARLIEST, Where.LATEST):
-        return Destination(Where(text))
+    if text in (ResetTo.EARLIEST, ResetTo.LATEST):
+        return Destination(ResetTo(text))
     if text.isascii() and text.isdigit():
-        return Destination(Where.OFFSET, int(text))
+        return Destination(ResetTo.OFFSET, int(text))
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -44,10 +44,10 @@ def destination(text: str) -> Destination:
             f"{text!r} is neither earliest nor latest, nor an offset, nor a time such as 2026-11-22T21:00:00Z"
         ) from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return Destination(Where.TIMESTAMP, int(at.timestamp() * 1000))
+    return Destination(ResetTo.TIMESTAMP, int(at.timestamp() * 1000))
 
 
-class Outcome(StrEnum):
+class ResetOutcome(StrEnum):
     AGAIN = "copied again"
     SKIPPED = "skipped"
     """Records between the two positions are not copied."""
@@ -59,18 +59,18 @@ class Outcome(StrEnum):
     GONE = "no such topic"
 
 
-class Row(NamedTuple):
+class PartitionReset(NamedTuple):
     """`position`: where copying would have gone on; `to`: where it goes on, `position` where nothing is changed."""
 
     source: TopicPartition
     target_topic: str
     position: int
     to: int
-    outcome: Outcome
+    outcome: ResetOutcome
 
     @property
     def changes(self) -> bool:
-        return self.outcome in (Outcome.AGAIN, Outcome.SKIPPED)
+        return self.outcome in (ResetOutcome.AGAIN, ResetOutcome.SKIPPED)
 
 
 class OutOfRange(Exception):
@@ -83,7 +83,7 @@ def plan(
     topic_ids: Mapping[str, str | None],
     logs: Mapping[TopicPartition, Bounds],
     at_time: Mapping[TopicPartition, int],
-) -> list[Row]:
+) -> list[PartitionReset]:
     """What becomes of each partition that is wanted and was copied, in order.
 
     `newest`: the newest run of each copied partition; `topic_ids`: what the source has now, None for topics that it has
@@ -96,38 +96,38 @@ def plan(
         keep = _kept(last, topic_id)
         to = last.position if keep else _offset(place, wanted[place], logs[place], at_time)
         outcome = keep or _outcome(last.position, to)
-        rows.append(Row(place, last.target_topic, last.position, to, outcome))
+        rows.append(PartitionReset(place, last.target_topic, last.position, to, outcome))
     return rows
 
 
-def _kept(last: OffsetRun, topic_id: str | None) -> Outcome | None:
+def _kept(last: OffsetRun, topic_id: str | None) -> ResetOutcome | None:
     """Why nothing can be changed."""
     if last.handed_back:
-        return Outcome.HANDED_BACK
+        return ResetOutcome.HANDED_BACK
     if topic_id is None:
-        return Outcome.GONE
+        return ResetOutcome.GONE
     if topic_id and last.source_topic_id and topic_id != last.source_topic_id:
-        return Outcome.MADE_AGAIN
+        return ResetOutcome.MADE_AGAIN
     return None
 
 
-def _outcome(position: int, to: int) -> Outcome:
+def _outcome(position: int, to: int) -> ResetOutcome:
     if to == position:
-        return Outcome.UNCHANGED
-    return Outcome.AGAIN if to < position else Outcome.SKIPPED
+        return ResetOutcome.UNCHANGED
+    return ResetOutcome.AGAIN if to < position else ResetOutcome.SKIPPED
 
 
 def _offset(
     place: TopicPartition, wanted: Destination, log: Bounds, at_time: Mapping[TopicPartition, int]
 ) -> int:
     match wanted.where:
-        case Where.EARLIEST:
+        case ResetTo.EARLIEST:
             return log.start
-        case Where.LATEST:
+        case ResetTo.LATEST:
             return log.end
-        case Where.TIMESTAMP:
+        case ResetTo.TIMESTAMP:
             return min(max(at_time[place], log.start), log.end)
-        case Where.OFFSET:
+        case ResetTo.OFFSET:
             if not log.start <= wanted.value <= log.end:
                 raise OutOfRange(
                     f"{place.topic}-{place.partition} has no offset {wanted.value}: its log begins at {log.start} and "

@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from bridge.model.values import Evidence, Flag, Judgement, Reason, Verdict
 from bridge.translation.records.log_window import LogBounds
-from bridge.translation.runs.markers import RunPlaces
+from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.partition_runs import consistent
 from bridge.translation.runs.runs import OffsetRun
 
 _start = attrgetter("upstream_start")
-_NOTHING: Mapping[OffsetRun, RunPlaces] = MappingProxyType({})
+_NOTHING: Mapping[OffsetRun, RunScan] = MappingProxyType({})
 
 
 class _Place(NamedTuple):
@@ -37,7 +37,7 @@ class _Place(NamedTuple):
     run: OffsetRun
 
 
-class KnownRuns:
+class ConsistentRuns:
     """The runs of one partition that are true together, for looking up."""
 
     def __init__(self, runs: Iterable[OffsetRun]) -> None:
@@ -63,7 +63,7 @@ class KnownRuns:
         target: LogBounds,
         source_topic_id: str | None = None,
         source: LogBounds | None = None,
-        places: Mapping[OffsetRun, RunPlaces] = _NOTHING,
+        places: Mapping[OffsetRun, RunScan] = _NOTHING,
     ) -> Verdict | None:
         """`exact` or `bounded`; None where runs say nothing: there are none, they are of other topics than those that
         are there now, of what the target has lost, or contradict themselves. Without `source` and its topic's id,
@@ -81,7 +81,7 @@ class KnownRuns:
             # Cut back, and not yet noticed by who copies: offsets from there on mean other records now.
             return None
         held = self.held(offset)
-        known = None if held is None else places.get(held) or RunPlaces(held)
+        known = None if held is None else places.get(held) or RunScan(held)
         if known is not None and known.impossible:
             return None
         found = self._place(offset, known)
@@ -106,7 +106,7 @@ class KnownRuns:
         at = bisect_right(self._runs, offset, key=_start)
         return self._runs[at - 1] if at and offset < self._runs[at - 1].upstream_end else None
 
-    def _place(self, offset: int, known: RunPlaces | None) -> _Place | None:
+    def _place(self, offset: int, known: RunScan | None) -> _Place | None:
         at = bisect_right(self._runs, offset, key=_start)
         run = self._runs[at - 1] if at else None
         after = self._runs[at] if at < len(self._runs) else None

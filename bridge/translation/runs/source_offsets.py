@@ -10,7 +10,7 @@ from bridge.model.values import TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 
 
-class Outcome(StrEnum):
+class HandBackOutcome(StrEnum):
     HANDED_BACK = "handed back"
     FROM_RESET = "no offset"
     """Nothing was copied yet: stock begins where consumer.auto.offset.reset says."""
@@ -21,34 +21,40 @@ class Outcome(StrEnum):
     GONE = "no such topic"
 
 
-class Row(NamedTuple):
+class PartitionHandBack(NamedTuple):
     """`position`: the first offset of the source that is not copied; `offset`: what stock's source offset becomes, that
     of the last record copied, None for none."""
 
     source: TopicPartition
     position: int
     offset: int | None
-    outcome: Outcome
+    outcome: HandBackOutcome
 
     @property
     def written(self) -> bool:
-        return self.outcome in (Outcome.HANDED_BACK, Outcome.FROM_RESET, Outcome.MADE_AGAIN)
+        return self.outcome in (
+            HandBackOutcome.HANDED_BACK,
+            HandBackOutcome.FROM_RESET,
+            HandBackOutcome.MADE_AGAIN,
+        )
 
 
-def plan(runs: Mapping[TopicPartition, PartitionRuns], topic_ids: Mapping[str, str | None]) -> list[Row]:
+def plan(
+    runs: Mapping[TopicPartition, PartitionRuns], topic_ids: Mapping[str, str | None]
+) -> list[PartitionHandBack]:
     """By partition; `topic_ids` are those that the source has now, None for topics that it has not."""
     return [_row(place, each, topic_ids[place.topic]) for place, each in sorted(runs.items())]
 
 
-def _row(place: TopicPartition, runs: PartitionRuns, topic_id: str | None) -> Row:
+def _row(place: TopicPartition, runs: PartitionRuns, topic_id: str | None) -> PartitionHandBack:
     last = runs.last
     assert last is not None, "read_runs knows partitions by their runs"
     if topic_id is None:
-        return Row(place, last.position, None, Outcome.GONE)
+        return PartitionHandBack(place, last.position, None, HandBackOutcome.GONE)
     if last.handed_back:
-        return Row(place, last.position, None, Outcome.ALREADY)
+        return PartitionHandBack(place, last.position, None, HandBackOutcome.ALREADY)
     if topic_id and last.source_topic_id and topic_id != last.source_topic_id:
-        return Row(place, last.position, None, Outcome.MADE_AGAIN)
+        return PartitionHandBack(place, last.position, None, HandBackOutcome.MADE_AGAIN)
     if last.position == 0:
-        return Row(place, 0, None, Outcome.FROM_RESET)
-    return Row(place, last.position, last.position - 1, Outcome.HANDED_BACK)
+        return PartitionHandBack(place, 0, None, HandBackOutcome.FROM_RESET)
+    return PartitionHandBack(place, last.position, last.position - 1, HandBackOutcome.HANDED_BACK)

@@ -22,7 +22,7 @@ from bridge.pipeline.layout_records import (
     report_key,
     unreadable,
 )
-from bridge.translation.runs.holes import Stretch, decoded, listed
+from bridge.translation.runs.holes import CopySpan, decoded, listed
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, decode_change
 from tests.support.fuzz.mutation import mutated
@@ -32,7 +32,7 @@ Decode = Callable[[bytes | None, bytes | None], object]
 _PLACE = TopicPartition("orders", 2)
 _SYNC, _CHECKPOINT = OffsetSync(_PLACE, 5, 7), Checkpoint("billing", _PLACE, 5, 7, "metadata")
 _BEAT = Heartbeat("A", "B", 1_700_000_000_000)
-_HOLES = listed([Stretch(3, 0, 2), Stretch(1, 1, 1), Stretch(9)])
+_HOLES = listed([CopySpan(3, 0, 2), CopySpan(1, 1, 1), CopySpan(9)])
 _RUN = OffsetRun(_PLACE, "s1", "A.orders", "t1", 5, 7, 900, 10, 2, 1, 3, 20, 1234567890, 77)
 _GAP = Gap(_PLACE, GapKind.RECORD_REFUSED, "id", 3, 9, 1_700_000_000_000, "why", "A.orders")
 _ROW = GroupRow("orders", 3, 120, "by hand", "A.orders", 127, "bounded", 4, "run", flags=("truncated",))

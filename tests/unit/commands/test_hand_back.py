@@ -17,7 +17,7 @@ from bridge.cli import app
 from bridge.model.values import TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import OffsetRun
-from bridge.translation.runs.source_offsets import Outcome, Row, plan
+from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack, plan
 from tests.unit.connectors.source.test_source_instance import PROPS
 
 OURS = {**PROPS, "connector.class": "BridgeMirrorSourceConnector", "bridge.url": "http://127.0.0.1:8900"}
@@ -33,21 +33,24 @@ def runs(topic: str, position: int, *, handed_back: bool = False) -> dict[TopicP
 @pytest.mark.parametrize(
     ("known", "topic_id", "offset", "outcome"),
     [
-        (runs("a", 42), "id", 41, Outcome.HANDED_BACK),
-        (runs("a", 42), "", 41, Outcome.HANDED_BACK),
-        (runs("a", 0), "id", None, Outcome.FROM_RESET),
-        (runs("a", 42), "another", None, Outcome.MADE_AGAIN),
-        (runs("a", 42), None, None, Outcome.GONE),
-        (runs("a", 42, handed_back=True), "id", None, Outcome.ALREADY),
+        (runs("a", 42), "id", 41, HandBackOutcome.HANDED_BACK),
+        (runs("a", 42), "", 41, HandBackOutcome.HANDED_BACK),
+        (runs("a", 0), "id", None, HandBackOutcome.FROM_RESET),
+        (runs("a", 42), "another", None, HandBackOutcome.MADE_AGAIN),
+        (runs("a", 42), None, None, HandBackOutcome.GONE),
+        (runs("a", 42, handed_back=True), "id", None, HandBackOutcome.ALREADY),
     ],
 )
 def test_what_each_partition_becomes(
-    known: Mapping[TopicPartition, PartitionRuns], topic_id: str | None, offset: int | None, outcome: Outcome
+    known: Mapping[TopicPartition, PartitionRuns],
+    topic_id: str | None,
+    offset: int | None,
+    outcome: HandBackOutcome,
 ) -> None:
     ((place, each),) = known.items()
     (row,) = plan(known, {"a": topic_id})
-    assert row == Row(place, each.position or 0, offset, outcome)
-    assert row.written is (outcome not in (Outcome.GONE, Outcome.ALREADY))
+    assert row == PartitionHandBack(place, each.position or 0, offset, outcome)
+    assert row.written is (outcome not in (HandBackOutcome.GONE, HandBackOutcome.ALREADY))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from bridge.model.copying import Copied
 from bridge.model.values import CopyId, TopicPartition
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.runs import FollowedRuns
-from connectors.source.discovery import Found
+from connectors.source.discovery import DiscoveredTopics
 from connectors.source.take_over import TakeOver
 from tests.unit.connectors.checkpoint.checkpoint_scenario import put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log
@@ -89,7 +89,7 @@ def test_positions_of_a_stock_mirror_are_remembered_of_topics_that_are_there() -
         for number in range(ROUNDS):
             names = [*topics_of(number), "stays"]
             copied = [Copied(TopicPartition(name, 0), "s", f"A.{name}", "t") for name in names]
-            assert len((await take_over.begun(Found(copied))).copied) == A_ROUND + 1
+            assert len((await take_over.begun(DiscoveredTopics(copied))).copied) == A_ROUND + 1
             assert take_over.remembered == A_ROUND + 1
 
     asyncio.run(work())

@@ -24,7 +24,7 @@ from bridge.pipeline.gaps import (
     refusal,
     resume,
 )
-from bridge.translation.runs.holes import Stretch, listed
+from bridge.translation.runs.holes import CopySpan, listed
 from bridge.translation.runs.runs import OffsetRun
 from tests.unit.connectors.fake_clusters import Row
 from tests.unit.pipeline.values import copied
@@ -143,7 +143,7 @@ def wrong(start: int, count: int = 10, *, downstream: int = 500, **changed: obje
     return made._replace(**changed)  # type: ignore[arg-type]
 
 
-HOLES = listed([Stretch(50, 100), Stretch(50)])
+HOLES = listed([CopySpan(50, 100), CopySpan(50)])
 LOGS = Bounds(0, 600), Bounds(0, 600)
 
 

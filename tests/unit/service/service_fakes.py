@@ -24,7 +24,7 @@ from bridge.service.state.sessions import Sessions, running_clock
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.source_offsets import OpenOffsetRequests, SourcePartitionOffset
 from bridge.service.state.task_table import TaskTable
-from bridge.translation.runs.reset_positions import Row as AlteredRow
+from bridge.translation.runs.reset_positions import PartitionReset as AlteredRow
 from connectors.base import (
     Arguments,
     Assignment,

@@ -16,7 +16,7 @@ from bridge.model.values import (
     TopicPartition,
     Verdict,
 )
-from bridge.translation.plan import GroupPlan, Row, TargetGroup, Translated, Written, plan_group
+from bridge.translation.plan import GroupPlan, OwnCommit, PartitionPlan, TargetGroup, Translated, plan_group
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 ACTIVE_STATES = (
@@ -47,7 +47,7 @@ def there(*standing: int, state: GroupState = GroupState.EMPTY, kind: str = "cla
 def plan(
     each: Translated,
     target: TargetGroup,
-    written: Written | None = None,
+    written: OwnCommit | None = None,
     *,
     rewind: bool = False,
     dry_run: bool = False,
@@ -56,7 +56,7 @@ def plan(
     return plan_group("g", [each], target, earlier, rewind=rewind, dry_run=dry_run)
 
 
-def only(found: GroupPlan) -> Row:
+def only(found: GroupPlan) -> PartitionPlan:
     (row,) = found.rows
     return row
 
@@ -94,14 +94,14 @@ def test_a_target_ahead_is_pending_with_the_count_and_never_exact() -> None:
 
 @pytest.mark.parametrize("rewind", [False, True])
 def test_what_others_wrote_is_never_moved_back(rewind: bool) -> None:
-    stranger = Written(500, exact(350))  # ours was 350, and 400 stands there
+    stranger = OwnCommit(500, exact(350))  # ours was 350, and 400 stands there
     row = only(plan(translated(exact(200)), there(400), stranger, rewind=rewind))
     assert (row.write, row.verdict.reason) == (None, Reason.TARGET_AHEAD)
     assert only(plan(translated(exact(200)), there(400), rewind=rewind)).write is None
 
 
 def test_what_we_wrote_is_moved_back_only_when_allowed() -> None:
-    ours = Written(150, exact(250))
+    ours = OwnCommit(150, exact(250))
     kept = only(plan(translated(exact(200), committed=100), there(250), ours))
     assert (kept.write, kept.verdict.reason) == (None, Reason.TARGET_AHEAD)
     moved = only(plan(translated(exact(200), committed=100), there(250), ours, rewind=True))
@@ -112,13 +112,13 @@ def test_what_we_wrote_is_moved_back_only_when_allowed() -> None:
 
 def test_a_group_that_is_active_is_not_moved_back_either() -> None:
     found = plan(
-        translated(exact(200)), there(250, state=GroupState.STABLE), Written(150, exact(250)), rewind=True
+        translated(exact(200)), there(250, state=GroupState.STABLE), OwnCommit(150, exact(250)), rewind=True
     )
     assert (found.writes, found.reason) == ({}, Reason.GROUP_ACTIVE_ON_TARGET)
 
 
 def test_our_own_earlier_higher_answer_for_the_same_offset_stands() -> None:
-    earlier = Written(100, exact(250))
+    earlier = OwnCommit(100, exact(250))
     worse = Verdict(Judgement.BOUNDED, 200, 50, Evidence.VERIFIED)
     found = plan(translated(worse, committed=100), there(250), earlier, rewind=True)
     assert (found.writes, only(found).verdict) == ({}, exact(250))
@@ -126,7 +126,7 @@ def test_our_own_earlier_higher_answer_for_the_same_offset_stands() -> None:
 
 def test_our_own_earlier_answer_for_a_lower_offset_stands_with_the_new_bound() -> None:
     worse = Verdict(Judgement.BOUNDED, 200, 60, Evidence.VERIFIED)
-    row = only(plan(translated(worse, committed=110), there(250), Written(100, exact(250)), rewind=True))
+    row = only(plan(translated(worse, committed=110), there(250), OwnCommit(100, exact(250)), rewind=True))
     assert row.write is None
     assert (row.verdict.judgement, row.verdict.offset, row.verdict.bound) == (Judgement.BOUNDED, 250, 60)
 
@@ -218,7 +218,7 @@ def test_laws(
     dry_run: bool,
 ) -> None:
     target = there(*([] if standing is None else [standing]), state=state, kind=kind)
-    written = None if earlier is None else Written(earlier[0], exact(earlier[1]))
+    written = None if earlier is None else OwnCommit(earlier[0], exact(earlier[1]))
     found = plan(translated(verdict, committed=committed), target, written, rewind=rewind, dry_run=dry_run)
     row = only(found)
     if row.write is not None:

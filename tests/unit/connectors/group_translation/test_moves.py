@@ -18,7 +18,7 @@ from connectors import failures, internal_topics
 from connectors.base import Arguments, Assignment
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import moves
-from connectors.group_translation.move_plan import Facts, planned
+from connectors.group_translation.move_plan import MoveFacts, planned
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, Stand
 from tests.unit.service.service_fakes import partition, report
@@ -454,7 +454,7 @@ def test_a_service_that_starts_without_the_source_knows_what_is_moved() -> None:
 # -- the plan of a move ----------------------------------------------------------------------------------------------
 
 THERE = {TopicPartition("A.orders", number): Committed(400 + number, "m", 2) for number in range(2)}
-WHOLE = Facts(1, source_away=False, missing_since_ms=7, missing={("orders", 1): 12})
+WHOLE = MoveFacts(1, source_away=False, missing_since_ms=7, missing={("orders", 1): 12})
 
 
 def test_a_plan_keeps_what_stands_on_the_target_as_it_is() -> None:

@@ -19,7 +19,7 @@ from connectors.base import Assignment
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.requested import RequestedRounds
-from connectors.source import discovery, task, trouble
+from connectors.source import discovery, duty_failures, task
 from connectors.source.task import SourceInstance
 from tests.unit.commands.test_progress_command import serve
 from tests.unit.connectors.checkpoint.checkpoint_scenario import CheckpointStand
@@ -41,7 +41,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(internal_topics, "LOOKS_AFTER_SECONDS", (0.0,))
     monkeypatch.setattr(discovery, "LOOK_AGAIN_SECONDS", 0.005)
     monkeypatch.setattr(task, "WATCH_SECONDS", 0.005)
-    monkeypatch.setattr(trouble, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 0.005)
 
 
 def seldom(source: FakeCluster, target: FakeCluster, **given: str) -> test_group_offset_instance.Stand:

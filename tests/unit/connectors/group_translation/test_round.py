@@ -18,11 +18,11 @@ from bridge.model.values import (
     Side,
     TopicPartition,
 )
-from bridge.translation.plan import Row
+from bridge.translation.plan import PartitionPlan
 from connectors.cluster_away import ClusterAway
 from connectors.group_offset.options import GroupOffsetOptions
 from connectors.group_offset.task import strategy_of
-from connectors.group_translation.round import Outcome, Rounds
+from connectors.group_translation.round import RoundOutcome, Rounds
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
@@ -60,10 +60,10 @@ def rounds(source: FakeCluster, target: FakeCluster, **given: str) -> Rounds:
     return Rounds(chosen, source, target, strategy_of(chosen))
 
 
-def run(kept: Rounds, source: FakeCluster) -> Outcome:
+def run(kept: Rounds, source: FakeCluster) -> RoundOutcome:
     """A round of one portion."""
 
-    async def whole() -> Outcome:
+    async def whole() -> RoundOutcome:
         try:
             return await kept.run(sorted(source.offsets))
         finally:
@@ -72,11 +72,11 @@ def run(kept: Rounds, source: FakeCluster) -> Outcome:
     return asyncio.run(whole())
 
 
-def rows(outcome: Outcome, group: str = "g") -> dict[TopicPartition, Row]:
+def rows(outcome: RoundOutcome, group: str = "g") -> dict[TopicPartition, PartitionPlan]:
     return {row.source: row for row in outcome.plans[group].rows}
 
 
-def reasons(outcome: Outcome, group: str = "g") -> dict[TopicPartition, Reason | None]:
+def reasons(outcome: RoundOutcome, group: str = "g") -> dict[TopicPartition, Reason | None]:
     return {place: row.verdict.reason for place, row in rows(outcome, group).items()}
 
 

@@ -16,7 +16,7 @@ from bridge.model.values import (
 )
 from bridge.translation.records.log_window import LogBounds, Steps
 from bridge.translation.records.partition_cache import PartitionMemory
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation import scanning
 from connectors.group_translation.strategies import ByRuns, Question
@@ -44,8 +44,8 @@ class Runs:
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
 
-    def of(self, _copy: CopyId) -> KnownRuns:
-        return KnownRuns(self.runs)
+    def of(self, _copy: CopyId) -> ConsistentRuns:
+        return ConsistentRuns(self.runs)
 
 
 class Otherwise:
@@ -378,8 +378,8 @@ def test_a_group_that_does_not_move_is_not_read_for_again(strategy: ByRuns, whol
 class Many(Runs):
     """A run in each of many partitions."""
 
-    def of(self, copy: CopyId) -> KnownRuns:
-        return KnownRuns([WHOLE._replace(source=copy.source)])
+    def of(self, copy: CopyId) -> ConsistentRuns:
+        return ConsistentRuns([WHOLE._replace(source=copy.source)])
 
 
 def test_all_are_settled_in_as_many_rounds_as_they_take_and_none_waits_for_ever(
@@ -411,9 +411,9 @@ def test_all_are_settled_in_as_many_rounds_as_they_take_and_none_waits_for_ever(
 class OneLong(Runs):
     """A run in each of many partitions, the first of which is from before they were short."""
 
-    def of(self, copy: CopyId) -> KnownRuns:
+    def of(self, copy: CopyId) -> ConsistentRuns:
         run = WHOLE if copy.source.partition else LONG
-        return KnownRuns([run._replace(source=copy.source)])
+        return ConsistentRuns([run._replace(source=copy.source)])
 
 
 def test_what_is_long_leaves_half_of_a_round_to_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from bridge.model.values import (
 )
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.records.partition_cache import PartitionMemory
-from bridge.translation.runs.run_evidence import KnownRuns, stronger
+from bridge.translation.runs.run_evidence import ConsistentRuns, stronger
 from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.strategies import ByRecords, ByRuns, Question
 from connectors.group_translation.verdict_cache import PairIdentity
@@ -40,8 +40,8 @@ class Known:
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
 
-    def of(self, copy: CopyId) -> KnownRuns:
-        return KnownRuns(self.runs if copy == (PLACE, "A.orders") else ())
+    def of(self, copy: CopyId) -> ConsistentRuns:
+        return ConsistentRuns(self.runs if copy == (PLACE, "A.orders") else ())
 
 
 def asked(offset: int, *, log_append_time: bool = False, identity: PairIdentity = HERE) -> Question:

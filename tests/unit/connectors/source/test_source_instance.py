@@ -23,7 +23,7 @@ from bridge.model.copying import (
 from bridge.model.topics import Operation, PatternType, Permission, TopicAcl
 from bridge.model.values import TopicPartition
 from connectors.base import Assignment, CheckedOnOpen, Summary
-from connectors.source import discovery, take_over, task, trouble
+from connectors.source import discovery, duty_failures, take_over, task
 from connectors.source.options import SourceOptions
 from connectors.source.task import SourceInstance
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeClusters, Log
@@ -120,8 +120,8 @@ class Stand:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(trouble, "LONGEST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(duty_failures, "LONGEST_RETRY_SECONDS", 0.02)
     monkeypatch.setattr(discovery, "LOOK_AGAIN_SECONDS", 0.005)
     monkeypatch.setattr(task, "WATCH_SECONDS", 0.005)
     monkeypatch.setattr(take_over, "PATIENCE_SECONDS", 0.01)

@@ -25,7 +25,7 @@ from bridge.policy import Policy
 from bridge.service.checks import plugin_questions
 from bridge.service.checks.plugin_questions import AlterInPluginProcess, call, packed, unpacked
 from bridge.service.wiring import alter_offsets, check_context, doctor_here, mirror_queries
-from bridge.translation.runs.reset_positions import Outcome, Row
+from bridge.translation.runs.reset_positions import PartitionReset, ResetOutcome
 from connectors.registry import KINDS
 from tests.unit.connectors.source.test_source_options import GOOD
 
@@ -78,7 +78,7 @@ def test_what_hangs_or_ends_there_is_no_answer(own: Callable[[str], None]) -> No
 
 
 def test_rows_come_back_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [Row(TopicPartition("a", 1), "A.a", 7, 3, Outcome.AGAIN)]
+    rows = [PartitionReset(TopicPartition("a", 1), "A.a", 7, 3, ResetOutcome.AGAIN)]
 
     def answered(*asked: Any) -> Any:
         assert asked[:2] == ("alter", "c")

@@ -8,10 +8,10 @@ from bridge.model.copying import Copied
 from bridge.model.lookups import Scanned
 from bridge.model.values import Judgement, TopicPartition, Verdict
 from bridge.translation.records.log_window import LogBounds
-from bridge.translation.runs.markers import RunPlaces
+from bridge.translation.runs.markers import RunScan
 from bridge.translation.runs.merging import ANCHOR_BYTES, MARKER_BYTES, looseness
 from bridge.translation.runs.partition_runs import PartitionRuns
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun, Segment
 
 PLACE = TopicPartition("orders", 0)
@@ -42,7 +42,7 @@ class Copy:
             downstream += 1
         self.runs: list[OffsetRun] = list(owner.runs)
         self.bytes = sum(len(run.key()) + len(run.value()) for run in self.runs)
-        self.known, self.bounds = KnownRuns(self.runs), LogBounds(0, downstream)
+        self.known, self.bounds = ConsistentRuns(self.runs), LogBounds(0, downstream)
 
     def at(self, record: int) -> tuple[int, int]:
         """Where a record stands, and its copy; behind the last one what is still to come."""
@@ -66,7 +66,7 @@ class Copy:
             return found, 0
         markers = range(run.downstream_start, run.downstream_end)
         empty = [(at, at + 1) for at in markers if at % (self.commit + 1) == self.commit]
-        places = RunPlaces(run)
+        places = RunScan(run)
         places.learn(Scanned(run.downstream_start, run.downstream_end, empty, 1))
         found = self.known.translate(offset, "t", self.bounds, places={run: places})
         assert found is not None

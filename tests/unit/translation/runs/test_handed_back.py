@@ -9,7 +9,7 @@ from bridge.model.copying import Copied
 from bridge.model.values import LogRecord, TopicPartition
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs.partition_runs import Change, PartitionRuns
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
 
@@ -89,7 +89,7 @@ def test_what_stock_copied_in_between_is_not_covered(position_first: bool) -> No
     covered = 200 if position_first else 203
     assert topic.covered == [(0, 0, 110), (covered, 203, 210)]
 
-    known = KnownRuns(topic.read().runs)
+    known = ConsistentRuns(topic.read().runs)
     bounds = LogBounds(0, 300)
     between = known.translate(150, "t", bounds, "s", bounds)
     assert between is not None

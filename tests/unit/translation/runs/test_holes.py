@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from bridge.model.state_records.fields import SchemaError
 from bridge.translation.runs import holes
 from bridge.translation.runs.holes import (
+    CopySpan,
     Holes,
-    Stretch,
     beginning,
     join,
     listed,
@@ -23,11 +23,11 @@ from bridge.translation.runs.holes import (
 )
 
 STRETCHES = st.lists(
-    st.builds(Stretch, st.integers(1, 4), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12
-).map(lambda found: [*found[:-1], Stretch(found[-1].copies)])
+    st.builds(CopySpan, st.integers(1, 4), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12
+).map(lambda found: [*found[:-1], CopySpan(found[-1].copies)])
 
 
-def pairs(some: list[Stretch]) -> list[tuple[int, int]]:
+def pairs(some: list[CopySpan]) -> list[tuple[int, int]]:
     """Where each record and its copy stand."""
     found: list[tuple[int, int]] = []
     upstream = downstream = 0
@@ -39,7 +39,7 @@ def pairs(some: list[Stretch]) -> list[tuple[int, int]]:
 
 
 @given(STRETCHES)
-def test_each_copy_is_found_from_either_side(some: list[Stretch]) -> None:
+def test_each_copy_is_found_from_either_side(some: list[CopySpan]) -> None:
     told, copies = listed(some), pairs(some)
     known = Holes(told)
     assert (known.copies, known.tells_extra) == (len(copies), True)
@@ -55,9 +55,9 @@ def test_each_copy_is_found_from_either_side(some: list[Stretch]) -> None:
 
 @given(STRETCHES, st.integers(0, 300), st.integers(0, 300), STRETCHES)
 def test_two_lists_and_the_hole_between_are_one(
-    older: list[Stretch], skipped: int, extra: int, newer: list[Stretch]
+    older: list[CopySpan], skipped: int, extra: int, newer: list[CopySpan]
 ) -> None:
-    both = [*older[:-1], Stretch(older[-1].copies, skipped, extra), *newer]
+    both = [*older[:-1], CopySpan(older[-1].copies, skipped, extra), *newer]
     assert join(listed(older), skipped, extra, listed(newer), 0) == listed(both)
     alone = skipped_only(both, 0)
     for left in (listed(older), skipped_only(older, 0)):
@@ -73,19 +73,19 @@ def test_two_lists_and_the_hole_between_are_one(
 
 
 @given(STRETCHES, st.data())
-def test_a_list_may_be_cut(some: list[Stretch], data: st.DataObject) -> None:
+def test_a_list_may_be_cut(some: list[CopySpan], data: st.DataObject) -> None:
     copies = data.draw(st.integers(1, len(pairs(some))))
     assert pairs(stretches(beginning(listed(some), copies))) == pairs(some)[:copies]
 
 
 def test_what_is_too_long_leaves_out_the_target_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holes, "MOST_BYTES", 8)
-    few = [Stretch(3, 0, 1), Stretch(3, 2, 1), Stretch(3)]
+    few = [CopySpan(3, 0, 1), CopySpan(3, 2, 1), CopySpan(3)]
     assert short(few, 0) == listed(few)
-    more = [Stretch(3, 0, 1)] * 5 + few
+    more = [CopySpan(3, 0, 1)] * 5 + few
     alone = holes.SKIPPED_ONLY + bytes((21, 1, 2, 3))
     assert short(more, 0) == skipped_only(more, 0) == alone
-    many = [Stretch(1, 1)] * 5 + few
+    many = [CopySpan(1, 1)] * 5 + few
     assert join(alone, 1, 1, listed(few), 0) == b""
     assert short(many, 0) == b""
     assert short(many, 100 * holes.PART) == skipped_only(many, 100 * holes.PART) != b""

@@ -14,10 +14,10 @@ from bridge.model.copying import Copied
 from bridge.model.values import CopyId, Judgement, LogRecord, TopicPartition
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs import holes, merging, partition_runs
-from bridge.translation.runs.holes import MOST_BYTES, Stretch, stretches
+from bridge.translation.runs.holes import MOST_BYTES, CopySpan, stretches
 from bridge.translation.runs.merging import ANCHOR_BYTES, MARKER_BYTES, RATIO, joined, looseness
 from bridge.translation.runs.partition_runs import KEPT, Change, PartitionRuns, consistent
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import RunTable, read_runs
 from bridge.translation.runs.runs import OffsetRun, RunKey, Segment, decode_change
 
@@ -88,7 +88,7 @@ def test_a_hole_is_listed_and_the_position_may_lie_behind_the_last_record() -> N
     assert topic.short == [(0, 2, 100, 14)]
     (run,) = topic.read()
     assert (run.upstream_end, run.downstream_end, run.skipped, run.extra) == (14, 111, 3, 2)
-    assert stretches(run.holes) == [Stretch(3, 3, 0), Stretch(2, 0, 2), Stretch(4)]
+    assert stretches(run.holes) == [CopySpan(3, 3, 0), CopySpan(2, 0, 2), CopySpan(4)]
     topic.commit([], 20)
     assert topic.short == [(0, 2, 100, 20)]
     assert topic.commit([], 20) == []
@@ -189,7 +189,7 @@ def test_a_merged_run_that_does_not_list_its_holes_is_cut_as_a_whole() -> None:
     ],
 )
 def test_a_run_that_lists_its_holes_is_cut_where_the_log_was(
-    segment: Segment, expected: tuple[int, int, list[Stretch]]
+    segment: Segment, expected: tuple[int, int, list[CopySpan]]
 ) -> None:
     topic = merged()
     topic.commit([segment], segment.upstream_end)
@@ -400,7 +400,7 @@ def test_what_the_target_holds_no_more_is_one_run() -> None:
     assert runs[0].downstream_end <= log_start < runs[1].downstream_end
     assert runs[0].upstream_count > 5 * ANCHOR_BYTES // 1000
     assert not any(map(looseness, runs[1:]))
-    known = KnownRuns(runs)
+    known = ConsistentRuns(runs)
     bounds = LogBounds(log_start, runs[-1].downstream_end)
     for offset in range(0, runs[0].upstream_end, 999):
         found = known.translate(offset, "t", bounds)
@@ -515,7 +515,7 @@ def test_a_run_says_that_its_records_went_through_transforms_and_so_does_what_it
     topic.commit([Segment(10, 10, 11, 10)], 20, through)
     topic.commit([Segment(20, 20, 22, 10)], 30)
     assert [run.transformed for run in topic.read()] == [False, True, False]
-    assert [KnownRuns(topic.read()[:count]).transformed for count in (1, 2, 3)] == [False, True, True]
+    assert [ConsistentRuns(topic.read()[:count]).transformed for count in (1, 2, 3)] == [False, True, True]
     first, second, third = topic.read()
     assert joined(first, second).transformed
     assert joined(second, third).transformed

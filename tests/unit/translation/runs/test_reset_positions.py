@@ -12,13 +12,13 @@ from bridge.translation.runs.reset_positions import (
     EARLIEST,
     LATEST,
     Destination,
-    Outcome,
     OutOfRange,
-    Where,
+    ResetOutcome,
+    ResetTo,
     destination,
     plan,
 )
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun, Segment
 from connectors.source.altering import destinations
@@ -33,11 +33,11 @@ LOG = Bounds(10, 500)
     [
         ("earliest", EARLIEST),
         ("latest", LATEST),
-        ("0", Destination(Where.OFFSET, 0)),
-        ("9223372036854775807", Destination(Where.OFFSET, 2**63 - 1)),
-        ("1970-01-01T00:00:01Z", Destination(Where.TIMESTAMP, 1000)),
-        ("1970-01-01T01:00:01.5+01:00", Destination(Where.TIMESTAMP, 1500)),
-        ("1970-01-02", Destination(Where.TIMESTAMP, 86_400_000)),
+        ("0", Destination(ResetTo.OFFSET, 0)),
+        ("9223372036854775807", Destination(ResetTo.OFFSET, 2**63 - 1)),
+        ("1970-01-01T00:00:01Z", Destination(ResetTo.TIMESTAMP, 1000)),
+        ("1970-01-01T01:00:01.5+01:00", Destination(ResetTo.TIMESTAMP, 1500)),
+        ("1970-01-02", Destination(ResetTo.TIMESTAMP, 86_400_000)),
     ],
 )
 def test_what_may_be_said(text: str, found: Destination) -> None:
@@ -59,29 +59,29 @@ def run(position: int, *, topic_id: str = "s", handed_back: bool = False) -> Off
 @pytest.mark.parametrize(
     ("wanted", "to", "outcome"),
     [
-        (EARLIEST, 10, Outcome.AGAIN),
-        (LATEST, 500, Outcome.SKIPPED),
-        (Destination(Where.OFFSET, 300), 300, Outcome.AGAIN),
-        (Destination(Where.OFFSET, 400), 400, Outcome.UNCHANGED),
-        (Destination(Where.OFFSET, 500), 500, Outcome.SKIPPED),
-        (Destination(Where.TIMESTAMP, 77), 350, Outcome.AGAIN),
+        (EARLIEST, 10, ResetOutcome.AGAIN),
+        (LATEST, 500, ResetOutcome.SKIPPED),
+        (Destination(ResetTo.OFFSET, 300), 300, ResetOutcome.AGAIN),
+        (Destination(ResetTo.OFFSET, 400), 400, ResetOutcome.UNCHANGED),
+        (Destination(ResetTo.OFFSET, 500), 500, ResetOutcome.SKIPPED),
+        (Destination(ResetTo.TIMESTAMP, 77), 350, ResetOutcome.AGAIN),
     ],
 )
-def test_where_a_partition_goes_on(wanted: Destination, to: int, outcome: Outcome) -> None:
+def test_where_a_partition_goes_on(wanted: Destination, to: int, outcome: ResetOutcome) -> None:
     (row,) = plan({ONE: run(400)}, {ONE: wanted, TWO: wanted}, {"t": "s"}, {ONE: LOG}, {ONE: 350})
     assert (row.position, row.to, row.outcome) == (400, to, outcome)
-    assert row.changes is (outcome is not Outcome.UNCHANGED)
+    assert row.changes is (outcome is not ResetOutcome.UNCHANGED)
 
 
 @pytest.mark.parametrize(
     ("last", "topic_id", "outcome"),
     [
-        (run(400, handed_back=True), "s", Outcome.HANDED_BACK),
-        (run(400), None, Outcome.GONE),
-        (run(400), "another", Outcome.MADE_AGAIN),
+        (run(400, handed_back=True), "s", ResetOutcome.HANDED_BACK),
+        (run(400), None, ResetOutcome.GONE),
+        (run(400), "another", ResetOutcome.MADE_AGAIN),
     ],
 )
-def test_what_can_t_be_changed_is_said(last: OffsetRun, topic_id: str | None, outcome: Outcome) -> None:
+def test_what_can_t_be_changed_is_said(last: OffsetRun, topic_id: str | None, outcome: ResetOutcome) -> None:
     (row,) = plan({ONE: last}, {ONE: EARLIEST}, {"t": topic_id}, {ONE: LOG}, {})
     assert (row.to, row.outcome, row.changes) == (400, outcome, False)
 
@@ -89,7 +89,7 @@ def test_what_can_t_be_changed_is_said(last: OffsetRun, topic_id: str | None, ou
 @pytest.mark.parametrize("offset", [9, 501])
 def test_an_offset_that_the_log_does_not_have_is_named(offset: int) -> None:
     with pytest.raises(OutOfRange, match=f"t-0 has no offset {offset}: its log begins at 10 and ends at 500"):
-        plan({ONE: run(400)}, {ONE: Destination(Where.OFFSET, offset)}, {"t": "s"}, {ONE: LOG}, {})
+        plan({ONE: run(400)}, {ONE: Destination(ResetTo.OFFSET, offset)}, {"t": "s"}, {ONE: LOG}, {})
 
 
 # -- Connect's offsets -------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_without_any_offset_all_that_was_copied_is_meant() -> None:
 def test_an_offset_is_that_of_the_last_record_that_counts_as_copied() -> None:
     offsets = [(stored(ONE), {"offset": 41}), (stored(TWO), None)]
     assert destinations(offsets, "A", [ONE, TWO, TopicPartition("u", 0)], from_latest=False) == {
-        ONE: Destination(Where.OFFSET, 42),
+        ONE: Destination(ResetTo.OFFSET, 42),
         TWO: EARLIEST,
     }
 
@@ -152,7 +152,7 @@ def apply(topic: Topic, position: int, target_end: int) -> None:
 
 
 def answer(topic: Topic, offset: int, target_end: int) -> int | None:
-    known = KnownRuns(topic.read())
+    known = ConsistentRuns(topic.read())
     start = known.target_from(offset)
     verdict = known.translate(offset, COPIED.target_topic_id, LogBounds(start, target_end))
     return None if verdict is None else verdict.offset
@@ -162,7 +162,7 @@ def test_what_is_copied_again_is_where_the_newer_copy_is() -> None:
     topic = copied(1000)
     apply(topic, 0, 1010)
     assert topic.owner.position == 0
-    assert KnownRuns(topic.read()).target_from(0) == 1010
+    assert ConsistentRuns(topic.read()).target_from(0) == 1010
     assert answer(topic, 500, 1010) is None  # nothing is copied again yet, and the old copy does not count
     topic.commit([Segment(0, 0, 1010, 300)], 300)
     topic.commit([Segment(300, 300, 1311, 100)], 400)
@@ -195,7 +195,7 @@ def test_a_second_reset_counts_as_the_first() -> None:
 def test_what_is_skipped_leaves_the_runs_as_they_are() -> None:
     topic = copied(1000)
     apply(topic, 1500, 1010)
-    assert (topic.owner.position, KnownRuns(topic.read()).target_from(1500)) == (1500, 0)
+    assert (topic.owner.position, ConsistentRuns(topic.read()).target_from(1500)) == (1500, 0)
     topic.commit([Segment(1500, 1500, 1010, 10)], 1510)
     assert [answer(topic, offset, 1500) for offset in (999, 1200, 1505)] == [1008, 1010, 1015]
 
@@ -216,7 +216,7 @@ def test_runs_before_and_after_are_never_merged() -> None:
     runs = topic.read()
     (first,) = (run for run in runs if run.again)
     assert (first.upstream_start, first.downstream_start) == (500, 1010)
-    assert KnownRuns(runs).target_from(500) == 1010
-    assert KnownRuns(runs).target_from(499) == 0
+    assert ConsistentRuns(runs).target_from(500) == 1010
+    assert ConsistentRuns(runs).target_from(499) == 0
     assert read_runs([]) == {}
     assert COPIED.source == PLACE

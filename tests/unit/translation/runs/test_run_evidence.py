@@ -8,8 +8,8 @@ from bridge.model.lookups import Scanned
 from bridge.model.values import Evidence, Flag, Judgement, TopicPartition
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs import holes, merging, partition_runs
-from bridge.translation.runs.markers import RunPlaces
-from bridge.translation.runs.run_evidence import KnownRuns
+from bridge.translation.runs.markers import RunScan
+from bridge.translation.runs.run_evidence import ConsistentRuns
 from bridge.translation.runs.runs import OffsetRun
 from tests.unit.translation.copied import CopiedPartition
 
@@ -59,7 +59,7 @@ RUNS = [
 )
 @pytest.mark.parametrize("order", [1, -1])
 def test_by_runs(offset: int, expected: object, order: int) -> None:
-    verdict = KnownRuns(RUNS[::order]).translate(offset, "t", TARGET, "s", SOURCE)
+    verdict = ConsistentRuns(RUNS[::order]).translate(offset, "t", TARGET, "s", SOURCE)
     assert (verdict and (verdict.judgement, verdict.offset, verdict.bound)) == expected
     if verdict:
         assert verdict.evidence is Evidence.RUN
@@ -67,7 +67,7 @@ def test_by_runs(offset: int, expected: object, order: int) -> None:
 
 
 def test_the_same_without_the_source() -> None:
-    known = KnownRuns(RUNS)
+    known = ConsistentRuns(RUNS)
     for offset in range(100, 500):
         assert known.translate(offset, "t", TARGET) == known.translate(offset, "t", TARGET, "s", SOURCE)
     found = known.translate(501, "t", TARGET)
@@ -76,7 +76,7 @@ def test_the_same_without_the_source() -> None:
 
 
 def test_before_the_first_run_where_it_covers() -> None:
-    known = KnownRuns([run(100, 1000, 20, covered=60)])
+    known = ConsistentRuns([run(100, 1000, 20, covered=60)])
     found = known.translate(60, "t", TARGET)
     assert found is not None
     assert (found.judgement, found.offset) == (EXACT, 1000)
@@ -84,7 +84,7 @@ def test_before_the_first_run_where_it_covers() -> None:
 
 
 def test_an_offset_that_has_expired_on_the_source() -> None:
-    truncated = KnownRuns(RUNS).translate(110, "t", TARGET, "s", LogBounds(280, 500))
+    truncated = ConsistentRuns(RUNS).translate(110, "t", TARGET, "s", LogBounds(280, 500))
     assert truncated is not None
     assert (truncated.offset, truncated.bound, truncated.flags) == (1010, 0, (Flag.TRUNCATED,))
 
@@ -102,21 +102,21 @@ def test_an_offset_that_has_expired_on_the_source() -> None:
 def test_below_the_targets_log_start_the_target_holds_nothing(
     offset: int, start: int, expected: tuple[Judgement, int, int]
 ) -> None:
-    found = KnownRuns(RUNS).translate(offset, "t", LogBounds(start, 2000))
+    found = ConsistentRuns(RUNS).translate(offset, "t", LogBounds(start, 2000))
     assert found is not None
     assert (found.judgement, found.offset, found.bound) == expected
 
 
 def test_runs_say_nothing_of_other_topics() -> None:
-    known = KnownRuns(RUNS)
+    known = ConsistentRuns(RUNS)
     assert known.translate(110, "made anew", TARGET) is None
     assert known.translate(110, "t", TARGET, "made anew", SOURCE) is None
-    assert KnownRuns([]).translate(110, "t", TARGET) is None
-    assert KnownRuns([run(100, 0, 0)]).translate(100, "t", TARGET) is None
+    assert ConsistentRuns([]).translate(110, "t", TARGET) is None
+    assert ConsistentRuns([run(100, 0, 0)]).translate(100, "t", TARGET) is None
 
 
 def test_no_answer_past_the_targets_end() -> None:
-    known = KnownRuns(RUNS)
+    known = ConsistentRuns(RUNS)
     assert known.translate(110, "t", LogBounds(0, 1009)) is None
     found = known.translate(110, "t", LogBounds(0, 1010))
     assert found is not None
@@ -124,12 +124,12 @@ def test_no_answer_past_the_targets_end() -> None:
 
 
 def test_a_source_that_was_cut_back_means_other_records() -> None:
-    assert KnownRuns(RUNS).translate(110, "t", TARGET, "s", LogBounds(0, 244)) is None
-    assert KnownRuns(RUNS).translate(110, "t", TARGET, "s", LogBounds(0, 245)) is not None
+    assert ConsistentRuns(RUNS).translate(110, "t", TARGET, "s", LogBounds(0, 244)) is None
+    assert ConsistentRuns(RUNS).translate(110, "t", TARGET, "s", LogBounds(0, 245)) is not None
 
 
 def test_a_later_run_that_stands_lower_takes_those_above_it_back() -> None:
-    known = KnownRuns([*RUNS, run(300, 1025, 10, covered=245)])
+    known = ConsistentRuns([*RUNS, run(300, 1025, 10, covered=245)])
     answers = {at: known.translate(at, "t", TARGET) for at in (110, 135, 220, 305)}
     assert {at: found and (found.offset, found.bound) for at, found in answers.items()} == {
         110: (1010, 0),
@@ -162,7 +162,7 @@ def test_an_answer_may_be_low_never_high(part: int, monkeypatch: pytest.MonkeyPa
         merged += sum(merging.looseness(each) > 0 for each in runs)
         listed += sum(bool(each.holes) for each in runs)
         for seen in (runs, some, history.runs(history.older)):
-            known = KnownRuns(seen)
+            known = ConsistentRuns(seen)
             for offset in range(len(history.source) + 1):
                 told = history.copied.source_topic_id, history.source_bounds
                 verdict = known.translate(
@@ -207,7 +207,7 @@ def test_places_that_are_known_make_answers_closer_and_never_wrong(
             if serial is None and history.random.random() >= source_rest
         ]
         runs = history.runs()
-        places = {run: RunPlaces(run) for run in runs if run.extra or run.skipped}
+        places = {run: RunScan(run) for run in runs if run.extra or run.skipped}
         for each in places.values():
             same = each.run.source_topic_id == history.copied.source_topic_id
             while number % 2 and same and each.source_unread and history.random.random() < 0.95:
@@ -223,7 +223,7 @@ def test_places_that_are_known_make_answers_closer_and_never_wrong(
             # Only where a log was cut back has it lost what a run tells of.
             cut = history.was_cut or (number % 2 and history.source_was_cut)
             assert cut or not each.impossible, (seed, each.run)
-        known = KnownRuns(runs)
+        known = ConsistentRuns(runs)
         for offset in range(len(history.source) + 1):
             asked = history.copied.target_topic_id, history.target_bounds
             of_source = history.copied.source_topic_id, history.source_bounds
@@ -264,7 +264,7 @@ def test_places_that_are_known_make_answers_closer_and_never_wrong(
 def test_a_run_with_more_places_without_a_copy_than_it_can_have_says_nothing() -> None:
     """Or with one where its first or last record has to stand: the target was cut back there, and has grown again."""
     for empty in ([(1052, 1057)], [(1050, 1051)], [(1086, 1100)]):
-        places = RunPlaces(RUNS[2])
+        places = RunScan(RUNS[2])
         places.learn(Scanned(1050, 1091, empty, 1))
-        assert KnownRuns(RUNS).translate(220, "t", TARGET, places={RUNS[2]: places}) is None
-        assert KnownRuns(RUNS).translate(119, "t", TARGET, places={RUNS[2]: places}) is not None
+        assert ConsistentRuns(RUNS).translate(220, "t", TARGET, places={RUNS[2]: places}) is None
+        assert ConsistentRuns(RUNS).translate(119, "t", TARGET, places={RUNS[2]: places}) is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.values import TopicPartition
-from bridge.translation.runs.holes import Stretch, listed
+from bridge.translation.runs.holes import CopySpan, listed
 from bridge.translation.runs.runs import OffsetRun, RunKey, decode_change
 
 RUN = OffsetRun(
@@ -44,7 +44,7 @@ def test_golden_bytes() -> None:
     for flags, run in flagged.items():
         assert run.value().hex() == VALUE + flags
         assert OffsetRun.decode(run.key(), run.value()) == run
-    told = RUN._replace(holes=listed([Stretch(3, 2, 1), Stretch(5)]))
+    told = RUN._replace(holes=listed([CopySpan(3, 2, 1), CopySpan(5)]))
     assert told.value().hex() == VALUE + "00" + "0005" + "0103030205"
     assert OffsetRun.decode(told.key(), told.value()) == told
     both = told._replace(handed_back=True)
@@ -104,7 +104,7 @@ def test_a_key_of_another_copy_than_its_value_is_no_run() -> None:
 
 
 def test_a_later_schema_may_add_fields() -> None:
-    told = RUN._replace(holes=listed([Stretch(3, 2, 1), Stretch(5)]))
+    told = RUN._replace(holes=listed([CopySpan(3, 2, 1), CopySpan(5)]))
     assert OffsetRun.decode(told.key() + b"x", told.value() + b"more") == told
 
 

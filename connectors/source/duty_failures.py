@@ -15,7 +15,7 @@ _PERMANENT_AFTER = 3
 """Rounds in a row with the same trouble: a credential or a right may be about to change."""
 
 
-class Troubles:
+class DutyFailures:
     """Of one duty; `permanent` are the faults that a human has to mend when they stay (R6)."""
 
     def __init__(self, permanent: Collection[KafkaFault]) -> None:
