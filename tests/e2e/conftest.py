@@ -9,16 +9,16 @@ import pytest
 from bridge.local import ConnectWorker, LocalStack, Security
 from bridge.local.security import make_tls
 from tests.e2e.control import aliased
-from tests.e2e.flows import TlsBackup
-from tests.e2e.ground import SHIFT, Ground
+from tests.e2e.flow import SHIFT, Flow
+from tests.e2e.mirrored_flow import TlsBackup
 from tests.support import create_topic, mirroring, unique, wait_mirrored
 
 
 @pytest.fixture(scope="session")
-def ground(stack: LocalStack, worker: ConnectWorker) -> Ground:
+def flow(stack: LocalStack, worker: ConnectWorker) -> Flow:
     """The service writes debug lines, because some rules promise them, and so that no secret hides in one."""
     service = stack.service("e2e", environment={"MIRROR_BRIDGE_LOG_LEVEL": "debug"})
-    return Ground(stack.source, stack.target, worker, service)
+    return Flow(stack.source, stack.target, worker, service)
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +30,20 @@ def tls_backup(stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="session")
-def mine(ground: Ground) -> Ground:
+def unique_flow(flow: Flow) -> Flow:
     """A flow with internal topics of its own, for tests that need a stock mirror beside them."""
-    return aliased(ground)
+    return aliased(flow)
 
 
 @pytest.fixture(scope="session")
-def mirrored(mine: Ground) -> Iterator[str]:
-    """A topic that stock MirrorSourceConnector copies in `mine`, 1,000 records behind foreign ones, and the source's
-    own heartbeats with it; running until the end. With heartbeats.replication.enabled it would mirror those of every
-    other flow too, and those flows its copies, in a circle that no alias breaks."""
-    topic = create_topic(mine.source.bootstrap, unique("mirrored"))
-    create_topic(mine.target.bootstrap, mine.remote(topic))
-    mine.foreign(topic, SHIFT)
-    mine.fill(topic, 1000, copy=False)
-    with mirroring(mine.worker, mine.source, mine.target, [topic, "heartbeats"]):
-        wait_mirrored(mine.source, mine.target, [topic], mine.worker)
+def mirrored(unique_flow: Flow) -> Iterator[str]:
+    """A topic that stock MirrorSourceConnector copies in `unique_flow`, 1,000 records behind foreign ones, and the
+    source's own heartbeats with it; running until the end. With heartbeats.replication.enabled it would mirror those of
+    every other flow too, and those flows its copies, in a circle that no alias breaks."""
+    topic = create_topic(unique_flow.source.bootstrap, unique("mirrored"))
+    create_topic(unique_flow.target.bootstrap, unique_flow.remote(topic))
+    unique_flow.foreign(topic, SHIFT)
+    unique_flow.fill(topic, 1000, copy=False)
+    with mirroring(unique_flow.worker, unique_flow.source, unique_flow.target, [topic, "heartbeats"]):
+        wait_mirrored(unique_flow.source, unique_flow.target, [topic], unique_flow.worker)
         yield topic

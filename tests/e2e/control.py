@@ -9,38 +9,38 @@ from dataclasses import replace
 from bridge.local import Cluster, GivenCluster
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.values import TopicPartition
-from tests.e2e.ground import LEASE_MS, WAIT, Ground
+from tests.e2e.flow import LEASE_MS, WAIT, Flow
 from tests.support import Record, admin, connector, eventually, read, stock_config, unique
 
 
-def aliased(ground: Ground, *, source: Cluster | None = None, target: Cluster | None = None) -> Ground:
+def aliased(flow: Flow, *, source: Cluster | None = None, target: Cluster | None = None) -> Flow:
     """The same clusters, or others, under aliases that nobody else has, so with internal topics of its own."""
     return replace(
-        ground,
-        source=GivenCluster(unique("a"), (source or ground.source).bootstrap),
-        target=GivenCluster(unique("b"), (target or ground.target).bootstrap),
+        flow,
+        source=GivenCluster(unique("a"), (source or flow.source).bootstrap),
+        target=GivenCluster(unique("b"), (target or flow.target).bootstrap),
     )
 
 
-def our_control(kind: str, ground: Ground, **settings: object) -> dict[str, str]:
+def our_control(kind: str, flow: Flow, **settings: object) -> dict[str, str]:
     """Our connector by stock's own JSON: the class changed, the service's address added and nothing else."""
-    config = stock_config(kind, ground.source, ground.target, **settings)
+    config = stock_config(kind, flow.source, flow.target, **settings)
     return {
         **config,
         "connector.class": f"BridgeMirror{kind}Connector",
-        "bridge.url": ground.process.url,
+        "bridge.url": flow.process.url,
         "bridge.task.lease.ms": str(LEASE_MS),
     }
 
 
-def checkpoints_topic(ground: Ground) -> str:
+def checkpoints_topic(flow: Flow) -> str:
     """On the target."""
-    return f"{ground.source.name}.checkpoints.internal"
+    return f"{flow.source.name}.checkpoints.internal"
 
 
-def syncs_topic(ground: Ground) -> str:
+def syncs_topic(flow: Flow) -> str:
     """On the source."""
-    return f"mm2-offset-syncs.{ground.target.name}.internal"
+    return f"mm2-offset-syncs.{flow.target.name}.internal"
 
 
 def _read(cluster: Cluster, topic: str) -> list[Record]:
@@ -53,10 +53,10 @@ def _read(cluster: Cluster, topic: str) -> list[Record]:
 
 
 @contextmanager
-def checkpointing(ground: Ground, groups: str, **settings: object) -> Iterator[str]:
+def checkpointing(flow: Flow, groups: str, **settings: object) -> Iterator[str]:
     """Our checkpoint connector, running for the time of the block."""
-    config = our_control("Checkpoint", ground, groups=groups, **settings)
-    with connector(ground.worker, config, unique("checkpoints")) as name:
+    config = our_control("Checkpoint", flow, groups=groups, **settings)
+    with connector(flow.worker, config, unique("checkpoints")) as name:
         yield name
 
 
@@ -74,12 +74,12 @@ def heartbeats(cluster: Cluster) -> list[Heartbeat]:
     return [Heartbeat.decode(r.key, r.value) for r in _read(cluster, "heartbeats")]
 
 
-def beats(ground: Ground) -> list[int]:
+def beats(flow: Flow) -> list[int]:
     """Timestamps of this flow's heartbeats, in the log's order."""
-    aliases = (ground.source.name, ground.target.name)
+    aliases = (flow.source.name, flow.target.name)
     return [
         beat.timestamp
-        for beat in heartbeats(ground.target)
+        for beat in heartbeats(flow.target)
         if (beat.source_alias, beat.target_alias) == aliases
     ]
 
@@ -89,18 +89,14 @@ def offset_syncs(cluster: Cluster, alias: str) -> list[OffsetSync]:
     return [OffsetSync.decode(r.key, r.value) for r in _read(cluster, topic)]
 
 
-def wait_checkpoint(
-    ground: Ground, group: str, topic: str, downstream: int, timeout: float = WAIT
-) -> Checkpoint:
+def wait_checkpoint(flow: Flow, group: str, topic: str, downstream: int, timeout: float = WAIT) -> Checkpoint:
     """Until the last checkpoint of a group for the copy of `topic`, partition 0, has this downstream offset."""
-    place = TopicPartition(ground.remote(topic), 0)
+    place = TopicPartition(flow.remote(topic), 0)
 
     def stands() -> Checkpoint:
-        found = latest(ground.target, ground.source.name, group)
+        found = latest(flow.target, flow.source.name, group)
         assert place in found, f"no checkpoint of {group}: {found}"
         assert found[place].downstream_offset == downstream, f"{found[place]}"
         return found[place]
 
-    return eventually(
-        stands, timeout, what=f"a checkpoint of {group} at {downstream}", watched=ground.watched
-    )
+    return eventually(stands, timeout, what=f"a checkpoint of {group} at {downstream}", watched=flow.watched)

@@ -11,7 +11,7 @@ import httpx
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from bridge.local import Broker, Cluster, ConnectWorker
-from tests.e2e.ground import SHIFT, Ground
+from tests.e2e.flow import SHIFT, Flow
 from tests.support import eventually
 
 PARTITIONS = 2
@@ -51,13 +51,13 @@ class Member:
 class Committers:
     """Threads apart from the test's: one commits on the source, steadily, wherever that is possible."""
 
-    def __init__(self, ground: Ground, topic: str, groups: list[str]) -> None:
-        self._ground, self._topic, self._groups = ground, topic, groups
+    def __init__(self, flow: Flow, topic: str, groups: list[str]) -> None:
+        self._ground, self._topic, self._groups = flow, topic, groups
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._tried = dict.fromkeys(groups, 0)
         self._done = dict.fromkeys(groups, 0)
-        self._members = {group: Member(ground.source.bootstrap, group, topic) for group in groups}
+        self._members = {group: Member(flow.source.bootstrap, group, topic) for group in groups}
         self._thread = threading.Thread(target=self._run, name="committers")
 
     @contextmanager
@@ -102,9 +102,9 @@ class Watch:
     """Looks at everything that must hold throughout; what did not is in `wrong`."""
 
     def __init__(
-        self, ground: Ground, names: Sequence[str], committers: Committers, watched: Mapping[str, Member]
+        self, flow: Flow, names: Sequence[str], committers: Committers, watched: Mapping[str, Member]
     ) -> None:
-        self._ground, self._names, self._committers, self._watched = ground, names, committers, watched
+        self._ground, self._names, self._committers, self._watched = flow, names, committers, watched
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=run) for run in (self._statuses, self._offsets)]
         self.wrong: list[str] = []

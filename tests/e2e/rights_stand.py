@@ -23,7 +23,7 @@ from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack, Secur
 from bridge.local.security import TlsFiles, make_tls
 from bridge.model.values import Side
 from connectors.registry import KINDS
-from tests.e2e.ground import LEASE_MS, ServiceClient
+from tests.e2e.flow import LEASE_MS, ServiceClient
 from tests.support import admin, allow, bounds, commit, create_topic, eventually, produce, stock_config
 from tests.support.records import Record, last
 from tests.support.topics import drop_rule, has_rule

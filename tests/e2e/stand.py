@@ -17,7 +17,7 @@ from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from bridge.model.values import TopicPartition
 from tests.e2e.control import checkpoints_topic, our_control, syncs_topic
 from tests.e2e.faults import PARTITIONS, RECORDS, Committers, Member, Watch
-from tests.e2e.ground import SHIFT, WAIT, Ground, stays
+from tests.e2e.flow import SHIFT, WAIT, Flow, stays
 from tests.support import Record, admin, connector, create_topic, eventually, produce, unique
 
 INTERVAL = 3
@@ -29,12 +29,12 @@ _GROUPS = 4
 class Arrivals:
     """What arrives in the checkpoints topic and in heartbeats, read by a consumer that outlives its broker."""
 
-    def __init__(self, ground: Ground, committers: Committers) -> None:
+    def __init__(self, flow: Flow, committers: Committers) -> None:
         self._committers = committers
-        self._checkpoints = checkpoints_topic(ground)
+        self._checkpoints = checkpoints_topic(flow)
         self._consumer = Consumer(
             {
-                "bootstrap.servers": ground.target.bootstrap,
+                "bootstrap.servers": flow.target.bootstrap,
                 "group.id": unique("arrivals"),
                 "enable.auto.commit": False,
                 "log_level": 0,
@@ -90,7 +90,7 @@ class Arrivals:
 class Running:
     """The connectors at work, with everything that looks at them."""
 
-    ground: Ground
+    flow: Flow
     offsets: str
     checkpoints: str
     heartbeats: str
@@ -126,7 +126,7 @@ class Running:
                     assert last.upstream_offset >= offset, f"{last}, committed {offset}"
             assert self.arrivals.last_beat > began_ms, "no heartbeat since"
 
-        eventually(caught_up, timeout, what=f"all is current {what}", watched=self.ground.watched)
+        eventually(caught_up, timeout, what=f"all is current {what}", watched=self.flow.watched)
         took = time.monotonic() - began
         self.sound(what)
         return took
@@ -150,11 +150,11 @@ class Running:
         """Ends the commits; then all becomes exact, and stays so."""
         self.committers.end()
         self.current("at last")
-        eventually(self.exact, WAIT, what="all is exact", watched=self.ground.watched)
+        eventually(self.exact, WAIT, what="all is exact", watched=self.flow.watched)
         stays(self.exact, 2.0, what="exact")
         self.sound("at last")
         for name in self.names:
-            status = self.ground.service.status(name)
+            status = self.flow.service.status(name)
             assert (status["state"], status["errors"], status["failure"]) == ("running", [], None)
             assert {task["state"] for task in status["tasks"]} == {"active"}
 
@@ -164,62 +164,62 @@ class Stand:
     """A stack of this module's own: everything in it may be killed."""
 
     stack: LocalStack
-    ground: Ground
+    flow: Flow
     topic: str
 
     def second(self) -> ConnectWorker:
         """Another worker of the same group."""
-        return self.stack.worker("second", group_id=self.ground.worker.group_id)
+        return self.stack.worker("second", group_id=self.flow.worker.group_id)
 
     @contextmanager
     def running(self, tasks: int) -> Iterator[Running]:
-        ground, mark = self.ground, unique("fault")
+        flow, mark = self.flow, unique("fault")
         synced, checkpointed = ([f"{mark}-{kind}-{number}" for number in range(_GROUPS)] for kind in "ab")
         groups = [*synced, *checkpointed]
-        committers = Committers(ground, self.topic, groups)
-        there = {group: Member(ground.target.bootstrap, group, ground.remote(self.topic)) for group in groups}
-        offsets = ground.config(f"{mark}-a-.*", tasks_max=tasks, sync_group_offsets_interval_seconds=INTERVAL)
+        committers = Committers(flow, self.topic, groups)
+        there = {group: Member(flow.target.bootstrap, group, flow.remote(self.topic)) for group in groups}
+        offsets = flow.config(f"{mark}-a-.*", tasks_max=tasks, sync_group_offsets_interval_seconds=INTERVAL)
         checkpoint = our_control(
             "Checkpoint",
-            ground,
+            flow,
             groups=f"{mark}-b-.*",
             tasks_max=tasks,
             emit_checkpoints_interval_seconds=INTERVAL,
             sync_group_offsets_interval_seconds=INTERVAL,
             sync_group_offsets_enabled="true",
         )
-        heartbeat = our_control("Heartbeat", ground, emit_heartbeats_interval_seconds=1)
+        heartbeat = our_control("Heartbeat", flow, emit_heartbeats_interval_seconds=1)
         names = (unique("offsets"), unique("checkpoints"), unique("heart"))
         with (
-            connector(ground.worker, offsets, names[0]),
-            connector(ground.worker, checkpoint, names[1]),
-            connector(ground.worker, heartbeat, names[2]),
+            connector(flow.worker, offsets, names[0]),
+            connector(flow.worker, checkpoint, names[1]),
+            connector(flow.worker, heartbeat, names[2]),
             committers.running(),
         ):
             eventually(
                 lambda: (
-                    {checkpoints_topic(ground), "heartbeats"}
-                    <= set(admin(ground.target.bootstrap).list_topics(timeout=10).topics)
+                    {checkpoints_topic(flow), "heartbeats"}
+                    <= set(admin(flow.target.bootstrap).list_topics(timeout=10).topics)
                 ),
                 WAIT,
                 what="internal topics",
-                watched=ground.watched,
+                watched=flow.watched,
             )
-            arrivals, watch = Arrivals(ground, committers), Watch(ground, names, committers, there)
+            arrivals, watch = Arrivals(flow, committers), Watch(flow, names, committers, there)
             with arrivals.running(), watch.running():
-                found = Running(ground, *names, checkpointed, committers, there, arrivals, watch)
+                found = Running(flow, *names, checkpointed, committers, there, arrivals, watch)
                 found.current("at first")
                 yield found
         for member in there.values():
             member.close()
 
 
-def give_syncs(ground: Ground, topic: str) -> None:
+def give_syncs(flow: Flow, topic: str) -> None:
     """As many as stock's source connector writes by default; it is not here, so that nothing else can go wrong."""
     syncs = [
         OffsetSync(TopicPartition(topic, partition), at, at + SHIFT)
         for at in range(0, RECORDS, 101)
         for partition in range(PARTITIONS)
     ]
-    name = create_topic(ground.source.bootstrap, syncs_topic(ground), configs={"cleanup.policy": "compact"})
-    produce(ground.source.bootstrap, name, [Record(each.value(), key=each.key()) for each in syncs])
+    name = create_topic(flow.source.bootstrap, syncs_topic(flow), configs={"cleanup.policy": "compact"})
+    produce(flow.source.bootstrap, name, [Record(each.value(), key=each.key()) for each in syncs])

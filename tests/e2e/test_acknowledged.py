@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from tests.e2e.control import checkpointing, wait_checkpoint
-from tests.e2e.ground import SHIFT, WAIT, Ground, exactly
+from tests.e2e.flow import SHIFT, WAIT, Flow, exactly
 from tests.support import commit, eventually, unique
 
 
-def test_b40_written_checkpoints_are_counted_with_the_latency_of_their_own_group(ground: Ground) -> None:
-    topic, group, idle = ground.topic(), unique("checkpointed"), unique("idle")
-    commit(ground.source.bootstrap, group, {(topic, 0): 42})
-    with checkpointing(ground, f"{exactly(group)}, {exactly(idle)}", topics=topic) as name:
-        wait_checkpoint(ground, group, topic, 42 + SHIFT)
+def test_b40_written_checkpoints_are_counted_with_the_latency_of_their_own_group(flow: Flow) -> None:
+    topic, group, idle = flow.topic(), unique("checkpointed"), unique("idle")
+    commit(flow.source.bootstrap, group, {(topic, 0): 42})
+    with checkpointing(flow, f"{exactly(group)}, {exactly(idle)}", topics=topic) as name:
+        wait_checkpoint(flow, group, topic, 42 + SHIFT)
 
         def told(records: int) -> None:
-            status = ground.service.status(name)
+            status = flow.service.status(name)
             assert (status["records_written"], status["records_in_flight"], status["records_waiting"]) == (
                 records,
                 0,
                 0,
             )
-            latency = ground.service.report(group, name)["checkpoint_latency_ms"]
+            latency = flow.service.report(group, name)["checkpoint_latency_ms"]
             assert latency["count"] == records, latency
             assert 0 < latency["mean"] <= latency["max"] < 10_000, latency
 
-        eventually(lambda: told(1), WAIT, what="the first checkpoint is acknowledged", watched=ground.watched)
-        commit(ground.source.bootstrap, group, {(topic, 0): 77})
-        commit(ground.source.bootstrap, idle, {(topic, 0): 1})
-        wait_checkpoint(ground, group, topic, 77 + SHIFT)
-        wait_checkpoint(ground, idle, topic, 1 + SHIFT)
-        eventually(lambda: _count(ground, group, name, 2), WAIT, what="its second", watched=ground.watched)
-        eventually(
-            lambda: _count(ground, idle, name, 1), WAIT, what="the other group's", watched=ground.watched
-        )
+        eventually(lambda: told(1), WAIT, what="the first checkpoint is acknowledged", watched=flow.watched)
+        commit(flow.source.bootstrap, group, {(topic, 0): 77})
+        commit(flow.source.bootstrap, idle, {(topic, 0): 1})
+        wait_checkpoint(flow, group, topic, 77 + SHIFT)
+        wait_checkpoint(flow, idle, topic, 1 + SHIFT)
+        eventually(lambda: _count(flow, group, name, 2), WAIT, what="its second", watched=flow.watched)
+        eventually(lambda: _count(flow, idle, name, 1), WAIT, what="the other group's", watched=flow.watched)
 
 
-def _count(ground: Ground, group: str, name: str, count: int) -> None:
-    assert ground.service.report(group, name)["checkpoint_latency_ms"]["count"] == count
+def _count(flow: Flow, group: str, name: str, count: int) -> None:
+    assert flow.service.report(group, name)["checkpoint_latency_ms"]["count"] == count

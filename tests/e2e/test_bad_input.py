@@ -11,7 +11,7 @@ import pytest
 
 from bridge.local import Broker, ConnectFailed, LocalStack, Security
 from bridge.local.ports import ReservedPort
-from tests.e2e.ground import CLASS, SHIFT, WAIT, Ground, exactly
+from tests.e2e.flow import CLASS, SHIFT, WAIT, Flow, exactly
 from tests.support import allow, commit, connector, eventually, unique
 
 USER, PASSWORD, WRONG_PASSWORD = "alice", "wonderland-5521", "looking-glass-7743"
@@ -37,12 +37,12 @@ def _login(side: str, broker: Broker, password: str) -> dict[str, str]:
     }
 
 
-def _with(ground: Ground, side: str, broker: Broker) -> Ground:
-    return replace(ground, source=broker) if side == "source" else replace(ground, target=broker)
+def _with(flow: Flow, side: str, broker: Broker) -> Flow:
+    return replace(flow, source=broker) if side == "source" else replace(flow, target=broker)
 
 
-def _no_secret_in_logs(ground: Ground) -> None:
-    for process in (ground.worker.process, ground.process.process):
+def _no_secret_in_logs(flow: Flow) -> None:
+    for process in (flow.worker.process, flow.process.process):
         log = process.log.read_text()
         assert log
         for secret in (PASSWORD, WRONG_PASSWORD):
@@ -53,35 +53,35 @@ def _no_secret_in_logs(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_an_unreachable_cluster_is_named_and_no_task_fails(ground: Ground, side: str) -> None:
-    topic, group = ground.topic(), unique("unreachable")
-    commit(ground.source.bootstrap, group, {(topic, 0): 40})
+def test_an_unreachable_cluster_is_named_and_no_task_fails(flow: Flow, side: str) -> None:
+    topic, group = flow.topic(), unique("unreachable")
+    commit(flow.source.bootstrap, group, {(topic, 0): 40})
     port = ReservedPort()
-    config = ground.config(exactly(group)) | {f"{side}.cluster.bootstrap.servers": port.address}
-    with closing(_Releasing(port)), connector(ground.worker, config) as name:
+    config = flow.config(exactly(group)) | {f"{side}.cluster.bootstrap.servers": port.address}
+    with closing(_Releasing(port)), connector(flow.worker, config) as name:
 
         def said() -> None:
-            status = ground.service.status(name)
+            status = flow.service.status(name)
             assert port.address.rpartition(":")[2] in " ".join(status["errors"]), status
             assert side in " ".join(status["errors"]), status
             assert (status["state"] != "failed", status["failure"]) == (True, None)
-            health = ground.service.health()
+            health = flow.service.health()
             assert health["status"] == "degraded", health
             (found,) = [each for each in health["connectors"] if each["name"] == name]
             assert (found["state"], f"{side} cluster" in found["waiting_for"]) == ("starting", True), found
             # The service can serve: it must go on being reached, by the configuration that mends this first of all.
-            assert httpx.get(f"{ground.service.url}/health/ready", timeout=10).status_code == httpx.codes.OK
+            assert httpx.get(f"{flow.service.url}/health/ready", timeout=10).status_code == httpx.codes.OK
             if side == "target":
-                report = ground.service.report(group)
+                report = flow.service.report(group)
                 assert (report["reason"], report["ready"]) == ("target_unreachable", False), report
 
-        eventually(said, WAIT, what=f"health says that the {side} can't be reached", watched=ground.watched)
-        status = ground.worker.rest.status(name)
+        eventually(said, WAIT, what=f"health says that the {side} can't be reached", watched=flow.watched)
+        status = flow.worker.rest.status(name)
         assert [status["connector"]["state"], *(task["state"] for task in status["tasks"])] == ["RUNNING"] * 2
         # Mended by its configuration, without a restart of anything.
-        ground.worker.rest.put(name, ground.config(exactly(group)))
-        ground.wait_there(group, {(topic, 0): 40 + SHIFT})
-        eventually(lambda: ground.service.status(name)["errors"] == [], WAIT, what="the error is over")
+        flow.worker.rest.put(name, flow.config(exactly(group)))
+        flow.wait_there(group, {(topic, 0): 40 + SHIFT})
+        eventually(lambda: flow.service.status(name)["errors"] == [], WAIT, what="the error is over")
 
 
 class _Releasing:
@@ -91,100 +91,98 @@ class _Releasing:
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_wrong_credentials_fail_the_task_with_clear_words_and_no_secret(
-    ground: Ground, secured: Broker, side: str
+    flow: Flow, secured: Broker, side: str
 ) -> None:
-    mine = _with(ground, side, secured)
-    topic, group = mine.topic(), unique("login")
-    for name in (topic, mine.remote(topic)):
+    unique_flow = _with(flow, side, secured)
+    topic, group = unique_flow.topic(), unique("login")
+    for name in (topic, unique_flow.remote(topic)):
         allow(secured.bootstrap, f"User:{USER}", name, "READ")
-    commit(mine.source.bootstrap, group, {(topic, 0): 40})
-    wrong = mine.config(exactly(group)) | _login(side, secured, WRONG_PASSWORD)
-    with connector(mine.worker, wrong) as name:
+    commit(unique_flow.source.bootstrap, group, {(topic, 0): 40})
+    wrong = unique_flow.config(exactly(group)) | _login(side, secured, WRONG_PASSWORD)
+    with connector(unique_flow.worker, wrong) as name:
 
         def failed() -> str:
-            (task,) = mine.worker.rest.status(name)["tasks"]
+            (task,) = unique_flow.worker.rest.status(name)["tasks"]
             assert task["state"] == "FAILED", task
             return str(task["trace"])
 
-        trace = eventually(failed, 60, what="the task fails", watched=mine.watched)
+        trace = eventually(failed, 60, what="the task fails", watched=unique_flow.watched)
         assert "uthentication" in trace
         assert side in trace
-        status = mine.service.status(name)
+        status = unique_flow.service.status(name)
         assert status["state"] == "failed"
         assert "uthentication" in status["failure"]
-        assert mine.there(group) == {}
-        right = mine.config(exactly(group)) | _login(side, secured, PASSWORD)
-        mine.worker.rest.put(name, right)
-        mine.wait_there(group, {(topic, 0): 40 + SHIFT})
-        mine.worker.rest.wait_running(name)
-        assert mine.service.status(name)["failure"] is None
+        assert unique_flow.there(group) == {}
+        right = unique_flow.config(exactly(group)) | _login(side, secured, PASSWORD)
+        unique_flow.worker.rest.put(name, right)
+        unique_flow.wait_there(group, {(topic, 0): 40 + SHIFT})
+        unique_flow.worker.rest.wait_running(name)
+        assert unique_flow.service.status(name)["failure"] is None
         for answer in (
-            mine.service.health(),
-            mine.service.report(group),
-            mine.worker.rest.status(name),
+            unique_flow.service.health(),
+            unique_flow.service.report(group),
+            unique_flow.worker.rest.status(name),
             trace,
         ):
             assert PASSWORD not in str(answer)
             assert WRONG_PASSWORD not in str(answer)
-    _no_secret_in_logs(mine)
+    _no_secret_in_logs(unique_flow)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_one_topic_without_an_acl_does_not_hold_up_the_others(
-    ground: Ground, secured: Broker, side: str
-) -> None:
-    mine = _with(ground, side, secured)
-    closed, described, open_ = mine.topic(), mine.topic(), mine.topic()
-    name_there = (lambda topic: topic) if side == "source" else mine.remote
+def test_one_topic_without_an_acl_does_not_hold_up_the_others(flow: Flow, secured: Broker, side: str) -> None:
+    unique_flow = _with(flow, side, secured)
+    closed, described, open_ = unique_flow.topic(), unique_flow.topic(), unique_flow.topic()
+    name_there = (lambda topic: topic) if side == "source" else unique_flow.remote
     allow(secured.bootstrap, f"User:{USER}", name_there(described), "DESCRIBE")
     allow(secured.bootstrap, f"User:{USER}", name_there(open_), "READ")
     both, alone = unique("acl"), unique("acl")
-    commit(mine.source.bootstrap, both, {(topic, 0): 40 for topic in (closed, described, open_)})
-    commit(mine.source.bootstrap, alone, {(open_, 0): 60})
-    config = mine.config(f"{exactly(both)}|{exactly(alone)}") | _login(side, secured, PASSWORD)
-    with connector(mine.worker, config) as name:
-        mine.wait_there(alone, {(open_, 0): 60 + SHIFT})
-        mine.wait_there(both, {(open_, 0): 40 + SHIFT})
+    commit(unique_flow.source.bootstrap, both, {(topic, 0): 40 for topic in (closed, described, open_)})
+    commit(unique_flow.source.bootstrap, alone, {(open_, 0): 60})
+    config = unique_flow.config(f"{exactly(both)}|{exactly(alone)}") | _login(side, secured, PASSWORD)
+    with connector(unique_flow.worker, config) as name:
+        unique_flow.wait_there(alone, {(open_, 0): 60 + SHIFT})
+        unique_flow.wait_there(both, {(open_, 0): 40 + SHIFT})
         visible = [described] if side == "source" else [closed, described]
         for topic in visible:
-            row = mine.wait_reason(both, topic, f"{side}_not_authorized")
+            row = unique_flow.wait_reason(both, topic, f"{side}_not_authorized")
             assert "uthoriz" in row["detail"]["said"], row
         if side == "source":
             # Offsets of a topic that may not even be described are not shown by the broker: there is nothing to tell.
-            assert closed not in [row["topic"] for row in mine.service.report(both)["partitions"]]
-        assert mine.service.partition(both, open_)["verdict"] == "exact"
-        assert not mine.service.report(both)["ready"]
-        mine.wait_ready(alone)
-        mine.worker.rest.wait_running(name)
+            assert closed not in [row["topic"] for row in unique_flow.service.report(both)["partitions"]]
+        assert unique_flow.service.partition(both, open_)["verdict"] == "exact"
+        assert not unique_flow.service.report(both)["ready"]
+        unique_flow.wait_ready(alone)
+        unique_flow.worker.rest.wait_running(name)
         allow(secured.bootstrap, f"User:{USER}", name_there(described), "READ")
-        mine.wait_there(both, {(open_, 0): 40 + SHIFT, (described, 0): 40 + SHIFT})
-    _no_secret_in_logs(mine)
+        unique_flow.wait_there(both, {(open_, 0): 40 + SHIFT, (described, 0): 40 + SHIFT})
+    _no_secret_in_logs(unique_flow)
 
 
-def test_a_topic_that_does_not_exist_selects_nothing_and_stops_nothing(ground: Ground) -> None:
-    topic, group = ground.topic(), unique("unknown")
+def test_a_topic_that_does_not_exist_selects_nothing_and_stops_nothing(flow: Flow) -> None:
+    topic, group = flow.topic(), unique("unknown")
     nowhere = unique("nowhere")
-    commit(ground.source.bootstrap, group, {(topic, 0): 40})
-    with ground.connector(exactly(group), topics=f"{nowhere},{topic}") as name:
-        ground.wait_there(group, {(topic, 0): 40 + SHIFT})
-        ground.worker.rest.put(name, ground.config(exactly(group), topics=nowhere))
+    commit(flow.source.bootstrap, group, {(topic, 0): 40})
+    with flow.connector(exactly(group), topics=f"{nowhere},{topic}") as name:
+        flow.wait_there(group, {(topic, 0): 40 + SHIFT})
+        flow.worker.rest.put(name, flow.config(exactly(group), topics=nowhere))
 
         def nothing() -> None:
-            status = ground.service.status(name)
+            status = flow.service.status(name)
             assert (status["state"], status["groups"], status["errors"]) == ("running", 0, []), status
 
-        eventually(nothing, WAIT, what="no group has offsets of the topics", watched=ground.watched)
-        ground.worker.rest.wait_running(name)
+        eventually(nothing, WAIT, what="no group has offsets of the topics", watched=flow.watched)
+        flow.worker.rest.wait_running(name)
 
 
-def test_a_copy_that_does_not_exist_is_a_reason(ground: Ground) -> None:
+def test_a_copy_that_does_not_exist_is_a_reason(flow: Flow) -> None:
     """The same filter as the mirror's, but the mirror has not made the topic yet."""
-    topic, group = ground.topic(), unique("nocopy")
-    commit(ground.source.bootstrap, group, {(topic, 0): 40})
-    with ground.connector(exactly(group), source_cluster_alias="other") as name:
-        ground.wait_reason(group, topic, "target_topic_missing")
-        ground.wait_rounds(name)
-        assert ground.there(group) == {}
+    topic, group = flow.topic(), unique("nocopy")
+    commit(flow.source.bootstrap, group, {(topic, 0): 40})
+    with flow.connector(exactly(group), source_cluster_alias="other") as name:
+        flow.wait_reason(group, topic, "target_topic_missing")
+        flow.wait_rounds(name)
+        assert flow.there(group) == {}
 
 
 # -- configurations ------------------------------------------------------------------------------------------------
@@ -221,48 +219,50 @@ REFUSED: dict[str, tuple[dict[str, str], str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_put_that_is_refused_names_the_key_and_leaves_nothing_behind(ground: Ground, case: str) -> None:
+def test_a_put_that_is_refused_names_the_key_and_leaves_nothing_behind(flow: Flow, case: str) -> None:
     changes, key, words = REFUSED[case]
     name = unique("refused")
     with pytest.raises(ConnectFailed) as refused:
-        ground.worker.rest.put(name, {**ground.config("x"), **changes})
+        flow.worker.rest.put(name, {**flow.config("x"), **changes})
     assert refused.value.status == httpx.codes.BAD_REQUEST
     assert key in str(refused.value)
     assert words in str(refused.value)
-    errors = ground.worker.rest.validation_errors(CLASS, {**ground.config("x"), "name": name, **changes})
+    errors = flow.worker.rest.validation_errors(CLASS, {**flow.config("x"), "name": name, **changes})
     assert list(errors) == [key]
-    assert name not in ground.worker.rest.connectors()
-    assert httpx.get(f"{ground.service.url}/v1/connectors/{name}/status").status_code == httpx.codes.NOT_FOUND
+    assert name not in flow.worker.rest.connectors()
+    assert httpx.get(f"{flow.service.url}/v1/connectors/{name}/status").status_code == httpx.codes.NOT_FOUND
 
 
-def test_a_refused_change_leaves_the_running_connector_as_it_was(ground: Ground) -> None:
-    topic, group = ground.topic(), unique("kept")
-    commit(ground.source.bootstrap, group, {(topic, 0): 40})
-    with ground.connector(exactly(group)) as name:
-        ground.wait_there(group, {(topic, 0): 40 + SHIFT})
-        before, sessions = ground.worker.rest.config(name), ground.service.sessions(name)
+def test_a_refused_change_leaves_the_running_connector_as_it_was(flow: Flow) -> None:
+    topic, group = flow.topic(), unique("kept")
+    commit(flow.source.bootstrap, group, {(topic, 0): 40})
+    with flow.connector(exactly(group)) as name:
+        flow.wait_there(group, {(topic, 0): 40 + SHIFT})
+        before, sessions = flow.worker.rest.config(name), flow.service.sessions(name)
         with pytest.raises(ConnectFailed, match="groups"):
-            ground.worker.rest.put(name, ground.config("("))
-        assert ground.worker.rest.config(name) == before
-        commit(ground.source.bootstrap, group, {(topic, 0): 50})
-        ground.wait_there(group, {(topic, 0): 50 + SHIFT})
-        assert ground.service.sessions(name) == sessions
+            flow.worker.rest.put(name, flow.config("("))
+        assert flow.worker.rest.config(name) == before
+        commit(flow.source.bootstrap, group, {(topic, 0): 50})
+        flow.wait_there(group, {(topic, 0): 50 + SHIFT})
+        assert flow.service.sessions(name) == sessions
 
 
-def test_a_token_that_is_refused_is_told_under_its_key(ground: Ground, stack: LocalStack) -> None:
+def test_a_token_that_is_refused_is_told_under_its_key(flow: Flow, stack: LocalStack) -> None:
     token = "open-sesame-4711"
     guarded = stack.service(unique("guarded"), environment={"MIRROR_BRIDGE_AUTH_TOKEN": token})
-    mine, name = replace(ground, process=guarded), unique("token")
+    unique_flow, name = replace(flow, process=guarded), unique("token")
     for given in ({}, {"bridge.auth.token": WRONG_PASSWORD}):
-        errors = mine.worker.rest.validation_errors(CLASS, {**mine.config("x"), "name": name, **given})
+        errors = unique_flow.worker.rest.validation_errors(
+            CLASS, {**unique_flow.config("x"), "name": name, **given}
+        )
         assert list(errors) == ["bridge.auth.token"], errors
         assert WRONG_PASSWORD not in str(errors)
         with pytest.raises(ConnectFailed, match=r"bridge\.auth\.token"):
-            mine.worker.rest.put(name, {**mine.config("x"), **given})
-    right = {**mine.config("x"), "name": name, "bridge.auth.token": token}
-    assert mine.worker.rest.validation_errors(CLASS, right) == {}
-    _no_secret_in_logs(mine)
-    assert token not in ground.worker.process.log.read_text()
+            unique_flow.worker.rest.put(name, {**unique_flow.config("x"), **given})
+    right = {**unique_flow.config("x"), "name": name, "bridge.auth.token": token}
+    assert unique_flow.worker.rest.validation_errors(CLASS, right) == {}
+    _no_secret_in_logs(unique_flow)
+    assert token not in flow.worker.process.log.read_text()
     guarded.close()
 
 
@@ -300,11 +300,11 @@ BODIES: dict[str, tuple[bytes, int, str]] = {
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["whole", "chunked"])
 @pytest.mark.parametrize("case", BODIES)
-def test_a_bad_body_is_refused_with_the_one_error_body(ground: Ground, case: str, chunked: bool) -> None:
+def test_a_bad_body_is_refused_with_the_one_error_body(flow: Flow, case: str, chunked: bool) -> None:
     body, status, words = BODIES[case]
     name = unique("bad")
     pieces = (body[at : at + 65536] for at in range(0, len(body), 65536))
-    url = f"{ground.service.url}/v1/connectors/{name}"
+    url = f"{flow.service.url}/v1/connectors/{name}"
     answer = httpx.put(
         url, content=pieces if chunked else body, headers={"content-type": "application/json"}, timeout=30
     )
@@ -314,4 +314,4 @@ def test_a_bad_body_is_refused_with_the_one_error_body(ground: Ground, case: str
     assert words.lower() in answer.text.lower(), told
     assert len(answer.text) < 5000, "what was sent is not echoed"
     assert httpx.get(f"{url}/status").status_code == httpx.codes.NOT_FOUND, "nothing is half written"
-    assert ground.service.get("/health/live") == {"status": "ok"}
+    assert flow.service.get("/health/live") == {"status": "ok"}

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from tests.e2e.ground import SHIFT, WAIT, Ground, exactly, stays
+from tests.e2e.flow import SHIFT, WAIT, Flow, exactly, stays
 from tests.support import (
     admin,
     commit,
@@ -26,57 +26,57 @@ INTERVALS = 3.0
 
 
 @pytest.fixture
-def stock_copy(ground: Ground) -> Iterator[str]:
+def stock_copy(flow: Flow) -> Iterator[str]:
     """A topic that stock MirrorSourceConnector copies for the time of the test, 1,000 records behind foreign ones."""
-    topic = create_topic(ground.source.bootstrap, unique("mirrored"))
-    create_topic(ground.target.bootstrap, ground.remote(topic))
-    ground.foreign(topic, SHIFT)
-    ground.fill(topic, 1000, copy=False)
-    with mirroring(ground.worker, ground.source, ground.target, [topic]):
-        wait_mirrored(ground.source, ground.target, [topic], ground.worker)
+    topic = create_topic(flow.source.bootstrap, unique("mirrored"))
+    create_topic(flow.target.bootstrap, flow.remote(topic))
+    flow.foreign(topic, SHIFT)
+    flow.fill(topic, 1000, copy=False)
+    with mirroring(flow.worker, flow.source, flow.target, [topic]):
+        wait_mirrored(flow.source, flow.target, [topic], flow.worker)
         yield topic
 
 
 @contextmanager
-def _stock_sync(ground: Ground, groups: str) -> Iterator[str]:
+def _stock_sync(flow: Flow, groups: str) -> Iterator[str]:
     config = stock_config(
-        "Checkpoint", ground.source, ground.target, groups=groups, sync_group_offsets_enabled="true"
+        "Checkpoint", flow.source, flow.target, groups=groups, sync_group_offsets_enabled="true"
     )
-    with connector(ground.worker, config) as name:
+    with connector(flow.worker, config) as name:
         yield name
 
 
-def test_ours_never_regresses_what_stock_wrote(ground: Ground, stock_copy: str) -> None:
+def test_ours_never_regresses_what_stock_wrote(flow: Flow, stock_copy: str) -> None:
     """Side by side: stock's answer for a group that lags is lower, ours is exact; neither is ever moved back."""
     mark = unique("side")
     offsets = {f"{mark}-{number}": 100 * number + 50 for number in range(1, 6)}
     places = {group: {(stock_copy, 0): offset} for group, offset in offsets.items()}
     for group, place in places.items():
-        commit(ground.source.bootstrap, group, place)
+        commit(flow.source.bootstrap, group, place)
     answers: dict[str, int] = {}
-    with _stock_sync(ground, f"{mark}.*"):
+    with _stock_sync(flow, f"{mark}.*"):
 
         def stock_wrote() -> None:
             for group in offsets:
-                (answers[group],) = ground.there(group).values()
+                (answers[group],) = flow.there(group).values()
 
-        eventually(stock_wrote, 60, what="stock has synced every group", watched=ground.watched)
+        eventually(stock_wrote, 60, what="stock has synced every group", watched=flow.watched)
         assert all(answers[group] < offset + SHIFT for group, offset in offsets.items()), answers
         seen = {group: [answers[group]] for group in offsets}
-        with ground.connector(f"{mark}.*") as name:
+        with flow.connector(f"{mark}.*") as name:
 
             def exact_now() -> bool:
                 for group, found in seen.items():
-                    found.extend(ground.there(group).values())
+                    found.extend(flow.there(group).values())
                 return all(found[-1] == offsets[group] + SHIFT for group, found in seen.items())
 
-            eventually(exact_now, WAIT, what="ours has made every group exact", watched=ground.watched)
+            eventually(exact_now, WAIT, what="ours has made every group exact", watched=flow.watched)
             stays(exact_now, INTERVALS, what="exact, with both connectors running")
             ahead = next(iter(offsets))
-            commit(ground.source.bootstrap, ahead, {(stock_copy, 0): 980})
+            commit(flow.source.bootstrap, ahead, {(stock_copy, 0): 980})
             offsets[ahead] = 980
-            eventually(exact_now, WAIT, what=f"{ahead} has moved on", watched=ground.watched)
-            assert ground.service.status(name)["reasons"] == {}
+            eventually(exact_now, WAIT, what=f"{ahead} has moved on", watched=flow.watched)
+            assert flow.service.status(name)["reasons"] == {}
         assert all(found == sorted(found) for found in seen.values()), f"something moved back: {seen}"
 
 
@@ -114,7 +114,7 @@ class Flapping:
 
 
 def test_what_stock_overwrites_is_repaired_within_one_interval(
-    ground: Ground, stock_copy: str, record_property: Callable[[str, object], None]
+    flow: Flow, stock_copy: str, record_property: Callable[[str, object], None]
 ) -> None:
     """KAFKA-19794: a group that is not EMPTY when stock looks, and is when stock writes, is moved back by stock.
 
@@ -125,48 +125,46 @@ def test_what_stock_overwrites_is_repaired_within_one_interval(
     victims = [f"{mark}-victim-{number}" for number in range(3)]
     exact = {(stock_copy, 0): 500}
     for group in (*others, *victims):
-        commit(ground.source.bootstrap, group, exact)
-    with ground.connector(f"{mark}.*") as name:
+        commit(flow.source.bootstrap, group, exact)
+    with flow.connector(f"{mark}.*") as name:
         for group in (*others, *victims):
-            ground.wait_there(group, {(stock_copy, 0): 500 + SHIFT})
+            flow.wait_there(group, {(stock_copy, 0): 500 + SHIFT})
         back: dict[str, int] = {}
 
         def moved_back() -> bool:
             for group in victims:
-                (offset,) = ground.there(group).values()
+                (offset,) = flow.there(group).values()
                 if offset < 500 + SHIFT:
                     back[group] = offset
             return bool(back)
 
-        with _stock_sync(ground, f"{mark}.*"):
+        with _stock_sync(flow, f"{mark}.*"):
             with ExitStack() as flapping:
                 for group in victims:
-                    flapping.enter_context(
-                        Flapping(ground.target.bootstrap, group, ground.remote(stock_copy))
-                    )
-                eventually(moved_back, 90, what="stock moves a group back", watched=ground.watched)
+                    flapping.enter_context(Flapping(flow.target.bootstrap, group, flow.remote(stock_copy)))
+                eventually(moved_back, 90, what="stock moves a group back", watched=flow.watched)
             record_property("stock moved back", str(back))
         # With stock gone nothing else moves them on: what stands there now, or soon, is ours.
-        ground.wait_rounds(name, 1)
+        flow.wait_rounds(name, 1)
         for group in back:
-            ground.wait_there(group, {(stock_copy, 0): 500 + SHIFT}, timeout=2.0)
+            flow.wait_there(group, {(stock_copy, 0): 500 + SHIFT}, timeout=2.0)
 
 
-def test_a_mirror_without_offset_syncs_is_enough(ground: Ground) -> None:
+def test_a_mirror_without_offset_syncs_is_enough(flow: Flow) -> None:
     """emit.offset-syncs.enabled=false: the seed's promise that no internal topic is needed."""
-    topic, group = create_topic(ground.source.bootstrap, unique("quiet")), unique("quiet")
-    ground.fill(topic, 300, copy=False)
+    topic, group = create_topic(flow.source.bootstrap, unique("quiet")), unique("quiet")
+    flow.fill(topic, 300, copy=False)
     alias = unique("b")
-    quiet = stock_config("Source", ground.source, ground.target, topics=topic)
+    quiet = stock_config("Source", flow.source, flow.target, topics=topic)
     quiet = {
         key: value for key, value in quiet.items() if not key.startswith(("offset-syncs", "emit.offset"))
     }
     quiet |= {"emit.offset-syncs.enabled": "false", "target.cluster.alias": alias}
-    commit(ground.source.bootstrap, group, {(topic, 0): 123})
-    with connector(ground.worker, quiet):
-        wait_mirrored(ground.source, ground.target, [topic], ground.worker)
-        with ground.connector(exactly(group), target_cluster_alias=alias):
-            ground.wait_there(group, {(topic, 0): 123})
-            assert ground.service.partition(group, topic)["verdict"] == "exact"
-    topics = admin(ground.source.bootstrap).list_topics(timeout=10).topics
+    commit(flow.source.bootstrap, group, {(topic, 0): 123})
+    with connector(flow.worker, quiet):
+        wait_mirrored(flow.source, flow.target, [topic], flow.worker)
+        with flow.connector(exactly(group), target_cluster_alias=alias):
+            flow.wait_there(group, {(topic, 0): 123})
+            assert flow.service.partition(group, topic)["verdict"] == "exact"
+    topics = admin(flow.source.bootstrap).list_topics(timeout=10).topics
     assert f"mm2-offset-syncs.{alias}.internal" not in topics

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack
-from tests.e2e.ground import ServiceClient, standing
+from tests.e2e.flow import ServiceClient, standing
 from tests.support import read
 from tests.support.deployed import (
     DEPLOY,

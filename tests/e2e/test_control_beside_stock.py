@@ -26,7 +26,7 @@ from tests.e2e.control import (
     syncs_topic,
     wait_checkpoint,
 )
-from tests.e2e.ground import SHIFT, WAIT, Ground
+from tests.e2e.flow import SHIFT, WAIT, Flow
 from tests.support import (
     Record,
     commit,
@@ -47,31 +47,31 @@ HARNESS = Path(__file__).parents[1] / "integration" / "JavaMirrorClient.java"
 
 
 @pytest.fixture(scope="module")
-def written(mine: Ground, mirrored: str) -> dict[str, int]:
+def written(unique_flow: Flow, mirrored: str) -> dict[str, int]:
     """Groups by our checkpoint connector, with the offset of each on the target; and heartbeats by ours in both
     directions: those from the source to itself come to the target through the mirror, and are what hops are counted
     by. All is stopped again."""
     mark = unique("read")
     groups = {f"{mark}-{number}": 230 * number + 7 for number in range(1, 5)}
     for group, offset in groups.items():
-        commit(mine.source.bootstrap, group, {(mirrored, 0): offset})
+        commit(unique_flow.source.bootstrap, group, {(mirrored, 0): offset})
     fast = {"emit_heartbeats_interval_seconds": 1}
-    back = our_control("Heartbeat", mine.reversed(), **fast)
-    back["producer.override.bootstrap.servers"] = mine.source.bootstrap
+    back = our_control("Heartbeat", unique_flow.reversed(), **fast)
+    back["producer.override.bootstrap.servers"] = unique_flow.source.bootstrap
     with (
-        checkpointing(mine, f"{mark}.*"),
-        connector(mine.worker, our_control("Heartbeat", mine, **fast)),
-        connector(mine.worker, back),
+        checkpointing(unique_flow, f"{mark}.*"),
+        connector(unique_flow.worker, our_control("Heartbeat", unique_flow, **fast)),
+        connector(unique_flow.worker, back),
     ):
         for group, offset in groups.items():
-            wait_checkpoint(mine, group, mirrored, offset + SHIFT)
-        copy = mine.remote("heartbeats")
+            wait_checkpoint(unique_flow, group, mirrored, offset + SHIFT)
+        copy = unique_flow.remote("heartbeats")
 
         def arrived() -> None:
-            assert len(beats(mine)) >= 2
-            assert read(mine.target.bootstrap, copy), f"nothing in {copy}"
+            assert len(beats(unique_flow)) >= 2
+            assert read(unique_flow.target.bootstrap, copy), f"nothing in {copy}"
 
-        eventually(arrived, 60, what=f"heartbeats, and their copies in {copy}", watched=mine.watched)
+        eventually(arrived, 60, what=f"heartbeats, and their copies in {copy}", watched=unique_flow.watched)
     return {group: offset + SHIFT for group, offset in groups.items()}
 
 
@@ -87,9 +87,9 @@ def as_lines(group: str, offsets: Any) -> list[str]:
 
 
 def test_mirror_client_answers_the_same_as_ours(
-    mine: Ground, mirrored: str, written: dict[str, int], java: Ask
+    unique_flow: Flow, mirrored: str, written: dict[str, int], java: Ask
 ) -> None:
-    alias, props = mine.source.name, {"bootstrap.servers": mine.target.bootstrap}
+    alias, props = unique_flow.source.name, {"bootstrap.servers": unique_flow.target.bootstrap}
     one, pattern = next(iter(written)), next(iter(written)).rpartition("-")[0] + "-[2-4]"
     questions: list[list[Field]] = [
         ["hops", alias],
@@ -103,7 +103,7 @@ def test_mirror_client_answers_the_same_as_ours(
         ["group", "nobody", alias],
         ["pattern", pattern, alias],
     ]
-    text = f"bootstrap.servers={mine.target.bootstrap}\n"
+    text = f"bootstrap.servers={unique_flow.target.bootstrap}\n"
     theirs = java([["client", text, *question] for question in questions])
 
     async def ours() -> list[list[str]]:
@@ -125,29 +125,34 @@ def test_mirror_client_answers_the_same_as_ours(
     for question, answer, their in zip(questions, asyncio.run(ours()), theirs, strict=True):
         assert sorted(answer) == sorted(their), question
     assert theirs[:2] == [["1"], ["-1"]]
-    assert mine.remote("heartbeats") in theirs[2]
-    assert checkpoints_topic(mine) in theirs[3]
+    assert unique_flow.remote("heartbeats") in theirs[2]
+    assert checkpoints_topic(unique_flow) in theirs[3]
     assert alias in theirs[4]
-    assert mine.remote(mirrored) in theirs[6]
-    expected = [f"{group} {mine.remote(mirrored)} 0 {offset} " for group, offset in written.items()]
+    assert unique_flow.remote(mirrored) in theirs[6]
+    expected = [f"{group} {unique_flow.remote(mirrored)} 0 {offset} " for group, offset in written.items()]
     assert theirs[7] == expected[:1]
     assert sorted(theirs[9]) == expected[1:]
 
 
 @pytest.mark.parametrize("kind", ["checkpoints", "heartbeats", "offset-syncs"])
 def test_stocks_formatters_print_our_records_as_we_do(
-    mine: Ground, written: dict[str, int], kind: str
+    unique_flow: Flow, written: dict[str, int], kind: str
 ) -> None:
     """In a console consumer, as operators look at them; `mirror-bridge read` prints the same bytes."""
     cluster, topic, formatter, options = {
         "checkpoints": (
-            mine.target,
-            checkpoints_topic(mine),
+            unique_flow.target,
+            checkpoints_topic(unique_flow),
             "Checkpoint",
-            ["--source-alias", mine.source.name],
+            ["--source-alias", unique_flow.source.name],
         ),
-        "heartbeats": (mine.target, "heartbeats", "Heartbeat", []),
-        "offset-syncs": (mine.source, syncs_topic(mine), "OffsetSync", ["--target-alias", mine.target.name]),
+        "heartbeats": (unique_flow.target, "heartbeats", "Heartbeat", []),
+        "offset-syncs": (
+            unique_flow.source,
+            syncs_topic(unique_flow),
+            "OffsetSync",
+            ["--target-alias", unique_flow.target.name],
+        ),
     }[kind]
     count = str(len(read(cluster.bootstrap, topic)))
     given = ["--bootstrap-server", cluster.bootstrap, "--from-beginning", "--max-messages", count]
@@ -190,14 +195,14 @@ def history(cluster: Cluster, alias: str, group: str) -> list[tuple[bool, Checkp
 
 
 def test_with_both_at_once_ours_lowers_nothing_and_comes_back_where_stock_does(
-    mine: Ground, mirrored: str
+    unique_flow: Flow, mirrored: str
 ) -> None:
     """Each writes checkpoints and group offsets for the same groups. Stock's are lower: it re-reads half the lag."""
     mark = unique("both")
     offsets = {f"{mark}-{number}": 150 * number for number in range(1, 6)}
-    place = TopicPartition(mine.remote(mirrored), 0)
+    place = TopicPartition(unique_flow.remote(mirrored), 0)
     for group, offset in offsets.items():
-        commit(mine.source.bootstrap, group, {(mirrored, 0): offset})
+        commit(unique_flow.source.bootstrap, group, {(mirrored, 0): offset})
     both = {
         "groups": f"{mark}.*",
         "sync_group_offsets_enabled": "true",
@@ -207,45 +212,50 @@ def test_with_both_at_once_ours_lowers_nothing_and_comes_back_where_stock_does(
 
     def exact() -> None:
         for group, offset in offsets.items():
-            seen[group].extend(mine.there(group).values())
-            assert latest(mine.target, mine.source.name, group)[place].downstream_offset == offset + SHIFT
+            seen[group].extend(unique_flow.there(group).values())
+            assert (
+                latest(unique_flow.target, unique_flow.source.name, group)[place].downstream_offset
+                == offset + SHIFT
+            )
             assert seen[group][-1] >= offset + SHIFT
 
     def wait_exact() -> None:
-        eventually(exact, WAIT, what="every group stands exactly", watched=mine.watched)
+        eventually(exact, WAIT, what="every group stands exactly", watched=unique_flow.watched)
 
-    with connector(mine.worker, marked(stock_config("Checkpoint", mine.source, mine.target, **both))):
+    with connector(
+        unique_flow.worker, marked(stock_config("Checkpoint", unique_flow.source, unique_flow.target, **both))
+    ):
 
         def stock_wrote() -> None:
             for group in offsets:
-                assert latest(mine.target, mine.source.name, group)
-                seen[group].extend(mine.there(group).values())
+                assert latest(unique_flow.target, unique_flow.source.name, group)
+                seen[group].extend(unique_flow.there(group).values())
                 assert seen[group]
 
-        eventually(stock_wrote, 60, what="stock's checkpoints and group offsets", watched=mine.watched)
-        with connector(mine.worker, our_control("Checkpoint", mine, **both)):
+        eventually(stock_wrote, 60, what="stock's checkpoints and group offsets", watched=unique_flow.watched)
+        with connector(unique_flow.worker, our_control("Checkpoint", unique_flow, **both)):
             wait_exact()
             # Forward: each of the two answers first at times.
             for step in (20, 40):
                 for group in offsets:
                     offsets[group] += step
-                    commit(mine.source.bootstrap, group, {(mirrored, 0): offsets[group]})
+                    commit(unique_flow.source.bootstrap, group, {(mirrored, 0): offsets[group]})
                 wait_exact()
             # Back: both follow, in whatever order, and stock's answer is lower.
             back = f"{mark}-5"
             offsets[back] = 420
-            commit(mine.source.bootstrap, back, {(mirrored, 0): 420})
+            commit(unique_flow.source.bootstrap, back, {(mirrored, 0): 420})
             wait_exact()
             # As stock does when it has lost what it knew of its checkpoints.
             lowered = f"{mark}-4"
             low = Checkpoint(lowered, place, offsets[lowered], 100, "")
             record = Record(low.value(), key=low.key(), headers=(("by", b"stock"),))
-            produce(mine.target.bootstrap, checkpoints_topic(mine), [record])
+            produce(unique_flow.target.bootstrap, checkpoints_topic(unique_flow), [record])
             wait_exact()
 
     for group in offsets:
         assert seen[group] == sorted(seen[group]), f"{group} was moved back on the target"
-        rows = history(mine.target, mine.source.name, group)
+        rows = history(unique_flow.target, unique_flow.source.name, group)
         assert {stocks for stocks, _, _ in rows} == {True, False}
         for (_, before, _), (stocks, after, _) in itertools.pairwise(rows):
             if not stocks and after.upstream_offset >= before.upstream_offset:

@@ -10,7 +10,7 @@ import pytest
 from bridge.local import ConnectFailed
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, our_control, wait_checkpoint
-from tests.e2e.ground import LEASE_MS, SHIFT, WAIT, Ground, exactly, stays
+from tests.e2e.flow import LEASE_MS, SHIFT, WAIT, Flow, exactly, stays
 from tests.support import commit, connector, delete_group, eventually, unique
 
 INTERVALS = 3.0
@@ -20,58 +20,58 @@ INTERVALS = 3.0
 class Pair:
     """Both connectors, a group that moves on, and what has arrived of it on the target."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
-        self.topic, self.group = ground.topic(), unique("life")
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.topic, self.group = flow.topic(), unique("life")
         self.names = (unique("checkpoints"), unique("heart"))
 
     def put(self, **settings: object) -> None:
         for name, kind in zip(self.names, ("Checkpoint", "Heartbeat"), strict=True):
             groups = {"groups": exactly(self.group)} if kind == "Checkpoint" else {}
             chosen = {"emit_heartbeats_interval_seconds": 1, **groups, **settings}
-            self.ground.worker.rest.put(name, our_control(kind, self.ground, **chosen))
+            self.flow.worker.rest.put(name, our_control(kind, self.flow, **chosen))
 
     def move(self, offset: int) -> None:
-        commit(self.ground.source.bootstrap, self.group, {(self.topic, 0): offset})
+        commit(self.flow.source.bootstrap, self.group, {(self.topic, 0): offset})
 
     def lives(self, offset: int) -> None:
         """The group moves on, its checkpoint follows, and there are more heartbeats."""
-        before = len(beats(self.ground))
+        before = len(beats(self.flow))
         self.move(offset)
-        wait_checkpoint(self.ground, self.group, self.topic, offset + SHIFT)
+        wait_checkpoint(self.flow, self.group, self.topic, offset + SHIFT)
         eventually(
-            lambda: len(beats(self.ground)) >= before + 2,
+            lambda: len(beats(self.flow)) >= before + 2,
             WAIT,
             what="two more heartbeats",
-            watched=self.ground.watched,
+            watched=self.flow.watched,
         )
 
     def arrived(self) -> tuple[int, int]:
         """How many checkpoints and heartbeats there are."""
-        return len(checkpoints(self.ground.target, self.ground.source.name)), len(beats(self.ground))
+        return len(checkpoints(self.flow.target, self.flow.source.name)), len(beats(self.flow))
 
     def silent(self, what: str) -> None:
         before = self.arrived()
         stays(lambda: self.arrived() == before, INTERVALS, what=f"no record of a connector that is {what}")
 
     def sessions(self) -> dict[str, dict[int, str]]:
-        return {name: self.ground.service.sessions(name) for name in self.names}
+        return {name: self.flow.service.sessions(name) for name in self.names}
 
     def wait_tasks(self, state: str) -> None:
         """Until the service says this of all tasks."""
 
         def said() -> None:
             for name in self.names:
-                found = self.ground.service.status(name)
+                found = self.flow.service.status(name)
                 states = {task["state"] for task in found["tasks"]}
                 assert states == {state}, found
 
-        eventually(said, WAIT, what=f"all tasks are {state}", watched=self.ground.watched)
+        eventually(said, WAIT, what=f"all tasks are {state}", watched=self.flow.watched)
 
 
-def test_what_is_told_by_rest_is_done(ground: Ground) -> None:
-    pair = Pair(aliased(ground))
-    rest = ground.worker.rest
+def test_what_is_told_by_rest_is_done(flow: Flow) -> None:
+    pair = Pair(aliased(flow))
+    rest = flow.worker.rest
     pair.put()
     try:
         for name in pair.names:
@@ -87,13 +87,13 @@ def test_what_is_told_by_rest_is_done(ground: Ground) -> None:
         pair.move(20)
         pair.wait_tasks("lapsed")
         for name in pair.names:
-            ages = [task["last_poll_age_ms"] for task in ground.service.status(name)["tasks"]]
+            ages = [task["last_poll_age_ms"] for task in flow.service.status(name)["tasks"]]
             assert max(ages) < LEASE_MS, "a pause is seen before the lease ends"
         assert pair.arrived() == paused, "what is made before the pause is seen waits"
         pair.silent("paused")
         for name in pair.names:
             rest.resume(name)
-        wait_checkpoint(pair.ground, pair.group, pair.topic, 20 + SHIFT)
+        wait_checkpoint(pair.flow, pair.group, pair.topic, 20 + SHIFT)
         pair.lives(30)
         assert pair.sessions() == first, "pausing restarts no task"
 
@@ -106,7 +106,7 @@ def test_what_is_told_by_rest_is_done(ground: Ground) -> None:
         pair.silent("stopped")
         for name in pair.names:
             rest.resume(name)
-        wait_checkpoint(pair.ground, pair.group, pair.topic, 40 + SHIFT)
+        wait_checkpoint(pair.flow, pair.group, pair.topic, 40 + SHIFT)
         pair.lives(50)
         second = pair.sessions()
         assert all(second[name][0] > first[name][0] for name in pair.names), (
@@ -119,7 +119,7 @@ def test_what_is_told_by_rest_is_done(ground: Ground) -> None:
         def restarted() -> bool:
             return all(pair.sessions()[name][0] > second[name][0] for name in pair.names)
 
-        eventually(restarted, WAIT, what="both have new sessions", watched=ground.watched)
+        eventually(restarted, WAIT, what="both have new sessions", watched=flow.watched)
         pair.lives(60)
 
         pair.put(tasks_max=2)
@@ -132,10 +132,10 @@ def test_what_is_told_by_rest_is_done(ground: Ground) -> None:
     pair.wait_tasks("stopped")
     pair.move(80)
     pair.silent("deleted")
-    made = checkpoints(pair.ground.target, pair.ground.source.name)
+    made = checkpoints(pair.flow.target, pair.flow.source.name)
     assert [each.upstream_offset for each in made] == list(range(10, 71, 10)), "one for each move, none twice"
     assert all(each.downstream_offset == each.upstream_offset + SHIFT for each in made)
-    assert beats(pair.ground) == sorted(set(beats(pair.ground)))
+    assert beats(pair.flow) == sorted(set(beats(pair.flow)))
 
 
 @pytest.mark.parametrize(
@@ -151,24 +151,24 @@ def test_what_is_told_by_rest_is_done(ground: Ground) -> None:
     ids=str,
 )
 def test_tasks_are_as_many_as_stock_has(
-    ground: Ground, kind: str, settings: dict[str, object], tasks: int
+    flow: Flow, kind: str, settings: dict[str, object], tasks: int
 ) -> None:
     """D12; stock §1.1, §1.4: `enabled` is not asked by the heartbeat connector. (Without any group stock's checkpoint
     connector has no task either; ours does not restart its tasks because groups come, so it has them at once.)"""
-    mine = aliased(ground)
-    with connector(ground.worker, our_control(kind, mine, groups="nobody", **settings)) as name:
-        ground.worker.rest.wait_running(name, tasks=tasks)
-        assert len(ground.worker.rest.tasks(name)) == tasks
+    unique_flow = aliased(flow)
+    with connector(flow.worker, our_control(kind, unique_flow, groups="nobody", **settings)) as name:
+        flow.worker.rest.wait_running(name, tasks=tasks)
+        assert len(flow.worker.rest.tasks(name)) == tasks
         if kind == "Heartbeat" and tasks:
-            eventually(lambda: len(beats(mine)) > 0, WAIT, what="a heartbeat", watched=ground.watched)
+            eventually(lambda: len(beats(unique_flow)) > 0, WAIT, what="a heartbeat", watched=flow.watched)
 
 
-def test_a_checkpoint_connector_that_emits_no_checkpoints_is_refused(ground: Ground) -> None:
+def test_a_checkpoint_connector_that_emits_no_checkpoints_is_refused(flow: Flow) -> None:
     """stock §1.8: stock's words."""
     with pytest.raises(ConnectFailed) as refused:
-        ground.worker.rest.put(
+        flow.worker.rest.put(
             unique("refused"),
-            our_control("Checkpoint", aliased(ground), groups="nobody", emit_checkpoints_enabled="false"),
+            our_control("Checkpoint", aliased(flow), groups="nobody", emit_checkpoints_enabled="false"),
         )
     assert refused.value.status == httpx.codes.BAD_REQUEST
     assert "MirrorCheckpointConnector can't run with emit.checkpoints.enabled set to false" in str(
@@ -176,11 +176,11 @@ def test_a_checkpoint_connector_that_emits_no_checkpoints_is_refused(ground: Gro
     )
 
 
-def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(ground: Ground) -> None:
-    mine = aliased(ground)
-    topic, mark = mine.topic(), unique("many")
+def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(flow: Flow) -> None:
+    unique_flow = aliased(flow)
+    topic, mark = unique_flow.topic(), unique("many")
     groups = [f"{mark}-{number}" for number in range(20)]
-    place = TopicPartition(mine.remote(topic), 0)
+    place = TopicPartition(unique_flow.remote(topic), 0)
 
     def stand(expected: dict[str, int]) -> None:
         """Until the last checkpoints are exactly these, by group and source offset."""
@@ -188,43 +188,50 @@ def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(gr
         def found() -> None:
             last = {
                 each.group: each.downstream_offset
-                for each in checkpoints(mine.target, mine.source.name)
+                for each in checkpoints(unique_flow.target, unique_flow.source.name)
                 if each.topic_partition == place
             }
             wanted = {group: offset + SHIFT for group, offset in expected.items()}
             assert {group: last.get(group) for group in expected} == wanted
 
-        eventually(found, WAIT, what=f"{len(expected)} groups have their checkpoint", watched=mine.watched)
+        eventually(
+            found, WAIT, what=f"{len(expected)} groups have their checkpoint", watched=unique_flow.watched
+        )
 
     for number, group in enumerate(groups):
-        commit(mine.source.bootstrap, group, {(topic, 0): number + 1})
-    with connector(mine.worker, our_control("Checkpoint", mine, groups=f"{mark}.*", tasks_max=3)) as name:
-        mine.worker.rest.wait_running(name, tasks=3)
+        commit(unique_flow.source.bootstrap, group, {(topic, 0): number + 1})
+    with connector(
+        unique_flow.worker, our_control("Checkpoint", unique_flow, groups=f"{mark}.*", tasks_max=3)
+    ) as name:
+        unique_flow.worker.rest.wait_running(name, tasks=3)
         stand({group: number + 1 for number, group in enumerate(groups)})
-        homes = {group: mine.service.report(group)["task"] for group in groups}
+        homes = {group: unique_flow.service.report(group)["task"] for group in groups}
         assert set(homes.values()) == {0, 1, 2}, f"20 groups on three tasks: {Counter(homes.values())}"
-        sessions, configs = mine.service.sessions(name), mine.worker.rest.tasks(name)
+        sessions, configs = unique_flow.service.sessions(name), unique_flow.worker.rest.tasks(name)
 
         added, removed = f"{mark}-added", groups[0]
-        commit(mine.source.bootstrap, added, {(topic, 0): 90})
-        delete_group(mine.source.bootstrap, removed)
+        commit(unique_flow.source.bootstrap, added, {(topic, 0): 90})
+        delete_group(unique_flow.source.bootstrap, removed)
         stand({added: 90})
         eventually(
-            lambda: sorted(mine.service.groups(name)) == sorted([*groups[1:], added]),
+            lambda: sorted(unique_flow.service.groups(name)) == sorted([*groups[1:], added]),
             WAIT,
             what="the group that is gone is reported no more",
-            watched=mine.watched,
+            watched=unique_flow.watched,
         )
         one_of_each = {homes[group]: group for group in groups[1:]}
         for group in one_of_each.values():
-            commit(mine.source.bootstrap, group, {(topic, 0): 50})
+            commit(unique_flow.source.bootstrap, group, {(topic, 0): 50})
         stand(dict.fromkeys(one_of_each.values(), 50))
-        assert {task: mine.service.report(group)["task"] for task, group in one_of_each.items()} == {
+        assert {task: unique_flow.service.report(group)["task"] for task, group in one_of_each.items()} == {
             task: task for task in one_of_each
         }
-        assert mine.service.sessions(name) == sessions
-        assert mine.worker.rest.tasks(name) == configs
-        assert [task["state"] for task in mine.worker.rest.status(name)["tasks"]] == ["RUNNING"] * 3
-    made = Counter((each.group, each.upstream_offset) for each in checkpoints(mine.target, mine.source.name))
+        assert unique_flow.service.sessions(name) == sessions
+        assert unique_flow.worker.rest.tasks(name) == configs
+        assert [task["state"] for task in unique_flow.worker.rest.status(name)["tasks"]] == ["RUNNING"] * 3
+    made = Counter(
+        (each.group, each.upstream_offset)
+        for each in checkpoints(unique_flow.target, unique_flow.source.name)
+    )
     assert set(made.values()) == {1}, "two tasks would have emitted a checkpoint twice"
     assert len(made) == 20 + 1 + 3

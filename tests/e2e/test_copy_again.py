@@ -6,38 +6,38 @@ import pytest
 
 from bridge.local.errors import ConnectFailed
 from tests.e2e.control import aliased
-from tests.e2e.flows import PARTITIONS, read_all
-from tests.e2e.ground import Ground
+from tests.e2e.flow import Flow
+from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.e2e.test_source import COPIED, copying, fill, wait_copied
 from tests.support import create_topic, eventually, unique
 
 
 @pytest.fixture(scope="module")
-def mine(ground: Ground) -> Ground:
-    return aliased(ground)
+def unique_flow(flow: Flow) -> Flow:
+    return aliased(flow)
 
 
-def wait_copies(ground: Ground, topic: str, counts: dict[int, list[int]]) -> None:
+def wait_copies(flow: Flow, topic: str, counts: dict[int, list[int]]) -> None:
     """Until each partition holds the records of these source offsets, in this order."""
-    originals = read_all(ground.source, topic)
+    originals = read_all(flow.source, topic)
     wanted = {
         partition: [originals[partition][at].content for at in offsets]
         for partition, offsets in counts.items()
     }
 
     def there() -> None:
-        found = read_all(ground.target, ground.remote(topic))
+        found = read_all(flow.target, flow.remote(topic))
         assert {at: [each.content for each in records] for at, records in found.items()} == wanted
 
-    eventually(there, COPIED, what=f"{topic} is copied again", watched=ground.watched)
+    eventually(there, COPIED, what=f"{topic} is copied again", watched=flow.watched)
 
 
-def test_offsets_that_are_deleted_or_altered_have_records_copied_again(mine: Ground) -> None:
-    topic = create_topic(mine.source.bootstrap, unique("again"), PARTITIONS)
-    fill(mine, topic, 0)
-    rest, whole = mine.worker.rest, list(range(20))
-    with copying(mine, topic) as name:
-        wait_copied(mine, topic)
+def test_offsets_that_are_deleted_or_altered_have_records_copied_again(unique_flow: Flow) -> None:
+    topic = create_topic(unique_flow.source.bootstrap, unique("again"), PARTITIONS)
+    fill(unique_flow, topic, 0)
+    rest, whole = unique_flow.worker.rest, list(range(20))
+    with copying(unique_flow, topic) as name:
+        wait_copied(unique_flow, topic)
 
         def stopped() -> str:
             rest.stop(name)
@@ -47,9 +47,9 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(mine: Gro
         answer = rest.call("DELETE", stopped())
         assert answer["message"] == "The offsets for this connector have been reset successfully"
         rest.resume(name)
-        wait_copies(mine, topic, dict.fromkeys(range(PARTITIONS), whole * 2))
+        wait_copies(unique_flow, topic, dict.fromkeys(range(PARTITIONS), whole * 2))
 
-        place = {"cluster": mine.source.name, "topic": topic, "partition": 0}
+        place = {"cluster": unique_flow.source.name, "topic": topic, "partition": 0}
         one = [{"partition": place, "offset": {"offset": 14}}]
         answer = rest.call("PATCH", stopped(), body={"offsets": one})
         assert answer["message"] == "The offsets for this connector have been altered successfully"
@@ -57,7 +57,7 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(mine: Gro
         again = {
             partition: whole * 2 + (whole[15:] if partition == 0 else []) for partition in range(PARTITIONS)
         }
-        wait_copies(mine, topic, again)
+        wait_copies(unique_flow, topic, again)
 
         # Connect has stored this one offset now, and asks the same for DELETE as for a PATCH that takes it away.
         with pytest.raises(ConnectFailed, match="it is not clear whether those are meant"):
@@ -68,6 +68,6 @@ def test_offsets_that_are_deleted_or_altered_have_records_copied_again(mine: Gro
         ):
             rest.call("PATCH", f"/connectors/{name}/offsets", body={"offsets": none})
         rest.resume(name)
-        fill(mine, topic, 20)
+        fill(unique_flow, topic, 20)
         after = {partition: [*offsets, *range(20, 40)] for partition, offsets in again.items()}
-        wait_copies(mine, topic, after)
+        wait_copies(unique_flow, topic, after)

@@ -7,14 +7,14 @@ import json
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from tests.e2e.ground import WAIT, Ground
+from tests.e2e.flow import WAIT, Flow
 from tests.support import connector, eventually, unique
 
 Found = list[dict[str, str]]
 
 
-def examined(ground: Ground, name: str) -> tuple[int, Found]:
-    where = ["--url", ground.process.url, "--connect-url", ground.worker.url]
+def examined(flow: Flow, name: str) -> tuple[int, Found]:
+    where = ["--url", flow.process.url, "--connect-url", flow.worker.url]
     ran = CliRunner().invoke(app, ["doctor", "--connector", name, "--output", "json", *where])
     assert ran.exit_code in (0, 1, 3), ran.output
     return ran.exit_code, json.loads(ran.stdout)["findings"]
@@ -24,28 +24,28 @@ def of(found: Found, severity: str) -> list[tuple[str, str]]:
     return [(each["check"], each["found"]) for each in found if each["severity"] == severity]
 
 
-def test_a_connector_that_runs_well_has_no_problem(ground: Ground) -> None:
-    topic = ground.topic()
+def test_a_connector_that_runs_well_has_no_problem(flow: Flow) -> None:
+    topic = flow.topic()
     more = {"topics": topic, "group-readiness_topic_replication_factor": "1"}
-    with ground.connector(unique("group"), **more) as name:
-        eventually(lambda: ground.service.get(f"/v1/connectors/{name}/status"), WAIT, what=f"{name} is known")
-        status, found = examined(ground, name)
+    with flow.connector(unique("group"), **more) as name:
+        eventually(lambda: flow.service.get(f"/v1/connectors/{name}/status"), WAIT, what=f"{name} is known")
+        status, found = examined(flow, name)
         assert (status, of(found, "problem"), of(found, "not_checked")) == (0, [], [])
         assert {check for check, _ in of(found, "skipped")} == set()
 
 
-def test_a_connector_on_the_worker_of_another_cluster_is_named(ground: Ground) -> None:
+def test_a_connector_on_the_worker_of_another_cluster_is_named(flow: Flow) -> None:
     config = {
         "connector.class": "BridgeMirrorHeartbeatConnector",
         "source.cluster.alias": unique("b"),
         "target.cluster.alias": unique("a"),
-        "target.cluster.bootstrap.servers": ground.source.bootstrap,
+        "target.cluster.bootstrap.servers": flow.source.bootstrap,
         "heartbeats.topic.replication.factor": "3",
-        "bridge.url": ground.process.url,
+        "bridge.url": flow.process.url,
     }
-    with connector(ground.worker, config, unique("beats")) as name:
-        eventually(lambda: ground.service.get(f"/v1/connectors/{name}/status"), WAIT, what=f"{name} is known")
-        status, found = examined(ground, name)
+    with connector(flow.worker, config, unique("beats")) as name:
+        eventually(lambda: flow.service.get(f"/v1/connectors/{name}/status"), WAIT, what=f"{name} is known")
+        status, found = examined(flow, name)
         problems = dict(of(found, "problem"))
         assert (status, set(problems)) == (1, {"worker", "replication"})
         assert problems["worker"].startswith("the worker writes records to cluster ")

@@ -14,7 +14,7 @@ import pytest
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, checkpointing, checkpoints, latest, wait_checkpoint
-from tests.e2e.ground import SHIFT, WAIT, Ground, exactly, standing, stays
+from tests.e2e.flow import SHIFT, WAIT, Flow, exactly, standing, stays
 from tests.support import (
     commit,
     create_topic,
@@ -32,7 +32,7 @@ INTERVALS = 3.0
 class Flows(NamedTuple):
     """A group on A and B, and our connectors of both directions, syncing; B to A with failback."""
 
-    ground: Ground
+    flow: Flow
     topic: str
     group: str
     forward: str
@@ -40,13 +40,13 @@ class Flows(NamedTuple):
 
     @property
     def remote(self) -> str:
-        return self.ground.remote(self.topic)
+        return self.flow.remote(self.topic)
 
     def on_source(self) -> dict[tuple[str, int], int]:
-        return standing(self.ground.source.bootstrap, self.group)
+        return standing(self.flow.source.bootstrap, self.group)
 
     def on_target(self) -> dict[tuple[str, int], int]:
-        return standing(self.ground.target.bootstrap, self.group)
+        return standing(self.flow.target.bootstrap, self.group)
 
     def wait(self, offset: int, there: int | None = None) -> None:
         """Until the group stands at that record of the topic on A, and at its copy (or at `there`) on B."""
@@ -56,27 +56,25 @@ class Flows(NamedTuple):
             assert self.on_source() == {(self.topic, 0): offset}, self.on_source()
             assert self.on_target() == {(self.remote, 0): beyond}, self.on_target()
 
-        eventually(
-            stands, WAIT, what=f"{self.group} is at {offset} and {beyond}", watched=self.ground.watched
-        )
+        eventually(stands, WAIT, what=f"{self.group} is at {offset} and {beyond}", watched=self.flow.watched)
 
     def wait_told(self, offset: int) -> None:
         """Until the newest checkpoint of the way there is of that record of the topic on A."""
-        wait_checkpoint(self.ground, self.group, self.topic, offset + SHIFT)
+        wait_checkpoint(self.flow, self.group, self.topic, offset + SHIFT)
 
     def wait_told_home(self, checkpoint: Checkpoint) -> None:
         """Until this is the only checkpoint of the way back that is the newest of its place. Connect writes it when
         it polls the task next, after the group has moved."""
 
         def told() -> bool:
-            newest = latest(self.ground.source, self.ground.target.name, self.group)
+            newest = latest(self.flow.source, self.flow.target.name, self.group)
             return list(newest.values()) == [checkpoint]
 
-        eventually(told, WAIT, what=f"the way back tells {checkpoint}", watched=self.ground.watched)
+        eventually(told, WAIT, what=f"the way back tells {checkpoint}", watched=self.flow.watched)
 
     def still(self, what: str) -> None:
         """Neither cluster's offset moves, nor is any checkpoint written, for several intervals of both directions."""
-        ways = (self.ground, self.ground.reversed())
+        ways = (self.flow, self.flow.reversed())
 
         def now() -> tuple[object, ...]:
             return (
@@ -90,19 +88,19 @@ class Flows(NamedTuple):
 
     def reason(self) -> str | None:
         """Why the way back leaves the group where it is."""
-        (row,) = self.ground.service.report(self.group, self.back)["partitions"]
+        (row,) = self.flow.service.report(self.group, self.back)["partitions"]
         return str(row["reason"]) if row["reason"] is not None else None
 
     def wait_reason(self, reason: str) -> None:
         eventually(
-            lambda: self.reason() == reason, WAIT, what=f"{self.back}: {reason}", watched=self.ground.watched
+            lambda: self.reason() == reason, WAIT, what=f"{self.back}: {reason}", watched=self.flow.watched
         )
 
 
 @contextmanager
-def returning(mine: Ground, group: str) -> Iterator[str]:
+def returning(unique_flow: Flow, group: str) -> Iterator[str]:
     """From B to A with failback. Connect's producer writes to B by itself; these checkpoints belong on A."""
-    back = mine.reversed()
+    back = unique_flow.reversed()
     with checkpointing(
         back,
         exactly(group),
@@ -114,26 +112,28 @@ def returning(mine: Ground, group: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def flows(ground: Ground) -> Iterator[Flows]:
-    mine, group = aliased(ground), unique("returning")
-    topic = create_topic(mine.source.bootstrap, unique("home"))
-    create_topic(mine.target.bootstrap, mine.remote(topic))
-    mine.foreign(topic, SHIFT)
-    mine.fill(topic, 100, copy=False)
-    commit(mine.source.bootstrap, group, {(topic, 0): 40})
+def flows(flow: Flow) -> Iterator[Flows]:
+    unique_flow, group = aliased(flow), unique("returning")
+    topic = create_topic(unique_flow.source.bootstrap, unique("home"))
+    create_topic(unique_flow.target.bootstrap, unique_flow.remote(topic))
+    unique_flow.foreign(topic, SHIFT)
+    unique_flow.fill(topic, 100, copy=False)
+    commit(unique_flow.source.bootstrap, group, {(topic, 0): 40})
     with (
-        mirroring(mine.worker, mine.source, mine.target, [topic]),
-        checkpointing(mine, exactly(group), topics=topic, sync_group_offsets_enabled="true") as forward,
-        returning(mine, group) as back,
+        mirroring(unique_flow.worker, unique_flow.source, unique_flow.target, [topic]),
+        checkpointing(
+            unique_flow, exactly(group), topics=topic, sync_group_offsets_enabled="true"
+        ) as forward,
+        returning(unique_flow, group) as back,
     ):
-        wait_mirrored(mine.source, mine.target, [topic], mine.worker)
-        found = Flows(mine, topic, group, forward, back)
+        wait_mirrored(unique_flow.source, unique_flow.target, [topic], unique_flow.worker)
+        found = Flows(unique_flow, topic, group, forward, back)
         found.wait(40)
         yield found
 
 
 def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flows: Flows) -> None:
-    source, target = flows.ground.source, flows.ground.target
+    source, target = flows.flow.source, flows.flow.target
     # It fails over, and goes on there.
     assert resume(target.bootstrap, flows.group, [flows.remote])[0].value == b"value-40"
     commit(target.bootstrap, flows.group, {(flows.remote, 0): 70 + SHIFT})
@@ -153,7 +153,7 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
     # All that there is was read there: the next record is the one that comes next.
     commit(target.bootstrap, flows.group, {(flows.remote, 0): 100 + SHIFT})
     flows.wait(100)
-    flows.ground.fill(flows.topic, 10, start=100, copy=False)
+    flows.flow.fill(flows.topic, 10, start=100, copy=False)
     assert resume(source.bootstrap, flows.group, [flows.topic])[0].value == b"value-100"
     flows.wait_told(100)
     flows.still("with more records, and nobody reading")
@@ -161,7 +161,7 @@ def test_b13_a_group_that_moved_on_the_target_comes_back_at_the_exact_record(flo
 
 def test_b13_an_operators_reset_on_the_source_is_not_undone(flows: Flows) -> None:
     """The group stands on B where the mirror has put it. That is no news, whatever has been reset on A since."""
-    source, target = flows.ground.source, flows.ground.target
+    source, target = flows.flow.source, flows.flow.target
     flows.wait_reason("moved_by_mirror")
     commit(source.bootstrap, flows.group, {(flows.topic, 0): 10})
     # B is never lowered, and never followed.

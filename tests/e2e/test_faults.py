@@ -26,7 +26,7 @@ from tests.e2e.faults import (
     no_traceback,
     spread_over,
 )
-from tests.e2e.ground import CLASS, WAIT, Ground
+from tests.e2e.flow import CLASS, WAIT, Flow
 from tests.e2e.stand import INTERVAL, Running, Stand, give_syncs
 from tests.support import eventually, unique
 
@@ -45,27 +45,27 @@ def stand(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with LocalStack(tmp_path_factory.mktemp("faults")) as stack:
         stack.start_clusters()
         worker = stack.worker("first", group_id=unique("faults"))
-        ground = Ground(stack.source, stack.target, worker, stack.service())
-        topic = ground.topic(RECORDS, partitions=PARTITIONS)
-        give_syncs(ground, topic)
-        yield Stand(stack, ground, topic)
+        flow = Flow(stack.source, stack.target, worker, stack.service())
+        topic = flow.topic(RECORDS, partitions=PARTITIONS)
+        give_syncs(flow, topic)
+        yield Stand(stack, flow, topic)
 
 
 # -- one thing after the other -----------------------------------------------------------------------------------------
 
 
 def _kill_service(running: Running) -> None:
-    running.ground.process.kill()
+    running.flow.process.kill()
     let_pass(AWAY_SECONDS)
-    running.ground.process.start()
+    running.flow.process.start()
 
 
 def _kill_worker(running: Running) -> None:
-    running.ground.worker.kill()
-    running.ground.worker.start()
+    running.flow.worker.kill()
+    running.flow.worker.start()
     # Its tasks start when the group has noticed that the dead member does not come back.
     for name in running.names:
-        running.ground.worker.rest.wait_running(name, tasks=None)
+        running.flow.worker.rest.wait_running(name, tasks=None)
 
 
 def _hang(broker: Cluster) -> None:
@@ -80,10 +80,10 @@ def _hang(broker: Cluster) -> None:
 FAULTS: dict[str, Callable[[Running], None]] = {
     "kill of the service": _kill_service,
     "kill of the worker": _kill_worker,
-    "kill of the source": lambda running: bounce(running.ground.source),
-    "kill of the target": lambda running: bounce(running.ground.target),
-    "hang of the source": lambda running: _hang(running.ground.source),
-    "hang of the target": lambda running: _hang(running.ground.target),
+    "kill of the source": lambda running: bounce(running.flow.source),
+    "kill of the target": lambda running: bounce(running.flow.target),
+    "hang of the source": lambda running: _hang(running.flow.source),
+    "hang of the target": lambda running: _hang(running.flow.target),
 }
 
 
@@ -107,7 +107,7 @@ def test_after_every_fault_all_is_current_within_two_intervals(
         print(f"\nall current again after: {told} (interval {INTERVAL} s)")
     late = {what: seconds for what, seconds in healed.items() if seconds > 2 * INTERVAL}
     assert not late, f"current again, but not within two intervals of {INTERVAL} s: {late}"
-    no_traceback(stand.ground.process.process.log)
+    no_traceback(stand.flow.process.process.log)
 
 
 # -- two workers -------------------------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def test_after_every_fault_all_is_current_within_two_intervals(
 def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(stand: Stand) -> None:
     """A worker is killed, comes back, and then sleeps past its lease and its session. What it had been given goes to
     the task's new home; what it writes when it wakes up is older, and made good."""
-    second, first = stand.second(), stand.ground.worker
-    service, told = stand.ground.service, "a newer session has taken over"
+    second, first = stand.second(), stand.flow.worker
+    service, told = stand.flow.service, "a newer session has taken over"
     with stand.running(tasks=4) as running:
         names = running.grouped
 
@@ -171,10 +171,10 @@ def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(stand: Stand)
 def test_a_worker_stops_in_time_while_the_service_hangs(
     stand: Stand, record_property: Callable[[str, object], None]
 ) -> None:
-    second, service = stand.second(), stand.ground.process
-    rest = stand.ground.worker.rest
+    second, service = stand.second(), stand.flow.process
+    rest = stand.flow.worker.rest
     with stand.running(tasks=4) as running:
-        spread_over(stand.ground.worker, running.grouped, 2)
+        spread_over(stand.flow.worker, running.grouped, 2)
         service.process.pause()
         try:
             began = time.monotonic()
@@ -182,7 +182,7 @@ def test_a_worker_stops_in_time_while_the_service_hangs(
             took = time.monotonic() - began
             # The REST API of the one that is left is not held up either.
             began = time.monotonic()
-            assert rest.validation_errors(CLASS, {**stand.ground.config("x"), "name": "x"}) == {}
+            assert rest.validation_errors(CLASS, {**stand.flow.config("x"), "name": "x"}) == {}
             validated = time.monotonic() - began
         finally:
             service.process.resume()
@@ -192,14 +192,14 @@ def test_a_worker_stops_in_time_while_the_service_hangs(
         assert validated < STOP_SECONDS, f"Connect took {validated:.1f} s to validate"
 
         def active(name: str) -> bool:
-            return running.ground.service.task_states(name) == ["active"] * 4
+            return running.flow.service.task_states(name) == ["active"] * 4
 
         for name in running.grouped:
             eventually(
                 partial(active, name),
                 MOVE_SECONDS,
                 what=f"all tasks of {name} are served again, by the other worker",
-                watched=running.ground.watched,
+                watched=running.flow.watched,
             )
         running.current("after the service woke up")
         running.settle()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from tests.e2e.ground import SHIFT, WAIT, Ground, exactly, stays
+from tests.e2e.flow import SHIFT, WAIT, Flow, exactly, stays
 from tests.support import (
     active_member,
     admin,
@@ -31,9 +31,9 @@ ODD = {
 
 
 @pytest.fixture(scope="module")
-def rules(ground: Ground) -> Iterator[str]:
+def rules(flow: Flow) -> Iterator[str]:
     """One connector with default rules for all tests here whose groups begin with `rules`."""
-    with ground.connector(r"\s?rules.*", tasks_max=2) as name:
+    with flow.connector(r"\s?rules.*", tasks_max=2) as name:
         yield name
 
 
@@ -44,77 +44,75 @@ def _group() -> str:
 # -- never backward ------------------------------------------------------------------------------------------------
 
 
-def test_an_offset_on_the_target_never_moves_back(ground: Ground, rules: str) -> None:
-    topic, group = ground.topic(), _group()
-    commit(ground.source.bootstrap, group, {(topic, 0): 60})
-    ground.wait_there(group, {(topic, 0): 60 + SHIFT})
-    commit(ground.source.bootstrap, group, {(topic, 0): 20})
-    row = ground.wait_reason(group, topic, "target_ahead")
+def test_an_offset_on_the_target_never_moves_back(flow: Flow, rules: str) -> None:
+    topic, group = flow.topic(), _group()
+    commit(flow.source.bootstrap, group, {(topic, 0): 60})
+    flow.wait_there(group, {(topic, 0): 60 + SHIFT})
+    commit(flow.source.bootstrap, group, {(topic, 0): 20})
+    row = flow.wait_reason(group, topic, "target_ahead")
     assert (row["written"], row["detail"]["target_ahead_by"]) == (60 + SHIFT, 40)
-    assert not ground.service.report(group)["ready"]
-    ground.wait_rounds(rules)
-    assert ground.there(group) == {(ground.remote(topic), 0): 60 + SHIFT}
-    commit(ground.source.bootstrap, group, {(topic, 0): 61})
-    ground.wait_there(group, {(topic, 0): 61 + SHIFT})
-    ground.wait_ready(group)
+    assert not flow.service.report(group)["ready"]
+    flow.wait_rounds(rules)
+    assert flow.there(group) == {(flow.remote(topic), 0): 60 + SHIFT}
+    commit(flow.source.bootstrap, group, {(topic, 0): 61})
+    flow.wait_there(group, {(topic, 0): 61 + SHIFT})
+    flow.wait_ready(group)
 
 
-def test_what_somebody_else_wrote_on_the_target_is_not_moved_back(ground: Ground, rules: str) -> None:
-    topic, group = ground.topic(), _group()
-    commit(ground.target.bootstrap, group, {(ground.remote(topic), 0): 90})
-    commit(ground.source.bootstrap, group, {(topic, 0): 20})
-    ground.wait_reason(group, topic, "target_ahead")
-    assert ground.there(group) == {(ground.remote(topic), 0): 90}
+def test_what_somebody_else_wrote_on_the_target_is_not_moved_back(flow: Flow, rules: str) -> None:
+    topic, group = flow.topic(), _group()
+    commit(flow.target.bootstrap, group, {(flow.remote(topic), 0): 90})
+    commit(flow.source.bootstrap, group, {(topic, 0): 20})
+    flow.wait_reason(group, topic, "target_ahead")
+    assert flow.there(group) == {(flow.remote(topic), 0): 90}
 
 
-def test_one_partition_that_is_ahead_does_not_hold_up_the_others(ground: Ground, rules: str) -> None:
-    topic, group = ground.topic(partitions=2), _group()
-    commit(ground.target.bootstrap, group, {(ground.remote(topic), 0): 90})
-    commit(ground.source.bootstrap, group, {(topic, 0): 20, (topic, 1): 20})
-    ground.wait_there(group, {(topic, 0): 90, (topic, 1): 20 + SHIFT})
-    ground.wait_reason(group, topic, "target_ahead")
-    assert ground.service.partition(group, topic, 1)["verdict"] == "exact"
+def test_one_partition_that_is_ahead_does_not_hold_up_the_others(flow: Flow, rules: str) -> None:
+    topic, group = flow.topic(partitions=2), _group()
+    commit(flow.target.bootstrap, group, {(flow.remote(topic), 0): 90})
+    commit(flow.source.bootstrap, group, {(topic, 0): 20, (topic, 1): 20})
+    flow.wait_there(group, {(topic, 0): 90, (topic, 1): 20 + SHIFT})
+    flow.wait_reason(group, topic, "target_ahead")
+    assert flow.service.partition(group, topic, 1)["verdict"] == "exact"
 
 
 # -- active groups -------------------------------------------------------------------------------------------------
 
 
-def test_a_group_that_becomes_active_on_the_target_is_left_alone_and_says_so(
-    ground: Ground, rules: str
-) -> None:
-    topic, group = ground.topic(), _group()
-    commit(ground.source.bootstrap, group, {(topic, 0): 20})
-    ground.wait_there(group, {(topic, 0): 20 + SHIFT})
-    ground.wait_ready(group)
-    with active_member(ground.target.bootstrap, group, [ground.remote(topic)]):
-        commit(ground.source.bootstrap, group, {(topic, 0): 50})
+def test_a_group_that_becomes_active_on_the_target_is_left_alone_and_says_so(flow: Flow, rules: str) -> None:
+    topic, group = flow.topic(), _group()
+    commit(flow.source.bootstrap, group, {(topic, 0): 20})
+    flow.wait_there(group, {(topic, 0): 20 + SHIFT})
+    flow.wait_ready(group)
+    with active_member(flow.target.bootstrap, group, [flow.remote(topic)]):
+        commit(flow.source.bootstrap, group, {(topic, 0): 50})
 
         def said() -> None:
-            report = ground.service.report(group)
+            report = flow.service.report(group)
             assert (report["reason"], report["target_state"]) == ("group_active_on_target", "ACTIVE"), report
             assert not report["ready"]
             (row,) = report["partitions"]
             assert (row["committed"], row["written"]) == (50, 20 + SHIFT)
             assert row["detail"]["answer"] == 50 + SHIFT
 
-        eventually(said, WAIT, what=f"{group} says that it is active", watched=ground.watched)
-        assert ground.service.status(rules)["reasons"]["group_active_on_target"] >= 1
-        explained = " ".join(ground.service.get(f"/v1/groups/{group}/explain")["lines"])
+        eventually(said, WAIT, what=f"{group} says that it is active", watched=flow.watched)
+        assert flow.service.status(rules)["reasons"]["group_active_on_target"] >= 1
+        explained = " ".join(flow.service.get(f"/v1/groups/{group}/explain")["lines"])
         assert "group_active_on_target" in explained
         stays(
-            lambda: set(ground.there(group).values()) == {20 + SHIFT},
+            lambda: set(flow.there(group).values()) == {20 + SHIFT},
             INTERVALS,
             what=f"{group} is left alone",
         )
-    ground.wait_there(group, {(topic, 0): 50 + SHIFT})
+    flow.wait_there(group, {(topic, 0): 50 + SHIFT})
 
 
-def test_a_consumer_resumes_at_the_exact_record(ground: Ground, rules: str) -> None:
-    topic, group = ground.topic(), _group()
-    commit(ground.source.bootstrap, group, {(topic, 0): 42})
-    ground.wait_there(group, {(topic, 0): 42 + SHIFT})
-    (on_source,) = resume(ground.source.bootstrap, group, [topic])
-    (on_target,) = resume(ground.target.bootstrap, group, [ground.remote(topic)])
+def test_a_consumer_resumes_at_the_exact_record(flow: Flow, rules: str) -> None:
+    topic, group = flow.topic(), _group()
+    commit(flow.source.bootstrap, group, {(topic, 0): 42})
+    flow.wait_there(group, {(topic, 0): 42 + SHIFT})
+    (on_source,) = resume(flow.source.bootstrap, group, [topic])
+    (on_target,) = resume(flow.target.bootstrap, group, [flow.remote(topic)])
     assert on_target.content == on_source.content
     assert on_target.value == b"value-42"
 
@@ -122,16 +120,16 @@ def test_a_consumer_resumes_at_the_exact_record(ground: Ground, rules: str) -> N
 # -- what is written, and when -------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_writes_nothing_and_shows_the_plan(ground: Ground) -> None:
-    topic, fresh, there = ground.topic(), unique("dry"), unique("dry")
-    commit(ground.target.bootstrap, there, {(ground.remote(topic), 0): 3})
+def test_a_dry_run_writes_nothing_and_shows_the_plan(flow: Flow) -> None:
+    topic, fresh, there = flow.topic(), unique("dry"), unique("dry")
+    commit(flow.target.bootstrap, there, {(flow.remote(topic), 0): 3})
     for group in (fresh, there):
-        commit(ground.source.bootstrap, group, {(topic, 0): 30})
-    with ground.connector(f"{exactly(fresh)}|{exactly(there)}", dry_run="true") as name:
+        commit(flow.source.bootstrap, group, {(topic, 0): 30})
+    with flow.connector(f"{exactly(fresh)}|{exactly(there)}", dry_run="true") as name:
 
         def planned() -> None:
             for group, written in ((fresh, None), (there, 3)):
-                report = ground.service.report(group)
+                report = flow.service.report(group)
                 (row,) = report["partitions"]
                 assert (report["reason"], report["ready"]) == ("dry_run", False), report
                 assert (row["target_offset"], row["written"], row["verdict"]) == (
@@ -140,45 +138,45 @@ def test_a_dry_run_writes_nothing_and_shows_the_plan(ground: Ground) -> None:
                     "exact",
                 )
 
-        eventually(planned, WAIT, what="both groups show what would be written", watched=ground.watched)
-        ground.wait_rounds(name)
-        assert (ground.there(fresh), ground.there(there)) == ({}, {(ground.remote(topic), 0): 3})
+        eventually(planned, WAIT, what="both groups show what would be written", watched=flow.watched)
+        flow.wait_rounds(name)
+        assert (flow.there(fresh), flow.there(there)) == ({}, {(flow.remote(topic), 0): 3})
 
 
-def test_rewind_moves_back_only_what_is_still_ours(ground: Ground) -> None:
-    topic, ours, theirs = ground.topic(), unique("rewind"), unique("rewind")
+def test_rewind_moves_back_only_what_is_still_ours(flow: Flow) -> None:
+    topic, ours, theirs = flow.topic(), unique("rewind"), unique("rewind")
     groups = f"{exactly(ours)}|{exactly(theirs)}"
-    with ground.connector(groups, sync_group_offsets_rewind="empty-groups") as name:
+    with flow.connector(groups, sync_group_offsets_rewind="empty-groups") as name:
         for group in (ours, theirs):
-            commit(ground.source.bootstrap, group, {(topic, 0): 60})
-            ground.wait_there(group, {(topic, 0): 60 + SHIFT})
+            commit(flow.source.bootstrap, group, {(topic, 0): 60})
+            flow.wait_there(group, {(topic, 0): 60 + SHIFT})
         # Somebody has worked on with the second group on the target.
-        commit(ground.target.bootstrap, theirs, {(ground.remote(topic), 0): 80})
+        commit(flow.target.bootstrap, theirs, {(flow.remote(topic), 0): 80})
         for group in (ours, theirs):
-            commit(ground.source.bootstrap, group, {(topic, 0): 20})
-        ground.wait_there(ours, {(topic, 0): 20 + SHIFT})
-        ground.wait_reason(theirs, topic, "target_ahead")
-        ground.wait_rounds(name)
-        assert ground.there(theirs) == {(ground.remote(topic), 0): 80}
-        ground.wait_ready(ours)
+            commit(flow.source.bootstrap, group, {(topic, 0): 20})
+        flow.wait_there(ours, {(topic, 0): 20 + SHIFT})
+        flow.wait_reason(theirs, topic, "target_ahead")
+        flow.wait_rounds(name)
+        assert flow.there(theirs) == {(flow.remote(topic), 0): 80}
+        flow.wait_ready(ours)
         # Also not while somebody works with it.
-        with active_member(ground.target.bootstrap, ours, [ground.remote(topic)]):
-            commit(ground.source.bootstrap, ours, {(topic, 0): 10})
+        with active_member(flow.target.bootstrap, ours, [flow.remote(topic)]):
+            commit(flow.source.bootstrap, ours, {(topic, 0): 10})
             eventually(
-                lambda: ground.service.report(ours)["reason"] == "group_active_on_target",
+                lambda: flow.service.report(ours)["reason"] == "group_active_on_target",
                 WAIT,
                 what="ours is active",
             )
-            assert ground.there(ours) == {(ground.remote(topic), 0): 20 + SHIFT}
-        ground.wait_there(ours, {(topic, 0): 10 + SHIFT})
+            assert flow.there(ours) == {(flow.remote(topic), 0): 20 + SHIFT}
+        flow.wait_there(ours, {(topic, 0): 10 + SHIFT})
 
 
 @pytest.mark.parametrize("metadata", ["", "plain", 'a "quoted" ü 消費 🚚, {json: 1}', "x" * 3000])
-def test_metadata_is_copied_byte_for_byte(ground: Ground, rules: str, metadata: str) -> None:
-    topic, group = ground.topic(10), _group()
-    commit(ground.source.bootstrap, group, {(topic, 0): 5}, metadata=metadata)
-    ground.wait_there(group, {(topic, 0): 5 + SHIFT})
-    client = admin(ground.target.bootstrap)
+def test_metadata_is_copied_byte_for_byte(flow: Flow, rules: str, metadata: str) -> None:
+    topic, group = flow.topic(10), _group()
+    commit(flow.source.bootstrap, group, {(topic, 0): 5}, metadata=metadata)
+    flow.wait_there(group, {(topic, 0): 5 + SHIFT})
+    client = admin(flow.target.bootstrap)
     (future,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     (found,) = future.result(WAIT).topic_partitions
     assert isinstance(found, TopicPartition)
@@ -186,28 +184,28 @@ def test_metadata_is_copied_byte_for_byte(ground: Ground, rules: str, metadata: 
 
 
 @pytest.mark.parametrize("group", ODD.values(), ids=ODD)
-def test_group_ids_of_any_kind(ground: Ground, rules: str, group: str) -> None:
-    topic = ground.topic(10)
-    commit(ground.source.bootstrap, group, {(topic, 0): 5})
-    ground.wait_there(group, {(topic, 0): 5 + SHIFT})
+def test_group_ids_of_any_kind(flow: Flow, rules: str, group: str) -> None:
+    topic = flow.topic(10)
+    commit(flow.source.bootstrap, group, {(topic, 0): 5})
+    flow.wait_there(group, {(topic, 0): 5 + SHIFT})
 
     def reported() -> None:
-        report = ground.service.report(group)
+        report = flow.service.report(group)
         assert (report["group"], report["connector"], report["verdict"]) == (group, rules, "exact")
 
     eventually(reported, WAIT, what=f"{group!r} is reported")
-    assert group in ground.service.groups(rules)
+    assert group in flow.service.groups(rules)
 
 
-def test_a_group_id_with_a_comma_is_two_where_a_list_is_given(ground: Ground) -> None:
+def test_a_group_id_with_a_comma_is_two_where_a_list_is_given(flow: Flow) -> None:
     """task.assigned.groups is a list, as stock's: an id with a comma can't be in it, and takes nobody else with it."""
-    topic, mark = ground.topic(10), unique("assigned")
+    topic, mark = flow.topic(10), unique("assigned")
     groups = [f"{mark}-a", f"{mark}-b", f"{mark}-c", f"{mark}-a,{mark}-b"]
     for group in groups:
-        commit(ground.source.bootstrap, group, {(topic, 0): 5})
-    with ground.connector(f"{mark}.*", task_assigned_groups=f"{mark}-a,{mark}-b") as name:
+        commit(flow.source.bootstrap, group, {(topic, 0): 5})
+    with flow.connector(f"{mark}.*", task_assigned_groups=f"{mark}-a,{mark}-b") as name:
         for group in groups[:2]:
-            ground.wait_there(group, {(topic, 0): 5 + SHIFT})
-        ground.wait_rounds(name)
-        assert sorted(ground.service.groups(name)) == groups[:2]
-        assert (ground.there(groups[2]), ground.there(groups[3])) == ({}, {})
+            flow.wait_there(group, {(topic, 0): 5 + SHIFT})
+        flow.wait_rounds(name)
+        assert sorted(flow.service.groups(name)) == groups[:2]
+        assert (flow.there(groups[2]), flow.there(groups[3])) == ({}, {})

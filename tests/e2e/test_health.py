@@ -11,83 +11,83 @@ import pytest
 from bridge.local import LocalStack
 from bridge.local.ports import ReservedPort
 from tests.e2e.control import aliased
-from tests.e2e.flows import MIRRORED, OurFlow
-from tests.e2e.ground import WAIT, Ground, Json
+from tests.e2e.flow import WAIT, Flow, Json
+from tests.e2e.mirrored_flow import MIRRORED, OurFlow
 from tests.support import eventually
 
 
-def condition(ground: Ground, name: str, which: str) -> Json:
+def condition(flow: Flow, name: str, which: str) -> Json:
     """Waits until health has it."""
 
     def found() -> Json:
-        health = ground.service.health()
+        health = flow.service.health()
         (each,) = [each for each in health["connectors"] if each["name"] == name]
         named = {one["condition"]: one for one in each["conditions"]}
         assert which in named, (health["status"], each)
         assert health["status"] not in ("ok", "starting")
         return named[which]
 
-    return eventually(found, WAIT, what=f"health says {which} of {name}", watched=ground.watched)
+    return eventually(found, WAIT, what=f"health says {which} of {name}", watched=flow.watched)
 
 
 @pytest.fixture
-def without_java(ground: Ground, stack: LocalStack, tmp_path: Path) -> Ground:
+def without_java(flow: Flow, stack: LocalStack, tmp_path: Path) -> Flow:
     service = stack.service("no-java", environment={"JAVA_HOME": str(tmp_path)})
-    return replace(ground, process=service)
+    return replace(flow, process=service)
 
 
 def test_without_java_the_task_fails_in_connect_and_health_does_not_flap(
-    without_java: Ground, tmp_path: Path
+    without_java: Flow, tmp_path: Path
 ) -> None:
-    ground = without_java
-    flow = OurFlow(aliased(ground))
-    topic = flow.topic("uncopied", shifted=False)
-    flow.produce(topic)
-    with flow.mirror() as name:
+    flow = without_java
+    mirrored_flow = OurFlow(aliased(flow))
+    topic = mirrored_flow.topic("uncopied", shifted=False)
+    mirrored_flow.produce(topic)
+    with mirrored_flow.mirror() as name:
 
         def failed() -> str:
-            (task,) = ground.worker.rest.status(name)["tasks"]
+            (task,) = flow.worker.rest.status(name)["tasks"]
             assert task["state"] == "FAILED", task
             return str(task["trace"])
 
-        trace = eventually(failed, MIRRORED, what="Connect's task is FAILED", watched=ground.watched)
+        trace = eventually(failed, MIRRORED, what="Connect's task is FAILED", watched=flow.watched)
         expected = f"there is no Java for Spark: {tmp_path}/bin/java can't be run (No such file or directory)"
         assert expected in trace.splitlines()[0]
-        why = condition(ground, name, "no_java")
+        why = condition(flow, name, "no_java")
         assert why["detail"].startswith(expected)
         assert f"JAVA_HOME is {tmp_path}, PATH is " in why["detail"]
         end = time.monotonic() + 5
         while time.monotonic() < end:
-            assert ground.service.health()["status"] not in ("ok", "starting")
+            assert flow.service.health()["status"] not in ("ok", "starting")
             time.sleep(0.1)
-    log = ground.process.process.log.read_text()
+    log = flow.process.process.log.read_text()
     assert log.count("copying can't begin: ") == 1
     assert "the driver ended" not in log
 
 
-def test_a_source_that_is_away_from_the_first_moment_is_named_with_since_when(ground: Ground) -> None:
+def test_a_source_that_is_away_from_the_first_moment_is_named_with_since_when(flow: Flow) -> None:
     port = ReservedPort()
     try:
-        flow = OurFlow(aliased(ground), {"source_cluster_bootstrap_servers": port.address})
+        mirrored_flow = OurFlow(aliased(flow), {"source_cluster_bootstrap_servers": port.address})
         began_ms = int(time.time() * 1000)
-        with flow.mirror() as name:
+        with mirrored_flow.mirror() as name:
 
             def since() -> int:
-                return int(condition(ground, name, "source_unreachable")["since_ms"])
+                return int(condition(flow, name, "source_unreachable")["since_ms"])
 
             # Until the first round there is the answer of the validation, which has no time.
-            found = eventually(since, WAIT, what="it says since when", watched=ground.watched)
+            found = eventually(since, WAIT, what="it says since when", watched=flow.watched)
             assert began_ms <= found <= began_ms + WAIT * 1000
             eventually(
                 lambda: (
-                    port.address.rpartition(":")[2] in condition(ground, name, "source_unreachable")["detail"]
+                    port.address.rpartition(":")[2] in condition(flow, name, "source_unreachable")["detail"]
                 ),
                 WAIT,
                 what="the last error is named",
             )
-            status = ground.worker.rest.status(name)
+            status = flow.worker.rest.status(name)
             assert [each["state"] for each in (status["connector"], *status["tasks"])] == ["RUNNING"] * 2
-            log = ground.process.process.log.read_text()
+            log = flow.process.process.log.read_text()
             assert log.count(f"({port.address}) does not answer: ") == 1
     finally:
         port.release()

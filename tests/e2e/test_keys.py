@@ -10,8 +10,8 @@ import pytest
 from bridge.local import ConnectFailed, LocalStack
 from bridge.mm2.records import Checkpoint, Heartbeat
 from tests.e2e.control import aliased, checkpoints_topic, our_control
-from tests.e2e.flows import PARTITIONS
-from tests.e2e.ground import SHIFT, WAIT, Ground
+from tests.e2e.flow import SHIFT, WAIT, Flow
+from tests.e2e.mirrored_flow import PARTITIONS
 from tests.e2e.test_source import fill, wait_copied
 from tests.support import commit, connector, create_topic, eventually, read, stock_config, unique
 
@@ -64,17 +64,21 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.fixture(scope="module")
-def mine(ground: Ground) -> Ground:
-    return aliased(ground)
+def unique_flow(flow: Flow) -> Flow:
+    return aliased(flow)
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_take_over_is_told_of_what_would_be_dropped(mine: Ground, case: str) -> None:
+def test_a_take_over_is_told_of_what_would_be_dropped(unique_flow: Flow, case: str) -> None:
     changes, keys = REFUSED[case]
-    name, rest = unique("take-over"), mine.worker.rest
-    stocks = {**stock_config("Source", mine.source, mine.target, topics="x"), "name": name, **changes}
+    name, rest = unique("take-over"), unique_flow.worker.rest
+    stocks = {
+        **stock_config("Source", unique_flow.source, unique_flow.target, topics="x"),
+        "name": name,
+        **changes,
+    }
     assert rest.validation_errors(STOCK, stocks) == {}, "stock takes it"
-    ours = {**our_control("Source", mine, topics="x"), "name": name, **changes}
+    ours = {**our_control("Source", unique_flow, topics="x"), "name": name, **changes}
     errors = rest.validation_errors(OURS, ours)
     assert set(errors) == set(keys.split(","))
     with pytest.raises(ConnectFailed) as refused:
@@ -85,9 +89,9 @@ def test_a_take_over_is_told_of_what_would_be_dropped(mine: Ground, case: str) -
     assert name not in rest.connectors()
 
 
-def test_what_does_nothing_is_named_in_status_log_and_validation(mine: Ground) -> None:
-    topic = create_topic(mine.source.bootstrap, unique("named"), PARTITIONS)
-    fill(mine, topic, 0)
+def test_what_does_nothing_is_named_in_status_log_and_validation(unique_flow: Flow) -> None:
+    topic = create_topic(unique_flow.source.bootstrap, unique("named"), PARTITIONS)
+    fill(unique_flow, topic, 0)
     given = {
         "tasks.max": "3",
         "producer.override.linger.ms": "50",
@@ -97,8 +101,8 @@ def test_what_does_nothing_is_named_in_status_log_and_validation(mine: Ground) -
         "consumer.poll.timeout.ms": "200",
         "cron.schedule": "daily",
     }
-    config = our_control("Source", mine, topics=topic, spark_master="local[2]") | given
-    validated = mine.worker.rest.validate(OURS, {**config, "name": "x"})
+    config = our_control("Source", unique_flow, topics=topic, spark_master="local[2]") | given
+    validated = unique_flow.worker.rest.validate(OURS, {**config, "name": "x"})
     assert validated["error_count"] == 0
     values = [entry["value"] for entry in validated["configs"]]
     unseen = {value["name"] for value in values if not value["visible"]}
@@ -108,44 +112,49 @@ def test_what_does_nothing_is_named_in_status_log_and_validation(mine: Ground) -
     )
     others = unseen - given.keys()
     assert "emit.checkpoints.interval.seconds" in others, "stock's JSON has keys of all three connectors"
-    with connector(mine.worker, config, unique("named")) as name:
-        wait_copied(mine, topic)
-        status = mine.service.status(name)
+    with connector(unique_flow.worker, config, unique("named")) as name:
+        wait_copied(unique_flow, topic)
+        status = unique_flow.service.status(name)
         assert [each["key"] for each in status["ignored_settings"]] == sorted(given.keys() | others)
         assert all(each["reason"] for each in status["ignored_settings"])
         assert status["errors"] == []
-        log = mine.process.process.log.read_text()
+        log = unique_flow.process.process.log.read_text()
         said = [line for line in log.splitlines() if "setting(s) do nothing" in line and name in line]
         assert len(said) == 1
         assert all(key in said[0] for key in given)
-        workers = mine.worker.process.log.read_text()
+        workers = unique_flow.worker.process.log.read_text()
         assert f"{name}: {len(given.keys() | others)} setting(s) do nothing: " in workers
 
 
-def test_a_transform_of_heartbeats_works_as_for_every_source_connector(mine: Ground) -> None:
-    other = create_topic(mine.target.bootstrap, unique("renamed"))
+def test_a_transform_of_heartbeats_works_as_for_every_source_connector(unique_flow: Flow) -> None:
+    other = create_topic(unique_flow.target.bootstrap, unique("renamed"))
     renamed = {
         "transforms": "r",
         "transforms.r.type": f"{TRANSFORMS}RegexRouter",
         "transforms.r.regex": "heartbeats",
         "transforms.r.replacement": other,
     }
-    with connector(mine.worker, our_control("Heartbeat", mine) | renamed, unique("renamed")):
+    with connector(unique_flow.worker, our_control("Heartbeat", unique_flow) | renamed, unique("renamed")):
 
         def there() -> None:
-            (record, *_) = read(mine.target.bootstrap, other)
+            (record, *_) = read(unique_flow.target.bootstrap, other)
             beat = Heartbeat.decode(record.key, record.value)
-            assert (beat.source_alias, beat.target_alias) == (mine.source.name, mine.target.name)
+            assert (beat.source_alias, beat.target_alias) == (
+                unique_flow.source.name,
+                unique_flow.target.name,
+            )
 
-        eventually(there, WAIT, what="heartbeats are where the transform puts them", watched=mine.watched)
+        eventually(
+            there, WAIT, what="heartbeats are where the transform puts them", watched=unique_flow.watched
+        )
 
 
 def test_a_workers_default_converter_that_is_not_of_bytes_fails_the_task_with_what_to_put(
-    ground: Ground, stack: LocalStack
+    flow: Flow, stack: LocalStack
 ) -> None:
     """A connector does not see the worker's configuration; JSON is what Kafka's own example of one has."""
     own = replace(
-        aliased(ground),
+        aliased(flow),
         worker=stack.worker("json", properties={"key.converter": JSON, "value.converter": JSON}),
     )
     topic, group = own.topic(), unique("json")

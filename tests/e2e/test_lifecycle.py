@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from bridge.local import ConnectFailed
-from tests.e2e.ground import LEASE_MS, SHIFT, Ground, Json, exactly, stays
+from tests.e2e.flow import LEASE_MS, SHIFT, Flow, Json, exactly, stays
 from tests.support import commit, delete_group, eventually, unique
 
 WAIT = 30.0
@@ -19,190 +19,190 @@ INTERVALS = 3.0
 """Three intervals of a connector that syncs every second."""
 
 
-def _in_health(ground: Ground, name: str) -> Json:
-    (found,) = [each for each in ground.service.health()["connectors"] if each["name"] == name]
+def _in_health(flow: Flow, name: str) -> Json:
+    (found,) = [each for each in flow.service.health()["connectors"] if each["name"] == name]
     return found
 
 
-def _follows(ground: Ground, group: str, topic: str, offset: int) -> None:
-    commit(ground.source.bootstrap, group, {(topic, 0): offset})
-    ground.wait_there(group, {(topic, 0): offset + SHIFT})
+def _follows(flow: Flow, group: str, topic: str, offset: int) -> None:
+    commit(flow.source.bootstrap, group, {(topic, 0): offset})
+    flow.wait_there(group, {(topic, 0): offset + SHIFT})
 
 
-def _follows_no_more(ground: Ground, group: str, topic: str, offset: int) -> None:
-    before = ground.there(group)
-    commit(ground.source.bootstrap, group, {(topic, 0): offset})
-    stays(lambda: ground.there(group) == before, INTERVALS, what=f"{group} stands at {before}")
+def _follows_no_more(flow: Flow, group: str, topic: str, offset: int) -> None:
+    before = flow.there(group)
+    commit(flow.source.bootstrap, group, {(topic, 0): offset})
+    stays(lambda: flow.there(group) == before, INTERVALS, what=f"{group} stands at {before}")
 
 
-def _wait_state(ground: Ground, name: str, state: str, tasks: list[str]) -> None:
+def _wait_state(flow: Flow, name: str, state: str, tasks: list[str]) -> None:
     def reached() -> None:
-        status = ground.service.status(name)
+        status = flow.service.status(name)
         found = [task["state"] for task in status["tasks"]]
         assert (status["state"], found) == (state, tasks), status
-        assert _in_health(ground, name)["state"] == state
+        assert _in_health(flow, name)["state"] == state
 
-    eventually(reached, WAIT, what=f"{name} is {state} with tasks {tasks}", watched=ground.watched)
+    eventually(reached, WAIT, what=f"{name} is {state} with tasks {tasks}", watched=flow.watched)
 
 
-def test_groups_appear_and_vanish_without_any_task_restarting(ground: Ground) -> None:
-    topic, mark = ground.topic(), unique("churn")
+def test_groups_appear_and_vanish_without_any_task_restarting(flow: Flow) -> None:
+    topic, mark = flow.topic(), unique("churn")
     first = [f"{mark}-first-{number}" for number in range(9)]
     later = [f"{mark}-later-{number}" for number in range(9)]
     for number, group in enumerate(first):
-        commit(ground.source.bootstrap, group, {(topic, 0): number + 1})
-    with ground.connector(f"{mark}.*", tasks_max=3) as name:
-        ground.worker.rest.wait_running(name, tasks=3)
+        commit(flow.source.bootstrap, group, {(topic, 0): number + 1})
+    with flow.connector(f"{mark}.*", tasks_max=3) as name:
+        flow.worker.rest.wait_running(name, tasks=3)
         for number, group in enumerate(first):
-            ground.wait_there(group, {(topic, 0): number + 1 + SHIFT})
-        _wait_state(ground, name, "running", ["active"] * 3)
-        status = _in_health(ground, name)
+            flow.wait_there(group, {(topic, 0): number + 1 + SHIFT})
+        _wait_state(flow, name, "running", ["active"] * 3)
+        status = _in_health(flow, name)
         assert (status["task_count"], status["groups"], status["exact"]) == (3, 9, 9)
         assert status["errors"] == []
-        sessions, configs = ground.service.sessions(name), ground.worker.rest.tasks(name)
+        sessions, configs = flow.service.sessions(name), flow.worker.rest.tasks(name)
         assert sorted(sessions) == [0, 1, 2]
 
         for number, group in enumerate(later):
-            commit(ground.source.bootstrap, group, {(topic, 0): number + 50})
+            commit(flow.source.bootstrap, group, {(topic, 0): number + 50})
         for number, group in enumerate(later):
-            ground.wait_there(group, {(topic, 0): number + 50 + SHIFT})
+            flow.wait_there(group, {(topic, 0): number + 50 + SHIFT})
         for group in first:
-            delete_group(ground.source.bootstrap, group)
+            delete_group(flow.source.bootstrap, group)
         eventually(
-            lambda: sorted(ground.service.groups(name)) == later,
+            lambda: sorted(flow.service.groups(name)) == later,
             WAIT,
             what="groups that are gone are reported no more",
-            watched=ground.watched,
+            watched=flow.watched,
         )
-        tasks = {group: ground.service.report(group)["task"] for group in later}
+        tasks = {group: flow.service.report(group)["task"] for group in later}
         assert set(tasks.values()) <= {0, 1, 2}
         assert max(Counter(tasks.values()).values()) < len(later), f"one task has everything: {tasks}"
         # What was synced stays on the target: groups that end on the source may go on there.
-        assert all(ground.there(group) for group in first)
+        assert all(flow.there(group) for group in first)
 
-        assert ground.service.sessions(name) == sessions
-        assert ground.worker.rest.tasks(name) == configs
-        assert [task["state"] for task in ground.worker.rest.status(name)["tasks"]] == ["RUNNING"] * 3
+        assert flow.service.sessions(name) == sessions
+        assert flow.worker.rest.tasks(name) == configs
+        assert [task["state"] for task in flow.worker.rest.status(name)["tasks"]] == ["RUNNING"] * 3
 
 
-def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resumed(ground: Ground) -> None:
-    topic, group = ground.topic(), unique("paused")
-    with ground.connector(exactly(group), tasks_max=2) as name:
-        _follows(ground, group, topic, 10)
-        sessions = ground.service.sessions(name)
-        ground.worker.rest.pause(name)
-        ground.worker.rest.wait_state(name, "PAUSED")
-        _wait_state(ground, name, "idle", ["lapsed", "lapsed"])
-        ages = [task["last_poll_age_ms"] for task in ground.service.status(name)["tasks"]]
+def test_a_paused_connector_is_idle_before_its_lease_ends_and_goes_on_when_resumed(flow: Flow) -> None:
+    topic, group = flow.topic(), unique("paused")
+    with flow.connector(exactly(group), tasks_max=2) as name:
+        _follows(flow, group, topic, 10)
+        sessions = flow.service.sessions(name)
+        flow.worker.rest.pause(name)
+        flow.worker.rest.wait_state(name, "PAUSED")
+        _wait_state(flow, name, "idle", ["lapsed", "lapsed"])
+        ages = [task["last_poll_age_ms"] for task in flow.service.status(name)["tasks"]]
         assert IDLE_MS <= min(ages) <= max(ages) < LEASE_MS, "a pause is seen, nobody waits for the lease"
-        _follows_no_more(ground, group, topic, 20)
-        ground.worker.rest.resume(name)
-        ground.wait_there(group, {(topic, 0): 20 + SHIFT})
-        _wait_state(ground, name, "running", ["active", "active"])
-        assert ground.service.sessions(name) == sessions, "pausing restarts no task"
+        _follows_no_more(flow, group, topic, 20)
+        flow.worker.rest.resume(name)
+        flow.wait_there(group, {(topic, 0): 20 + SHIFT})
+        _wait_state(flow, name, "running", ["active", "active"])
+        assert flow.service.sessions(name) == sessions, "pausing restarts no task"
 
 
-def test_a_stopped_connector_lets_go_at_once_and_comes_back_in_new_sessions(ground: Ground) -> None:
-    topic, group = ground.topic(), unique("stopped")
-    with ground.connector(exactly(group), tasks_max=2) as name:
-        _follows(ground, group, topic, 10)
-        sessions = ground.service.sessions(name)
-        ground.worker.rest.stop(name)
-        ground.worker.rest.wait_state(name, "STOPPED", tasks=0)
-        _wait_state(ground, name, "idle", ["stopped", "stopped"])
-        ages = [task["last_poll_age_ms"] for task in ground.service.status(name)["tasks"]]
+def test_a_stopped_connector_lets_go_at_once_and_comes_back_in_new_sessions(flow: Flow) -> None:
+    topic, group = flow.topic(), unique("stopped")
+    with flow.connector(exactly(group), tasks_max=2) as name:
+        _follows(flow, group, topic, 10)
+        sessions = flow.service.sessions(name)
+        flow.worker.rest.stop(name)
+        flow.worker.rest.wait_state(name, "STOPPED", tasks=0)
+        _wait_state(flow, name, "idle", ["stopped", "stopped"])
+        ages = [task["last_poll_age_ms"] for task in flow.service.status(name)["tasks"]]
         assert max(ages) < LEASE_MS, "a stop is told, nobody waits for the lease"
-        _follows_no_more(ground, group, topic, 20)
-        ground.worker.rest.resume(name)
-        ground.wait_there(group, {(topic, 0): 20 + SHIFT})
-        _wait_state(ground, name, "running", ["active", "active"])
-        after = ground.service.sessions(name)
+        _follows_no_more(flow, group, topic, 20)
+        flow.worker.rest.resume(name)
+        flow.wait_there(group, {(topic, 0): 20 + SHIFT})
+        _wait_state(flow, name, "running", ["active", "active"])
+        after = flow.service.sessions(name)
         assert all(after[task] > sessions[task] for task in (0, 1)), "the later session is the greater"
 
 
-def test_restarts_begin_new_sessions_of_what_was_restarted(ground: Ground) -> None:
-    topic, group = ground.topic(), unique("restarted")
-    with ground.connector(exactly(group), tasks_max=2) as name:
-        _follows(ground, group, topic, 10)
-        first = ground.service.sessions(name)
+def test_restarts_begin_new_sessions_of_what_was_restarted(flow: Flow) -> None:
+    topic, group = flow.topic(), unique("restarted")
+    with flow.connector(exactly(group), tasks_max=2) as name:
+        _follows(flow, group, topic, 10)
+        first = flow.service.sessions(name)
 
-        ground.worker.rest.restart_task(name, 1)
-        eventually(lambda: ground.service.sessions(name)[1] > first[1], WAIT, what="task 1 has a new session")
-        second = ground.service.sessions(name)
+        flow.worker.rest.restart_task(name, 1)
+        eventually(lambda: flow.service.sessions(name)[1] > first[1], WAIT, what="task 1 has a new session")
+        second = flow.service.sessions(name)
         assert second[0] == first[0], "only task 1 was restarted"
-        _wait_state(ground, name, "running", ["active", "active"])
-        _follows(ground, group, topic, 20)
+        _wait_state(flow, name, "running", ["active", "active"])
+        _follows(flow, group, topic, 20)
 
-        ground.worker.rest.restart(name, tasks=False)
-        ground.worker.rest.wait_running(name, tasks=2)
-        _follows(ground, group, topic, 30)
-        assert ground.service.sessions(name) == second, "only the connector was restarted"
+        flow.worker.rest.restart(name, tasks=False)
+        flow.worker.rest.wait_running(name, tasks=2)
+        _follows(flow, group, topic, 30)
+        assert flow.service.sessions(name) == second, "only the connector was restarted"
 
-        ground.worker.rest.restart(name, tasks=True)
+        flow.worker.rest.restart(name, tasks=True)
         eventually(
-            lambda: all(ground.service.sessions(name)[task] > second[task] for task in (0, 1)),
+            lambda: all(flow.service.sessions(name)[task] > second[task] for task in (0, 1)),
             WAIT,
             what="both tasks have new sessions",
         )
-        ground.worker.rest.wait_running(name, tasks=2)
-        _wait_state(ground, name, "running", ["active", "active"])
-        _follows(ground, group, topic, 40)
+        flow.worker.rest.wait_running(name, tasks=2)
+        _wait_state(flow, name, "running", ["active", "active"])
+        _follows(flow, group, topic, 40)
 
 
-def test_a_deleted_connector_writes_nothing_more(ground: Ground) -> None:
-    topic, group = ground.topic(), unique("deleted")
-    with ground.connector(exactly(group)) as name:
-        _follows(ground, group, topic, 10)
-    eventually(lambda: name not in ground.worker.rest.connectors(), WAIT, what=f"{name} is gone")
+def test_a_deleted_connector_writes_nothing_more(flow: Flow) -> None:
+    topic, group = flow.topic(), unique("deleted")
+    with flow.connector(exactly(group)) as name:
+        _follows(flow, group, topic, 10)
+    eventually(lambda: name not in flow.worker.rest.connectors(), WAIT, what=f"{name} is gone")
     with pytest.raises(ConnectFailed) as gone:
-        ground.worker.rest.config(name)
+        flow.worker.rest.config(name)
     assert gone.value.status == httpx.codes.NOT_FOUND
-    _wait_state(ground, name, "idle", ["stopped"])
-    _follows_no_more(ground, group, topic, 20)
+    _wait_state(flow, name, "idle", ["stopped"])
+    _follows_no_more(flow, group, topic, 20)
 
 
-def test_a_new_configuration_is_taken_over(ground: Ground) -> None:
-    topic, first, second = ground.topic(), unique("one"), unique("two")
-    with ground.connector(exactly(first)) as name:
-        _follows(ground, first, topic, 10)
-        commit(ground.source.bootstrap, second, {(topic, 0): 30})
-        ground.worker.rest.put(name, ground.config(exactly(second), tasks_max=2))
-        ground.wait_there(second, {(topic, 0): 30 + SHIFT})
-        ground.worker.rest.wait_running(name, tasks=2)
+def test_a_new_configuration_is_taken_over(flow: Flow) -> None:
+    topic, first, second = flow.topic(), unique("one"), unique("two")
+    with flow.connector(exactly(first)) as name:
+        _follows(flow, first, topic, 10)
+        commit(flow.source.bootstrap, second, {(topic, 0): 30})
+        flow.worker.rest.put(name, flow.config(exactly(second), tasks_max=2))
+        flow.wait_there(second, {(topic, 0): 30 + SHIFT})
+        flow.worker.rest.wait_running(name, tasks=2)
         eventually(
-            lambda: list(ground.service.groups(name)) == [second], WAIT, what="only the new group is reported"
+            lambda: list(flow.service.groups(name)) == [second], WAIT, what="only the new group is reported"
         )
-        _follows_no_more(ground, first, topic, 20)
+        _follows_no_more(flow, first, topic, 20)
 
 
-def test_connectors_of_both_directions_and_several_names_share_a_service(ground: Ground) -> None:
-    back = ground.reversed()
-    topic, returning = ground.topic(), back.topic(shift=3)
+def test_connectors_of_both_directions_and_several_names_share_a_service(flow: Flow) -> None:
+    back = flow.reversed()
+    topic, returning = flow.topic(), back.topic(shift=3)
     both, forward, backward = unique("both"), unique("forward"), unique("backward")
     with ExitStack() as running:
         names = [
             running.enter_context(way.connector("|".join(map(exactly, groups))))
-            for way, groups in ((ground, (both, forward)), (back, (both, backward)))
+            for way, groups in ((flow, (both, forward)), (back, (both, backward)))
         ]
-        commit(ground.source.bootstrap, forward, {(topic, 0): 40})
-        commit(ground.target.bootstrap, backward, {(returning, 0): 60})
-        ground.wait_there(forward, {(topic, 0): 40 + SHIFT})
+        commit(flow.source.bootstrap, forward, {(topic, 0): 40})
+        commit(flow.target.bootstrap, backward, {(returning, 0): 60})
+        flow.wait_there(forward, {(topic, 0): 40 + SHIFT})
         back.wait_there(backward, {(returning, 0): 60 + 3})
         # One id on both clusters: each connector has its own report, and neither mirrors what the other wrote.
-        commit(ground.source.bootstrap, both, {(topic, 0): 50})
-        ground.wait_there(both, {(topic, 0): 50 + SHIFT})
-        commit(ground.target.bootstrap, both, {(returning, 0): 70})
+        commit(flow.source.bootstrap, both, {(topic, 0): 50})
+        flow.wait_there(both, {(topic, 0): 50 + SHIFT})
+        commit(flow.target.bootstrap, both, {(returning, 0): 70})
         eventually(
             lambda: back.there(both).get((back.remote(returning), 0)) == 73, WAIT, what=f"{both} is back on A"
         )
-        for way, name in zip((ground, back), names, strict=True):
+        for way, name in zip((flow, back), names, strict=True):
             way.wait_rounds(name)
-            report = ground.service.report(both, name)
+            report = flow.service.report(both, name)
             assert (report["source"], report["target"]) == (way.source.name, way.target.name)
-            assert [row["topic"] for row in report["partitions"]] == [topic if way is ground else returning]
+            assert [row["topic"] for row in report["partitions"]] == [topic if way is flow else returning]
         here = {(topic, 0): 50, (back.remote(returning), 0): 73}
         assert back.there(both) == here
-        assert ground.there(both) == {(ground.remote(topic), 0): 57, (returning, 0): 70}
+        assert flow.there(both) == {(flow.remote(topic), 0): 57, (returning, 0): 70}
         for name in names:
-            status = ground.service.status(name)
+            status = flow.service.status(name)
             assert (status["state"], status["waiting_for"]) == ("running", [])

@@ -15,8 +15,8 @@ import pytest
 
 from bridge.local import Broker, LocalStack
 from tests.e2e.control import aliased
-from tests.e2e.flows import MIRRORED, OurFlow
-from tests.e2e.ground import WAIT, Ground, Json, forget_clients
+from tests.e2e.flow import WAIT, Flow, Json, forget_clients
+from tests.e2e.mirrored_flow import MIRRORED, OurFlow
 from tests.support import eventually
 
 OUTAGE = float(os.environ.get("MIRROR_BRIDGE_OUTAGE_SECONDS", "25"))
@@ -36,10 +36,10 @@ def clusters(stack: LocalStack) -> Iterator[tuple[Broker, Broker]]:
 
 
 @pytest.fixture(scope="module")
-def flow(stack: LocalStack, clusters: tuple[Broker, Broker]) -> Iterator[OurFlow]:
+def mirrored_flow(stack: LocalStack, clusters: tuple[Broker, Broker]) -> Iterator[OurFlow]:
     worker = stack.worker("log-worker", on="log-target")
     service = stack.service("log-service", arguments=["--log-format", "json"])
-    found = OurFlow(aliased(Ground(*clusters, worker, service)))
+    found = OurFlow(aliased(Flow(*clusters, worker, service)))
     with ExitStack() as running:
         running.enter_context(found.mirror())
         running.enter_context(found.group_offsets(f"{found.mark}.*"))
@@ -49,20 +49,20 @@ def flow(stack: LocalStack, clusters: tuple[Broker, Broker]) -> Iterator[OurFlow
         found.produce(topic)
         found.wait_mirrored(topic)
         found.commit(found.name("logged"), topic, dict.fromkeys(range(10), 7))
-        _well(found.ground)
+        _well(found.flow)
         yield found
 
 
-def _well(ground: Ground) -> None:
+def _well(flow: Flow) -> None:
     def well() -> None:
-        health = ground.service.health()
+        health = flow.service.health()
         assert health["status"] == "ok", health
 
-    eventually(well, MIRRORED, what="all is well", watched=ground.watched)
+    eventually(well, MIRRORED, what="all is well", watched=flow.watched)
 
 
-def _log(ground: Ground) -> Path:
-    return ground.process.process.log
+def _log(flow: Flow) -> Path:
+    return flow.process.process.log
 
 
 def _lines(text: str) -> list[Json]:
@@ -77,14 +77,14 @@ def _lines(text: str) -> list[Json]:
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends(
-    flow: OurFlow, clusters: tuple[Broker, Broker], side: str
+    mirrored_flow: OurFlow, clusters: tuple[Broker, Broker], side: str
 ) -> None:
-    ground, broker = flow.ground, clusters[side == "target"]
+    flow, broker = mirrored_flow.flow, clusters[side == "target"]
     address = broker.bootstrap
-    before = len(_log(ground).read_text())
+    before = len(_log(flow).read_text())
 
     def lines() -> list[Json]:
-        return _lines(_log(ground).read_text()[before:])
+        return _lines(_log(flow).read_text()[before:])
 
     broker.kill()
     end = time.monotonic() + OUTAGE
@@ -93,7 +93,7 @@ def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends(
         time.sleep(0.5)
     broker.start()
     forget_clients()
-    _well(ground)
+    _well(flow)
 
     def over() -> None:
         for process in ("rounds", "driver"):
@@ -112,6 +112,6 @@ def test_an_outage_is_a_line_when_it_begins_and_one_when_it_ends(
     assert max(counts.values()) <= MOST, "\n".join(map(str, found))
 
 
-def test_every_line_is_json(flow: OurFlow) -> None:
-    found = _lines(_log(flow.ground).read_text())
+def test_every_line_is_json(mirrored_flow: OurFlow) -> None:
+    found = _lines(_log(mirrored_flow.flow).read_text())
     assert {each["process"] for each in found} >= {"http", "rounds", "driver"}

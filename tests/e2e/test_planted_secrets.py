@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from bridge.local import BridgeService, Broker, ConnectFailed, ConnectWorker, LocalStack, Security
 from bridge.local.security import TlsFiles, make_tls
-from tests.e2e.ground import LEASE_MS, WAIT
+from tests.e2e.flow import LEASE_MS, WAIT
 from tests.support import commit, create_topic, eventually, numbered, produce, read, unique
 from tests.support.planted import Planted, listening, processes
 from tests.support.topics import admin

@@ -20,8 +20,8 @@ from bridge.local import Broker, LocalStack
 from bridge.model.state_records.move_record import MoveRecord
 from bridge.model.state_records.readiness_records import decode
 from tests.e2e.control import aliased
-from tests.e2e.flows import MIRRORED, PARTITIONS, RECORDS, OurFlow
-from tests.e2e.ground import WAIT, Ground, exactly, standing
+from tests.e2e.flow import WAIT, Flow, exactly, standing
+from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow
 from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
 
 ROOT = Path(__file__).parents[2]
@@ -33,9 +33,9 @@ _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 class Page:
     """The fenced blocks of the page by section; every one has to be run, in its order."""
 
-    def __init__(self, flow: OurFlow, folder: Path) -> None:
+    def __init__(self, mirrored_flow: OurFlow, folder: Path) -> None:
         """`folder`: where the commands run."""
-        self._flow, self.folder = flow, folder
+        self._flow, self.folder = mirrored_flow, folder
         parts = _HEADING.split(PAGE.read_text("utf-8"))
         self._blocks = {
             title: _BLOCK.findall(text) for title, text in zip(parts[1::2], parts[2::2], strict=True)
@@ -55,10 +55,10 @@ class Page:
         block, self._at = self._now[self._at], self._at + 1
         lines = [line.strip() for line in block.splitlines() if line.strip()]
         assert lines[0].split()[1] == expected, lines
-        url = self._flow.ground.process.url
-        flow = f"{self._flow.source.name}-to-{self._flow.target.name}"
+        url = self._flow.flow.process.url
+        mirrored_flow = f"{self._flow.source.name}-to-{self._flow.target.name}"
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        env = {**os.environ, "PATH": path, "SERVICE": url, "FLOW": flow, **settings}
+        env = {**os.environ, "PATH": path, "SERVICE": url, "FLOW": mirrored_flow, **settings}
         done = subprocess.run(
             ["bash", "-e", "-c", "\n".join(lines)],
             env=env,
@@ -141,199 +141,217 @@ def primary(stack: LocalStack) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="module")
-def own(stack: LocalStack, primary: Broker) -> Ground:
-    return Ground(primary, stack.target, stack.worker("runbook"), stack.service("runbook-service"))
+def own(stack: LocalStack, primary: Broker) -> Flow:
+    return Flow(primary, stack.target, stack.worker("runbook"), stack.service("runbook-service"))
 
 
-def begin(flow: OurFlow, what: str) -> tuple[str, Counting]:
+def begin(mirrored_flow: OurFlow, what: str) -> tuple[str, Counting]:
     """A topic that is mirrored, and a group that has read three records of each partition on A."""
-    topic, group = flow.topic(what, shifted=False), Counting(flow.name(what))
-    flow.commit(group.group, topic, dict.fromkeys(range(PARTITIONS), 0))
-    flow.produce(topic)
-    group.read(flow.source.bootstrap, topic, 3)
-    flow.wait_mirrored(topic)
-    ready(flow, group.group)
+    topic, group = mirrored_flow.topic(what, shifted=False), Counting(mirrored_flow.name(what))
+    mirrored_flow.commit(group.group, topic, dict.fromkeys(range(PARTITIONS), 0))
+    mirrored_flow.produce(topic)
+    group.read(mirrored_flow.source.bootstrap, topic, 3)
+    mirrored_flow.wait_mirrored(topic)
+    ready(mirrored_flow, group.group)
     return topic, group
 
 
-def ready(flow: OurFlow, *groups: str) -> None:
+def ready(mirrored_flow: OurFlow, *groups: str) -> None:
     def green() -> None:
         for group in groups:
-            report = flow.ground.service.report(group)
+            report = mirrored_flow.flow.service.report(group)
             assert report["ready"], report
             assert report["missing_records"] == 0, report
 
-    eventually(green, MIRRORED, what=f"{groups} are ready", watched=flow.ground.watched)
+    eventually(green, MIRRORED, what=f"{groups} are ready", watched=mirrored_flow.flow.watched)
 
 
-def test_the_runbook(own: Ground, primary: Broker, tmp_path: Path) -> None:
-    flow = OurFlow(aliased(own))
+def test_the_runbook(own: Flow, primary: Broker, tmp_path: Path) -> None:
+    mirrored_flow = OurFlow(aliased(own))
     with ExitStack() as running:
-        mirror = running.enter_context(flow.mirror())
-        running.enter_context(flow.group_offsets(f"{flow.mark}.*"))
-        page = Page(flow, tmp_path)
-        planned(flow, page)
-        unplanned(flow, page, mirror, primary)
-        drill(flow, page)
-        back_home(flow, page)
+        mirror = running.enter_context(mirrored_flow.mirror())
+        running.enter_context(mirrored_flow.group_offsets(f"{mirrored_flow.mark}.*"))
+        page = Page(mirrored_flow, tmp_path)
+        planned(mirrored_flow, page)
+        unplanned(mirrored_flow, page, mirror, primary)
+        drill(mirrored_flow, page)
+        back_home(mirrored_flow, page)
         page.end()
 
 
-def planned(flow: OurFlow, page: Page) -> None:
-    topic, group = begin(flow, "planned")
+def planned(mirrored_flow: OurFlow, page: Page) -> None:
+    topic, group = begin(mirrored_flow, "planned")
     page.section("Planned")
     assert page.run("readiness").startswith("ready as of")
     # Producers have stopped; what is left is read on A up to the last but two.
-    group.read(flow.source.bootstrap, topic, RECORDS - 5)
+    group.read(mirrored_flow.source.bootstrap, topic, RECORDS - 5)
     assert "can fail over" in page.run("failover", GROUP=group.group)
     said = page.run("failover", GROUP=group.group)
     assert "No record of" in said
-    assert f"on {flow.remote(topic)}" in said
-    assert group.read(flow.target.bootstrap, flow.remote(topic)) == 2 * PARTITIONS
+    assert f"on {mirrored_flow.remote(topic)}" in said
+    assert group.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic)) == 2 * PARTITIONS
     group.assert_once(RECORDS)
     assert "has failed over" in page.run("explain", GROUP=group.group)
-    again = flow.ground.service.report(group.group)
+    again = mirrored_flow.flow.service.report(group.group)
     assert (again["readiness"], again["ready"]) == ("moved", False)
     page.run("plan", GROUP=group.group)
     lines = (page.folder / "offsets.csv").read_text().splitlines()
     assert len(lines) == PARTITIONS
-    assert all(line.startswith(f"{flow.remote(topic)},") for line in lines)
+    assert all(line.startswith(f"{mirrored_flow.remote(topic)},") for line in lines)
 
 
-def unplanned(flow: OurFlow, page: Page, mirror: str, primary: Broker) -> None:
-    topic, group = begin(flow, "unplanned")
-    rest = flow.ground.worker.rest
+def unplanned(mirrored_flow: OurFlow, page: Page, mirror: str, primary: Broker) -> None:
+    topic, group = begin(mirrored_flow, "unplanned")
+    rest = mirrored_flow.flow.worker.rest
     rest.pause(mirror)
     rest.wait_state(mirror, "PAUSED")
 
     def stopped() -> None:
-        (reason,) = flow.ground.service.report(group.group)["reasons"]
+        (reason,) = mirrored_flow.flow.service.report(group.group)["reasons"]
         assert reason["reason"] == "copying_stopped"
         # What was under way when the pause came is still copied.
-        assert flow.ground.service.get(f"/v1/connectors/{mirror}/progress")["totals"]["state"] == "stopped"
+        assert (
+            mirrored_flow.flow.service.get(f"/v1/connectors/{mirror}/progress")["totals"]["state"]
+            == "stopped"
+        )
 
-    eventually(stopped, WAIT, what="nothing is copied", watched=flow.ground.watched)
-    flow.produce(topic, 5, start=RECORDS)
+    eventually(stopped, WAIT, what="nothing is copied", watched=mirrored_flow.flow.watched)
+    mirrored_flow.produce(topic, 5, start=RECORDS)
 
     def missing() -> None:
-        assert flow.ground.service.report(group.group)["missing_records"] == 5 * PARTITIONS
+        assert mirrored_flow.flow.service.report(group.group)["missing_records"] == 5 * PARTITIONS
 
-    eventually(missing, WAIT, what="what is missing is counted", watched=flow.ground.watched)
+    eventually(missing, WAIT, what="what is missing is counted", watched=mirrored_flow.flow.watched)
     primary.kill()
     try:
 
         def gone() -> None:
-            assert flow.ground.service.report(group.group)["readiness"] == "ready_as_of"
+            assert mirrored_flow.flow.service.report(group.group)["readiness"] == "ready_as_of"
 
         eventually(gone, WAIT, what="A is gone")
         page.section("Unplanned: A is gone")
         assert "was ready to fail over" in page.run("explain", GROUP=group.group)
         said = page.run("failover", GROUP=group.group)
         assert f"At most {5 * PARTITIONS} records" in said
-        assert group.read(flow.target.bootstrap, flow.remote(topic)) == (RECORDS - 3) * PARTITIONS
+        assert (
+            group.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic))
+            == (RECORDS - 3) * PARTITIONS
+        )
         group.assert_once(RECORDS)
     finally:
         primary.start()
     rest.resume(mirror)
-    flow.wait_mirrored(topic)
-    assert group.read(flow.target.bootstrap, flow.remote(topic)) == 5 * PARTITIONS
+    mirrored_flow.wait_mirrored(topic)
+    assert group.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic)) == 5 * PARTITIONS
     group.assert_once(RECORDS + 5)
 
 
-def drill(flow: OurFlow, page: Page) -> None:
-    topic, group = begin(flow, "drill")
+def drill(mirrored_flow: OurFlow, page: Page) -> None:
+    topic, group = begin(mirrored_flow, "drill")
     page.section("Drill")
     page.run("failover", GROUP=group.group)
-    before = standing(flow.target.bootstrap, group.group)
+    before = standing(mirrored_flow.target.bootstrap, group.group)
     other = Counting(group.group)
-    assert other.read(flow.target.bootstrap, flow.remote(topic)) == (RECORDS - 3) * PARTITIONS
+    assert (
+        other.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic)) == (RECORDS - 3) * PARTITIONS
+    )
     assert not set(other.seen) & set(group.seen)
-    assert standing(flow.target.bootstrap, group.group) != before
-    group.read(flow.source.bootstrap, topic, 2)
+    assert standing(mirrored_flow.target.bootstrap, group.group) != before
+    group.read(mirrored_flow.source.bootstrap, topic, 2)
     assert "ready to fail over" in page.run("rollback", GROUP=group.group)
-    ready(flow, group.group)
+    ready(mirrored_flow, group.group)
     # In earnest now: what A's consumer has read since the drill counts, and nothing that the drill's has.
-    subprocess.run(_failover(flow, group.group), check=True, capture_output=True)
-    assert group.read(flow.target.bootstrap, flow.remote(topic)) == (RECORDS - 5) * PARTITIONS
+    subprocess.run(_failover(mirrored_flow, group.group), check=True, capture_output=True)
+    assert (
+        group.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic)) == (RECORDS - 5) * PARTITIONS
+    )
     group.assert_once(RECORDS)
 
 
-def back_home(flow: OurFlow, page: Page) -> None:
+def back_home(mirrored_flow: OurFlow, page: Page) -> None:
     """There and back, with consumers that read in three places of each partition."""
-    topic, group = begin(flow, "home")
-    subprocess.run(_failover(flow, group.group), check=True, capture_output=True)
-    assert group.read(flow.target.bootstrap, flow.remote(topic), 4) == 4 * PARTITIONS
+    topic, group = begin(mirrored_flow, "home")
+    subprocess.run(_failover(mirrored_flow, group.group), check=True, capture_output=True)
+    assert group.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic), 4) == 4 * PARTITIONS
     refused = subprocess.run(
-        _failover(flow, "--back", group.group), capture_output=True, text=True, check=False
+        _failover(mirrored_flow, "--back", group.group), capture_output=True, text=True, check=False
     )
     assert refused.returncode == 1
     assert "reverse.checkpointing.enabled=true" in refused.stderr
     page.section("Back home")
-    back = flow.ground.reversed()
+    back = mirrored_flow.flow.reversed()
     with back.connector(exactly(group.group), reverse_checkpointing_enabled="true") as name:
-        eventually(lambda: flow.ground.service.report(group.group, name), WAIT, what="the flow back runs")
+        eventually(
+            lambda: mirrored_flow.flow.service.report(group.group, name), WAIT, what="the flow back runs"
+        )
         assert "at home" in page.run("failover", GROUP=group.group)
-    assert group.read(flow.source.bootstrap, topic) == (RECORDS - 7) * PARTITIONS
+    assert group.read(mirrored_flow.source.bootstrap, topic) == (RECORDS - 7) * PARTITIONS
     group.assert_once(RECORDS)
 
     def synced() -> None:
         (report,) = [
             each
-            for each in flow.ground.service.get(f"/v1/groups/{group.group}")["reports"]
-            if each["source"] == flow.source.name
+            for each in mirrored_flow.flow.service.get(f"/v1/groups/{group.group}")["reports"]
+            if each["source"] == mirrored_flow.source.name
         ]
         assert report["ready"], report
 
-    eventually(synced, MIRRORED, what="no alarm is left", watched=flow.ground.watched)
-    flow.produce(topic, 5, start=RECORDS)
-    flow.wait_mirrored(topic)
-    assert group.read(flow.source.bootstrap, topic) == 5 * PARTITIONS
+    eventually(synced, MIRRORED, what="no alarm is left", watched=mirrored_flow.flow.watched)
+    mirrored_flow.produce(topic, 5, start=RECORDS)
+    mirrored_flow.wait_mirrored(topic)
+    assert group.read(mirrored_flow.source.bootstrap, topic) == 5 * PARTITIONS
     group.assert_once(RECORDS + 5)
-    eventually(synced, MIRRORED, what="the flow goes on", watched=flow.ground.watched)
+    eventually(synced, MIRRORED, what="the flow goes on", watched=mirrored_flow.flow.watched)
 
 
 MANY = 450
 """Groups: a move writes 200 of them at a time."""
 
 
-def test_a_service_that_is_killed_in_the_middle_has_moved_no_group_by_halves(own: Ground) -> None:
+def test_a_service_that_is_killed_in_the_middle_has_moved_no_group_by_halves(own: Flow) -> None:
     """Killed as soon as the first moves are in the topic: what is there stays, the rest is not moved, the command ends
     with an error, and a repetition completes it."""
-    flow = OurFlow(aliased(own))
-    topic, names = flow.name("killed"), [flow.name(f"g{number:03d}") for number in range(MANY)]
-    create_topic(flow.source.bootstrap, topic)
-    create_topic(flow.target.bootstrap, flow.remote(topic))
-    with flow.group_offsets(f"{flow.mark}.*") as connector:
+    mirrored_flow = OurFlow(aliased(own))
+    topic, names = (
+        mirrored_flow.name("killed"),
+        [mirrored_flow.name(f"g{number:03d}") for number in range(MANY)],
+    )
+    create_topic(mirrored_flow.source.bootstrap, topic)
+    create_topic(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic))
+    with mirrored_flow.group_offsets(f"{mirrored_flow.mark}.*") as connector:
         records = numbered(9, timestamp=1_700_000_000_000)
-        for cluster, name in ((flow.source, topic), (flow.target, flow.remote(topic))):
+        for cluster, name in (
+            (mirrored_flow.source, topic),
+            (mirrored_flow.target, mirrored_flow.remote(topic)),
+        ):
             produce(cluster.bootstrap, name, records)
         for name in names:
-            commit(flow.source.bootstrap, name, {(topic, 0): 5})
-        readiness_of(flow, connector, {"ready": MANY})
-        command = _failover(flow, "--all")
+            commit(mirrored_flow.source.bootstrap, name, {(topic, 0): 5})
+        readiness_of(mirrored_flow, connector, {"ready": MANY})
+        command = _failover(mirrored_flow, "--all")
         done: list[subprocess.CompletedProcess[str]] = []
         running = threading.Thread(
             target=lambda: done.append(subprocess.run(command, capture_output=True, text=True, check=False))
         )
         running.start()
-        eventually(lambda: len(moves(flow)) > 0, WAIT, what="the first moves are written")
+        eventually(lambda: len(moves(mirrored_flow)) > 0, WAIT, what="the first moves are written")
         own.process.kill()
         running.join(WAIT)
-        first = moves(flow)
+        first = moves(mirrored_flow)
         assert done[0].returncode == (0 if len(first) == MANY and "moved to" in done[0].stdout else 3), done
         own.process.start()
-        readiness_of(flow, connector, {"moved": len(first), "ready": MANY - len(first)})
+        readiness_of(mirrored_flow, connector, {"moved": len(first), "ready": MANY - len(first)})
         again = subprocess.run(command, capture_output=True, text=True, check=False)
         assert again.returncode == 0, again.stderr
-        whole = moves(flow)
+        whole = moves(mirrored_flow)
         assert set(whole) == set(names)
         assert {name: whole[name] for name in first} == first, "what was moved keeps its time"
-        readiness_of(flow, connector, {"moved": MANY})
+        readiness_of(mirrored_flow, connector, {"moved": MANY})
 
 
-def _failover(flow: OurFlow, *arguments: str) -> list[str]:
-    name = f"{flow.source.name}-to-{flow.target.name}"
-    url = flow.ground.process.url
+def _failover(mirrored_flow: OurFlow, *arguments: str) -> list[str]:
+    name = f"{mirrored_flow.source.name}-to-{mirrored_flow.target.name}"
+    url = mirrored_flow.flow.process.url
     return [
         f"{Path(sys.executable).parent}/mirror-bridge",
         "failover",
@@ -345,13 +363,13 @@ def _failover(flow: OurFlow, *arguments: str) -> list[str]:
     ]
 
 
-def moves(flow: OurFlow) -> dict[str, MoveRecord]:
+def moves(mirrored_flow: OurFlow) -> dict[str, MoveRecord]:
     """Those that stand in the readiness topic."""
-    topic = f"mm2-group-readiness.{flow.source.name}.internal"
-    if topic not in admin(flow.target.bootstrap).list_topics(timeout=10).topics:
+    topic = f"mm2-group-readiness.{mirrored_flow.source.name}.internal"
+    if topic not in admin(mirrored_flow.target.bootstrap).list_topics(timeout=10).topics:
         return {}
     found: dict[str, MoveRecord] = {}
-    for record in read(flow.target.bootstrap, topic):
+    for record in read(mirrored_flow.target.bootstrap, topic):
         key, value = decode(record.key, record.value)
         if key.kind == MoveRecord.kind:
             assert isinstance(value, MoveRecord)
@@ -359,12 +377,12 @@ def moves(flow: OurFlow) -> dict[str, MoveRecord]:
     return found
 
 
-def readiness_of(flow: OurFlow, connector: str, expected: Mapping[str, int]) -> None:
+def readiness_of(mirrored_flow: OurFlow, connector: str, expected: Mapping[str, int]) -> None:
     """Until the connector's groups have these answers, by number."""
 
     def there() -> None:
-        flows = flow.ground.service.get("/v1/readiness")["flows"]
+        flows = mirrored_flow.flow.service.get("/v1/readiness")["flows"]
         (found,) = [each for each in flows if each["connector"] == connector]
         assert {name: found[name] for name in expected} == dict(expected), found
 
-    eventually(there, MIRRORED, what=f"{expected}", watched=flow.ground.watched)
+    eventually(there, MIRRORED, what=f"{expected}", watched=mirrored_flow.flow.watched)

@@ -11,7 +11,7 @@ import httpx
 
 from bridge.local import LocalStack
 from bridge.local.security import TlsFiles, make_tls
-from tests.e2e.ground import SHIFT, WAIT, Ground, ServiceClient
+from tests.e2e.flow import SHIFT, WAIT, Flow, ServiceClient
 from tests.support import commit, eventually, unique
 
 OLD_TOKEN, NEW_TOKEN = "old-t0ken-4711", "new-t0ken-0815"
@@ -25,7 +25,7 @@ def client(trusted: TlsFiles, shown: TlsFiles) -> ssl.SSLContext:
 
 
 def test_certificates_and_token_are_replaced_while_a_connector_runs(
-    ground: Ground, stack: LocalStack, tmp_path: Path
+    flow: Flow, stack: LocalStack, tmp_path: Path
 ) -> None:
     old, new = make_tls(tmp_path / "old", "old"), make_tls(tmp_path / "new", "new")
     both = old.authority.read_bytes() + new.authority.read_bytes()
@@ -42,24 +42,24 @@ def test_certificates_and_token_are_replaced_while_a_connector_runs(
     given = {"TLS_CERT": server, "TLS_KEY": server, "TLS_CLIENT_CA": ca, "AUTH_TOKEN_FILE": token}
     environment = {f"MIRROR_BRIDGE_{name}": str(path) for name, path in given.items()}
     guarded = stack.service(unique("access"), environment=environment, tls=client(old, old))
-    mine = replace(ground, process=guarded)
-    topic, group = mine.topic(), unique("group")
+    unique_flow = replace(flow, process=guarded)
+    topic, group = unique_flow.topic(), unique("group")
 
     def of_worker(words: str) -> int:
-        return mine.worker.process.log.read_text().count(words)
+        return unique_flow.worker.process.log.read_text().count(words)
 
     def wait_in_use(where: Path, count: int) -> None:
         def there() -> None:
             assert where.read_text().count(IN_USE) >= count
 
-        eventually(there, WAIT, what=f"{count} files are in use", watched=mine.watched)
+        eventually(there, WAIT, what=f"{count} files are in use", watched=unique_flow.watched)
 
     def moves_on(offset: int) -> None:
-        commit(mine.source.bootstrap, group, {(topic, 0): offset})
-        mine.wait_there(group, {(topic, 0): offset + SHIFT})
+        commit(unique_flow.source.bootstrap, group, {(topic, 0): offset})
+        unique_flow.wait_there(group, {(topic, 0): offset + SHIFT})
 
-    commit(mine.source.bootstrap, group, {(topic, 0): 10})
-    log, lost = mine.worker.process.log, "does not serve us"
+    commit(unique_flow.source.bootstrap, group, {(topic, 0): 10})
+    log, lost = unique_flow.worker.process.log, "does not serve us"
     before = of_worker(IN_USE)
     keys = {
         "bridge.auth.token": OLD_TOKEN,
@@ -68,8 +68,8 @@ def test_certificates_and_token_are_replaced_while_a_connector_runs(
         "bridge.ssl.keystore.type": "PEM",
         "bridge.ssl.keystore.location": str(store),
     }
-    with mine.connector(group, **keys) as name:
-        mine.wait_there(group, {(topic, 0): 10 + SHIFT})
+    with unique_flow.connector(group, **keys) as name:
+        unique_flow.wait_there(group, {(topic, 0): 10 + SHIFT})
         first, complaints = ServiceClient(guarded.url, client(old, old), OLD_TOKEN), of_worker(lost)
         sessions = first.sessions(name)
         # Each side trusts both, then shows the new one, and then the service trusts the new one only.
@@ -94,10 +94,12 @@ def test_certificates_and_token_are_replaced_while_a_connector_runs(
         # The token: both are good, Connect gets the new one, the old one goes.
         token.write_text(f"{OLD_TOKEN}\n{NEW_TOKEN}\n")
         wait_in_use(guarded.process.log, 4)
-        mine.worker.rest.put(name, {**mine.config(group), **keys, "bridge.auth.token": NEW_TOKEN})
+        unique_flow.worker.rest.put(
+            name, {**unique_flow.config(group), **keys, "bridge.auth.token": NEW_TOKEN}
+        )
         token.write_text(f"{NEW_TOKEN}\n")
         wait_in_use(guarded.process.log, 5)
-        mine.worker.rest.wait_running(name)
+        unique_flow.worker.rest.wait_running(name)
         moves_on(50)
         assert not answers(guarded.url, client(new, new), OLD_TOKEN)
         assert answers(guarded.url, client(new, new), NEW_TOKEN)

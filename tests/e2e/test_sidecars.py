@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.local import LocalStack
-from tests.e2e.ground import WAIT, Ground, Json, exactly
+from tests.e2e.flow import WAIT, Flow, Json, exactly
 from tests.support import connector, eventually, unique
 
 PAUSED = 3.0
@@ -16,7 +16,7 @@ PAUSED = 3.0
 
 
 @pytest.fixture(scope="module")
-def sides(stack: LocalStack) -> Iterator[list[Ground]]:
+def sides(stack: LocalStack) -> Iterator[list[Flow]]:
     """Two workers of one Connect cluster, each with a service of its own that an environment variable names."""
     group = unique("sidecars")
     providers = {
@@ -32,18 +32,18 @@ def sides(stack: LocalStack) -> Iterator[list[Ground]]:
             properties=providers,
             environment={"BRIDGE_URL": service.url},
         )
-        found.append(Ground(stack.source, stack.target, worker, service))
+        found.append(Flow(stack.source, stack.target, worker, service))
     yield found
     for each in found:
         each.worker.stop()
 
 
-def _known(ground: Ground, name: str) -> Json:
+def _known(flow: Flow, name: str) -> Json:
     """What a service says of the connector; None where it knows none."""
-    return next((each for each in ground.service.health()["connectors"] if each["name"] == name), None)
+    return next((each for each in flow.service.health()["connectors"] if each["name"] == name), None)
 
 
-def _states(sides: list[Ground], name: str) -> list[tuple[str, list[str]]]:
+def _states(sides: list[Flow], name: str) -> list[tuple[str, list[str]]]:
     """Of each service: the connector's state and those of the tasks that it knows."""
     known = [_known(each, name) for each in sides]
     return [
@@ -51,32 +51,32 @@ def _states(sides: list[Ground], name: str) -> list[tuple[str, list[str]]]:
     ]
 
 
-def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: list[Ground]) -> None:
-    ground = sides[0]
-    config = ground.config(exactly(unique("nobody")), tasks_max=2) | {
+def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: list[Flow]) -> None:
+    flow = sides[0]
+    config = flow.config(exactly(unique("nobody")), tasks_max=2) | {
         "bridge.url": "${env:BRIDGE_URL}",
         "bridge.task.lease.ms": "30000",
     }
-    with connector(ground.worker, config) as name:
+    with connector(flow.worker, config) as name:
 
         def spread() -> None:
             states = _states(sides, name)
             assert [tasks for _, tasks in states] == [["active"], ["active"]], states
 
-        eventually(spread, 2 * WAIT, what="each service has one task", watched=ground.watched)
-        ground.worker.rest.pause(name)
+        eventually(spread, 2 * WAIT, what="each service has one task", watched=flow.watched)
+        flow.worker.rest.pause(name)
         began = time.monotonic()
 
         def paused() -> None:
             states = _states(sides, name)
             assert [tasks for _, tasks in states] == [["lapsed"], ["lapsed"]], states
 
-        eventually(paused, WAIT, what="both services see the pause", watched=ground.watched)
+        eventually(paused, WAIT, what="both services see the pause", watched=flow.watched)
         assert time.monotonic() - began < PAUSED, f"seen after {time.monotonic() - began:.1f} s"
         found = [condition for each in sides for condition in _known(each, name)["conditions"]]
         assert {each["condition"] for each in found} == {"paused"}, found
         assert any("is alive and not polled: Connect has paused it" in each["detail"] for each in found), (
             found
         )
-        ground.worker.rest.resume(name)
-        eventually(spread, WAIT, what="each service has its task again", watched=ground.watched)
+        flow.worker.rest.resume(name)
+        eventually(spread, WAIT, what="each service has its task again", watched=flow.watched)

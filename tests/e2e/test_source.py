@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.e2e.control import aliased, our_control
-from tests.e2e.flows import PARTITIONS, read_all
-from tests.e2e.ground import LEASE_MS, WAIT, Ground, stays
+from tests.e2e.flow import LEASE_MS, WAIT, Flow, stays
+from tests.e2e.mirrored_flow import PARTITIONS, read_all
 from tests.support import bounds, connector, create_topic, eventually, numbered, produce, unique
 
 COPIED = 60.0
@@ -18,50 +18,50 @@ COPIED = 60.0
 
 
 @pytest.fixture(scope="module")
-def mine(ground: Ground) -> Ground:
-    return aliased(ground)
+def unique_flow(flow: Flow) -> Flow:
+    return aliased(flow)
 
 
 @contextmanager
-def copying(ground: Ground, topics: str, **settings: object) -> Iterator[str]:
+def copying(flow: Flow, topics: str, **settings: object) -> Iterator[str]:
     """Our source connector, for the time of the block."""
     common = {"topics": topics, "refresh_topics_interval_seconds": 1, "spark_master": "local[2]"}
-    config = our_control("Source", ground, **{**common, **settings})
-    with connector(ground.worker, config, unique("source")) as name:
+    config = our_control("Source", flow, **{**common, **settings})
+    with connector(flow.worker, config, unique("source")) as name:
         yield name
 
 
-def fill(ground: Ground, topic: str, start: int, count: int = 20) -> None:
+def fill(flow: Flow, topic: str, start: int, count: int = 20) -> None:
     records = [
         record
         for partition in range(PARTITIONS)
         for record in numbered(count, start=start, timestamp=1_700_000_000_000 + start, partition=partition)
     ]
-    produce(ground.source.bootstrap, topic, records)
+    produce(flow.source.bootstrap, topic, records)
 
 
-def wait_copied(ground: Ground, topic: str, within: float = COPIED) -> None:
+def wait_copied(flow: Flow, topic: str, within: float = COPIED) -> None:
     """Until every partition of the copy holds what the source does, in that order."""
     wanted = {
         partition: [each.content for each in records]
-        for partition, records in read_all(ground.source, topic).items()
+        for partition, records in read_all(flow.source, topic).items()
     }
 
     def there() -> None:
-        found = read_all(ground.target, ground.remote(topic))
+        found = read_all(flow.target, flow.remote(topic))
         assert {
             partition: [each.content for each in records] for partition, records in found.items()
         } == wanted
 
-    eventually(there, within, what=f"{topic} is copied", watched=ground.watched)
+    eventually(there, within, what=f"{topic} is copied", watched=flow.watched)
 
 
-def wait_told(ground: Ground, name: str, topics: list[str], each: int) -> None:
+def wait_told(flow: Flow, name: str, topics: list[str], each: int) -> None:
     """Until the service says that all is copied: so many records of each partition."""
     path = f"/v1/connectors/{quote(name)}"
 
     def told() -> None:
-        said = ground.service.get(f"{path}/progress?limit=1000")
+        said = flow.service.get(f"{path}/progress?limit=1000")
         places = [
             (row["topic"], row["partition"], row["position"], row["records"]) for row in said["partitions"]
         ]
@@ -70,32 +70,37 @@ def wait_told(ground: Ground, name: str, topics: list[str], each: int) -> None:
         assert (totals["state"], totals["lag"], totals["records"]) == ("copying", 0, each * len(places))
         assert totals["bytes"] > 0
 
-    eventually(told, WAIT, what="progress is told", watched=ground.watched)
-    assert ground.service.get(f"{path}/gaps")["total"] == 0
+    eventually(told, WAIT, what="progress is told", watched=flow.watched)
+    assert flow.service.get(f"{path}/gaps")["total"] == 0
 
 
-def test_what_is_put_is_copied_and_pause_stops_it(mine: Ground) -> None:
+def test_what_is_put_is_copied_and_pause_stops_it(unique_flow: Flow) -> None:
     mark = unique("orders")
-    topic = create_topic(mine.source.bootstrap, f"{mark}-1", PARTITIONS, {"retention.bytes": "123456789"})
-    fill(mine, topic, 0)
-    rest = mine.worker.rest
-    with copying(mine, f"{mark}.*") as name:
-        wait_copied(mine, topic)
-        later = create_topic(mine.source.bootstrap, f"{mark}-2", PARTITIONS)
-        fill(mine, later, 0)
-        wait_copied(mine, later)
-        wait_told(mine, name, [topic, later], 20)
+    topic = create_topic(
+        unique_flow.source.bootstrap, f"{mark}-1", PARTITIONS, {"retention.bytes": "123456789"}
+    )
+    fill(unique_flow, topic, 0)
+    rest = unique_flow.worker.rest
+    with copying(unique_flow, f"{mark}.*") as name:
+        wait_copied(unique_flow, topic)
+        later = create_topic(unique_flow.source.bootstrap, f"{mark}-2", PARTITIONS)
+        fill(unique_flow, later, 0)
+        wait_copied(unique_flow, later)
+        wait_told(unique_flow, name, [topic, later], 20)
 
         rest.pause(name)
         eventually(
-            lambda: mine.service.task_states(name) == ["lapsed"], WAIT, what="paused", watched=mine.watched
+            lambda: unique_flow.service.task_states(name) == ["lapsed"],
+            WAIT,
+            what="paused",
+            watched=unique_flow.watched,
         )
-        fill(mine, topic, 20)
-        before = bounds(mine.target.bootstrap, mine.remote(topic))
+        fill(unique_flow, topic, 20)
+        before = bounds(unique_flow.target.bootstrap, unique_flow.remote(topic))
         stays(
-            lambda: bounds(mine.target.bootstrap, mine.remote(topic)) == before,
+            lambda: bounds(unique_flow.target.bootstrap, unique_flow.remote(topic)) == before,
             LEASE_MS / 1000,
             what="nothing is copied while paused",
         )
         rest.resume(name)
-        wait_copied(mine, topic)
+        wait_copied(unique_flow, topic)

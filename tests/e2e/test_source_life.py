@@ -17,8 +17,8 @@ from bridge.local import Broker, LocalStack, Security
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, latest
-from tests.e2e.flows import MIRRORED, PARTITIONS, OurFlow, every, read_all
-from tests.e2e.ground import LEASE_MS, WAIT, Ground, standing, stays
+from tests.e2e.flow import LEASE_MS, WAIT, Flow, standing, stays
+from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, OurFlow, every, read_all
 from tests.perf.processes import tree
 from tests.support import allow, create_topic, eventually, numbered, produce, read
 from tests.support.traffic import Reader, Writer
@@ -33,13 +33,13 @@ def origin(stack: LocalStack) -> Broker:
 
 
 @pytest.fixture(scope="module")
-def own(stack: LocalStack, origin: Broker) -> Ground:
+def own(stack: LocalStack, origin: Broker) -> Flow:
     """Everything but the target may be killed here."""
-    return Ground(origin, stack.target, stack.worker("life"), stack.service("life-service"))
+    return Flow(origin, stack.target, stack.worker("life"), stack.service("life-service"))
 
 
 @pytest.fixture(scope="module")
-def flow(own: Ground) -> Iterator[OurFlow]:
+def mirrored_flow(own: Flow) -> Iterator[OurFlow]:
     """Mirrored by ours, with group sync by both of our connectors."""
     found = OurFlow(aliased(own))
     with ExitStack() as running:
@@ -55,15 +55,15 @@ def _kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def _states(ground: Ground) -> list[str]:
-    rest = ground.worker.rest
+def _states(flow: Flow) -> list[str]:
+    rest = flow.worker.rest
     return [task["state"] for name in rest.connectors() for task in rest.status(name)["tasks"]]
 
 
-def test_a_killed_service_and_a_killed_worker_copy_nothing_twice(flow: OurFlow) -> None:
+def test_a_killed_service_and_a_killed_worker_copy_nothing_twice(mirrored_flow: OurFlow) -> None:
     """The driver ends with its service, although nobody has told it; a worker's tasks are missed after the lease."""
-    own = flow.ground
-    topic, copy = flow.name("orders"), flow.remote(flow.name("orders"))
+    own = mirrored_flow.flow
+    topic, copy = mirrored_flow.name("orders"), mirrored_flow.remote(mirrored_flow.name("orders"))
     create_topic(own.target.bootstrap, copy, 2)
     create_topic(own.source.bootstrap, topic, 2)
     writer, reader = Writer(own.source.bootstrap, topic), Reader(own.target.bootstrap, copy, 2)
@@ -109,21 +109,24 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_two_sources_are_aggregated_into_one_target(flow: OurFlow, stack: LocalStack) -> None:
+def test_two_sources_are_aggregated_into_one_target(mirrored_flow: OurFlow, stack: LocalStack) -> None:
     """Topics of the same name on both; each copy holds its own source's records and is followed by its own runs."""
-    other = replace(flow, ground=replace(aliased(flow.ground, source=stack.source), target=flow.target))
-    topics = [way.topic("both") for way in (flow, other)]
+    other = replace(
+        mirrored_flow,
+        flow=replace(aliased(mirrored_flow.flow, source=stack.source), target=mirrored_flow.target),
+    )
+    topics = [way.topic("both") for way in (mirrored_flow, other)]
     assert topics[0] == topics[1]
-    assert flow.remote(topics[0]) != other.remote(topics[0])
-    with other.mirror(), other.running("Checkpoint", groups=f"{flow.mark}-ours.*"):
-        for way, count in ((flow, 10), (other, 30)):
+    assert mirrored_flow.remote(topics[0]) != other.remote(topics[0])
+    with other.mirror(), other.running("Checkpoint", groups=f"{mirrored_flow.mark}-ours.*"):
+        for way, count in ((mirrored_flow, 10), (other, 30)):
             way.produce(topics[0], count)
-        for way, processed in ((flow, 4), (other, 25)):
+        for way, processed in ((mirrored_flow, 4), (other, 25)):
             way.wait_mirrored(topics[0])
             group = way.name("ours-both")
             way.commit(group, topics[0], every(processed))
             way.wait_exact(topics[0], every(processed), partial(way.translated, group), group)
-        for way, count in ((flow, 10), (other, 30)):
+        for way, count in ((mirrored_flow, 10), (other, 30)):
             for records in read_all(way.target, way.remote(topics[0])).values():
                 assert len([each for each in records if each.value != b"foreign"]) == count
 
@@ -143,28 +146,30 @@ def _login(origin: Broker, password: str) -> dict[str, str]:
     }
 
 
-def _failed(ground: Ground, name: str, *words: str) -> str:
+def _failed(flow: Flow, name: str, *words: str) -> str:
     """The trace of the failed task, as soon as it holds all words."""
 
     def failed() -> str:
-        (task,) = ground.worker.rest.status(name)["tasks"]
-        assert task["state"] == "FAILED", (task, ground.service.status(name))
+        (task,) = flow.worker.rest.status(name)["tasks"]
+        assert task["state"] == "FAILED", (task, flow.service.status(name))
         assert all(word in task["trace"] for word in words), task["trace"]
         return str(task["trace"])
 
-    return eventually(failed, MIRRORED, what=f"the task fails: {words}", watched=ground.watched)
+    return eventually(failed, MIRRORED, what=f"the task fails: {words}", watched=flow.watched)
 
 
 def test_wrong_credentials_fail_the_task_until_they_are_mended_and_a_missing_right_is_waited_for(
-    own: Ground, origin: Broker
+    own: Flow, origin: Broker
 ) -> None:
-    flow = OurFlow(aliased(own))
-    open_, closed = (create_topic(origin.bootstrap, flow.name(which), 1) for which in ("open", "closed"))
+    mirrored_flow = OurFlow(aliased(own))
+    open_, closed = (
+        create_topic(origin.bootstrap, mirrored_flow.name(which), 1) for which in ("open", "closed")
+    )
     for topic in (open_, closed):
         allow(origin.bootstrap, "User:alice", topic, "DESCRIBE")
         allow(origin.bootstrap, "User:alice", topic, "DESCRIBE_CONFIGS")
     allow(origin.bootstrap, "User:alice", open_, "READ")
-    with flow.mirror(**_login(origin, WRONG_PASSWORD)) as name:
+    with mirrored_flow.mirror(**_login(origin, WRONG_PASSWORD)) as name:
         trace = _failed(own, name, "uthentication", "source")
         assert own.service.status(name)["state"] == "failed"
         config = own.worker.rest.config(name)
@@ -180,10 +185,10 @@ def test_wrong_credentials_fail_the_task_until_they_are_mended_and_a_missing_rig
             assert f"topic {closed}: grant READ on it" in str(own.service.status(name)["errors"])
 
         eventually(named, MIRRORED, what="the right is named", watched=own.watched)
-        flow.wait_mirrored(open_)
+        mirrored_flow.wait_mirrored(open_)
         assert own.worker.rest.status(name)["tasks"][0]["state"] == "RUNNING"
         allow(origin.bootstrap, "User:alice", closed, "READ")
-        flow.wait_mirrored(closed)
+        mirrored_flow.wait_mirrored(closed)
         eventually(
             lambda: closed not in str(own.service.status(name)["errors"]),
             WAIT,
@@ -193,14 +198,14 @@ def test_wrong_credentials_fail_the_task_until_they_are_mended_and_a_missing_rig
 
 
 def test_what_the_target_holds_already_fails_the_task_or_stands_in_health_as_the_policy_says(
-    own: Ground,
+    own: Flow,
 ) -> None:
-    flow = OurFlow(aliased(own))
-    topic = create_topic(own.source.bootstrap, flow.name("filled"), 1)
-    copy = create_topic(own.target.bootstrap, flow.remote(topic), 1)
+    mirrored_flow = OurFlow(aliased(own))
+    topic = create_topic(own.source.bootstrap, mirrored_flow.name("filled"), 1)
+    copy = create_topic(own.target.bootstrap, mirrored_flow.remote(topic), 1)
     produce(own.source.bootstrap, topic, numbered(10))
     produce(own.target.bootstrap, copy, numbered(5))
-    with flow.mirror(source_gap_policy="fail") as name:
+    with mirrored_flow.mirror(source_gap_policy="fail") as name:
         words = (
             "target_not_empty",
             f"{copy}-0",
@@ -231,15 +236,15 @@ def test_what_the_target_holds_already_fails_the_task_or_stands_in_health_as_the
 # -- the source is gone ----------------------------------------------------------------------------------------------
 
 
-def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, origin: Broker) -> None:
+def test_groups_stay_ready_by_runs_when_the_source_is_killed(mirrored_flow: OurFlow, origin: Broker) -> None:
     """Nothing of it fails a task, and what was exact stays so; once the source is back copying goes on."""
-    own, topic = flow.ground, flow.topic("gone")
-    flow.produce(topic)
-    flow.wait_mirrored(topic)
-    groups = [flow.name(f"{kind}-gone") for kind in ("ours", "groups")]
+    own, topic = mirrored_flow.flow, mirrored_flow.topic("gone")
+    mirrored_flow.produce(topic)
+    mirrored_flow.wait_mirrored(topic)
+    groups = [mirrored_flow.name(f"{kind}-gone") for kind in ("ours", "groups")]
     for group in groups:
-        flow.commit(group, topic, every(7))
-        flow.wait_exact(topic, every(7), partial(standing, own.target.bootstrap, group), group)
+        mirrored_flow.commit(group, topic, every(7))
+        mirrored_flow.wait_exact(topic, every(7), partial(standing, own.target.bootstrap, group), group)
         eventually(partial(_ready_by_runs, own, group), WAIT, what=f"{group} is ready", watched=own.watched)
     checkpoints = eventually(
         partial(_all_told, own, groups[0]), WAIT, what=f"checkpoints of {groups[0]}", watched=own.watched
@@ -260,7 +265,7 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
             assert own.service.report(group)["as_of_ms"] <= killed_ms
             since = {why["reason"]: why["since_ms"] for why in own.service.report(group)["reasons"]}
             assert since["source_unreachable"] >= killed_ms
-            assert flow.unread(topic, standing(own.target.bootstrap, group)) == {
+            assert mirrored_flow.unread(topic, standing(own.target.bootstrap, group)) == {
                 partition: [b"%d-%d" % (partition, number) for number in range(7, 10)]
                 for partition in range(PARTITIONS)
             }
@@ -268,8 +273,8 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
         stays(lambda: set(_states(own)) == {"RUNNING"}, LEASE_MS / 1000, what="no task fails")
     finally:
         origin.start()
-    flow.produce(topic, start=10)
-    flow.wait_mirrored(topic)
+    mirrored_flow.produce(topic, start=10)
+    mirrored_flow.wait_mirrored(topic)
     for name in names:
         eventually(
             partial(_well, own, name, before[name]),
@@ -279,29 +284,29 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(flow: OurFlow, orig
         )
 
 
-def _ready_by_runs(ground: Ground, group: str, answer: str = "ready") -> None:
-    report = ground.service.report(group)
+def _ready_by_runs(flow: Flow, group: str, answer: str = "ready") -> None:
+    report = flow.service.report(group)
     assert report["readiness"] == answer, report
     assert {(row["verdict"], row["evidence"]) for row in report["partitions"]} == {("exact", "run")}, report
 
 
-def _all_told(ground: Ground, group: str) -> dict[TopicPartition, Checkpoint]:
+def _all_told(flow: Flow, group: str) -> dict[TopicPartition, Checkpoint]:
     """The newest checkpoints of a group, all of where it stands. Connect writes them after the group has moved."""
-    found = latest(ground.target, ground.source.name, group)
+    found = latest(flow.target, flow.source.name, group)
     told = {place: checkpoint.downstream_offset for place, checkpoint in found.items()}
-    assert told == standing(ground.target.bootstrap, group)
+    assert told == standing(flow.target.bootstrap, group)
     assert len(told) == PARTITIONS
     return found
 
 
-def _troubled(ground: Ground, name: str, before: list[str]) -> None:
-    status = ground.service.status(name)
+def _troubled(flow: Flow, name: str, before: list[str]) -> None:
+    status = flow.service.status(name)
     assert set(status["errors"]) - set(before), status
     assert status["failure"] is None
 
 
-def _well(ground: Ground, name: str, before: list[str]) -> None:
+def _well(flow: Flow, name: str, before: list[str]) -> None:
     """Nothing is wrong now that was not before: copies that stood on the target before the mirror are told for good."""
-    status = ground.service.status(name)
+    status = flow.service.status(name)
     assert all("target_not_empty" in error or "older gap(s)" in error for error in before), before
     assert (status["errors"], status["failure"]) == (before, None), status

@@ -16,8 +16,17 @@ from confluent_kafka.admin._resource import ResourceType
 
 from bridge.local import ConnectFailed
 from tests.e2e.control import aliased, syncs_topic
-from tests.e2e.flows import IDENTITY, MIRRORED, PARTITIONS, RECORDS, OurFlow, TlsBackup, every, read_all
-from tests.e2e.ground import WAIT, Ground, standing
+from tests.e2e.flow import WAIT, Flow, standing
+from tests.e2e.mirrored_flow import (
+    IDENTITY,
+    MIRRORED,
+    PARTITIONS,
+    RECORDS,
+    OurFlow,
+    TlsBackup,
+    every,
+    read_all,
+)
 from tests.support import admin, create_topic, eventually, read, resume, set_topic_config
 
 RISING = {partition: partition + 1 for partition in range(PARTITIONS)}
@@ -44,19 +53,19 @@ FLAVOURS: Mapping[str, dict[str, object]] = {
 """Named as stock's subclasses of the base test; each carries along the settings of a few cases more."""
 
 
-def _everywhere(flow: OurFlow) -> str:
+def _everywhere(mirrored_flow: OurFlow) -> str:
     """Topics of the flow wherever they come from, copies of both directions too."""
-    return f".*{flow.mark.removesuffix('-back')}.*,heartbeats"
+    return f".*{mirrored_flow.mark.removesuffix('-back')}.*,heartbeats"
 
 
 @pytest.fixture(scope="module")
-def flow(request: pytest.FixtureRequest, ground: Ground) -> Iterator[OurFlow]:
+def mirrored_flow(request: pytest.FixtureRequest, flow: Flow) -> Iterator[OurFlow]:
     flavour: str = request.param
-    mine, settings = aliased(ground), FLAVOURS[flavour]
+    unique_flow, settings = aliased(flow), FLAVOURS[flavour]
     if flavour == "SSL":
         backup: TlsBackup = request.getfixturevalue("tls_backup")
-        mine, settings = aliased(ground, target=backup.broker), settings | backup.settings
-    found = OurFlow(mine, settings, transactions=flavour == "Transactions")
+        unique_flow, settings = aliased(flow, target=backup.broker), settings | backup.settings
+    found = OurFlow(unique_flow, settings, transactions=flavour == "Transactions")
     with ExitStack() as running:
         topics = {"topics": _everywhere(found)} if flavour == "Base" else {}
         running.enter_context(found.mirror(**topics))
@@ -76,42 +85,44 @@ def flavours(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]
 class Case:
     """A case's groups, one for each connector that follows groups: stock's and ours."""
 
-    def __init__(self, flow: OurFlow, what: str) -> None:
-        self.flow, self._what = flow, what
-        self.stock = self.group("stock") if "emit_offset-syncs_enabled" not in flow.settings else None
+    def __init__(self, mirrored_flow: OurFlow, what: str) -> None:
+        self.mirrored_flow, self._what = mirrored_flow, what
+        self.stock = (
+            self.group("stock") if "emit_offset-syncs_enabled" not in mirrored_flow.settings else None
+        )
         self.ours = [self.group(kind) for kind in ("ours", "groups") if self.stock or kind == "groups"]
 
     def group(self, kind: str) -> str:
-        return self.flow.name(f"{kind}-{self._what}")
+        return self.mirrored_flow.name(f"{kind}-{self._what}")
 
     def commit(self, topic: str, processed: Mapping[int, int]) -> None:
         for group in [*self.ours, *([self.stock] if self.stock else [])]:
-            self.flow.commit(group, topic, processed)
+            self.mirrored_flow.commit(group, topic, processed)
 
     def wait_synced(self, topic: str, processed: Mapping[int, int]) -> None:
         """Groups of ours stand exactly, by runs; stock's skips nothing, and re-reads less than offset.lag.max where it
         has read everything."""
-        flow, where = self.flow, self.flow.target.bootstrap
+        mirrored_flow, where = self.mirrored_flow, self.mirrored_flow.target.bootstrap
         for group in self.ours:
-            flow.wait_exact(topic, processed, partial(standing, where, group), group)
+            mirrored_flow.wait_exact(topic, processed, partial(standing, where, group), group)
             self._wait_evidence(group, topic, processed)
         if self.stock:
             self._wait_stock(topic, processed, partial(standing, where, self.stock))
 
     def wait_translated(self, topic: str, processed: Mapping[int, int]) -> None:
         """The same of checkpoints, as MirrorClient reads them."""
-        flow, ours = self.flow, self.group("ours")
-        flow.wait_exact(topic, processed, lambda: flow.translated(ours), ours)
-        self._wait_stock(topic, processed, lambda: flow.translated(self.stock or ""))
+        mirrored_flow, ours = self.mirrored_flow, self.group("ours")
+        mirrored_flow.wait_exact(topic, processed, lambda: mirrored_flow.translated(ours), ours)
+        self._wait_stock(topic, processed, lambda: mirrored_flow.translated(self.stock or ""))
 
     def _wait_stock(
         self, topic: str, processed: Mapping[int, int], offsets: Callable[[], Mapping[tuple[str, int], int]]
     ) -> None:
-        lag = int(str(self.flow.settings["offset_lag_max"]))
-        expected = self.flow.left(topic, processed)
+        lag = int(str(self.mirrored_flow.settings["offset_lag_max"]))
+        expected = self.mirrored_flow.left(topic, processed)
 
         def within() -> None:
-            found = self.flow.unread(topic, offsets())
+            found = self.mirrored_flow.unread(topic, offsets())
             assert found.keys() == expected.keys()
             for partition, left in expected.items():
                 again = len(found[partition]) - len(left)
@@ -119,21 +130,24 @@ class Case:
                 assert left or again <= max(0, lag - 1), f"{partition} re-reads {again}"
 
         eventually(
-            within, WAIT, what=f"stock's {self.stock} stands in {topic}", watched=self.flow.ground.watched
+            within,
+            WAIT,
+            what=f"stock's {self.stock} stands in {topic}",
+            watched=self.mirrored_flow.flow.watched,
         )
 
     def _wait_evidence(self, group: str, topic: str, processed: Mapping[int, int]) -> None:
         """With transactions on the source runs leave a bound where control records lie within; records settle it."""
 
         def said() -> None:
-            rows = self.flow.ground.service.report(group)["partitions"]
+            rows = self.mirrored_flow.flow.service.report(group)["partitions"]
             found = {row["partition"]: row for row in rows if row["topic"] == topic}
             assert found.keys() == processed.keys()
             for row in found.values():
                 assert (row["verdict"], row["bound"]) == ("exact", 0), row
-                assert row["evidence"] == "run" or self.flow.transactions, row
+                assert row["evidence"] == "run" or self.mirrored_flow.transactions, row
 
-        eventually(said, WAIT, what=f"{group} is exact by runs", watched=self.flow.ground.watched)
+        eventually(said, WAIT, what=f"{group} is exact by runs", watched=self.mirrored_flow.flow.watched)
 
 
 def _topics(bootstrap: str) -> set[str]:
@@ -147,73 +161,75 @@ def _overrides(bootstrap: str, topic: str) -> dict[str, str]:
     return {key: entry.value for key, entry in entries.items() if entry.source == 1}
 
 
-def _wait_overrides(flow: OurFlow, topic: str, expected: Mapping[str, str | None]) -> None:
+def _wait_overrides(mirrored_flow: OurFlow, topic: str, expected: Mapping[str, str | None]) -> None:
     """Until the copy of the topic has these overrides (None: no such)."""
 
     def set_there() -> None:
-        found = _overrides(flow.target.bootstrap, flow.remote(topic))
+        found = _overrides(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic))
         assert {key: found.get(key) for key in expected} == expected
 
-    eventually(set_there, MIRRORED, what=f"configs of the copy of {topic}", watched=flow.ground.watched)
+    eventually(
+        set_there, MIRRORED, what=f"configs of the copy of {topic}", watched=mirrored_flow.flow.watched
+    )
 
 
 # -- testReplication -------------------------------------------------------------------------------------------------
 
 
 @flavours("Base", "Identity", "Transactions", "SSL")
-def test_replication(flow: OurFlow) -> None:
+def test_replication(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplication: records, heartbeats, upstreamClusters and hops, a compacted
     topic, failover position, new topics."""
-    case, topic = Case(flow, "replication"), flow.topic("test-topic-1")
+    case, topic = Case(mirrored_flow, "replication"), mirrored_flow.topic("test-topic-1")
     with ExitStack() as running:
-        for way in (flow, flow.returning()) if not flow.transactions else ():
+        for way in (mirrored_flow, mirrored_flow.returning()) if not mirrored_flow.transactions else ():
             running.enter_context(way.running("Heartbeat", emit_heartbeats_interval_seconds=1))
         compacted = create_topic(
-            flow.source.bootstrap, flow.name("compacted"), 1, {"cleanup.policy": "compact"}
+            mirrored_flow.source.bootstrap, mirrored_flow.name("compacted"), 1, {"cleanup.policy": "compact"}
         )
-        flow.produce(topic)
-        flow.wait_mirrored(topic)
+        mirrored_flow.produce(topic)
+        mirrored_flow.wait_mirrored(topic)
         case.commit(topic, RISING)
         case.wait_synced(topic, RISING)
         if case.stock:
             case.wait_translated(topic, RISING)
-        if not flow.transactions:
-            flow.assert_heartbeats()
-        _wait_overrides(flow, compacted, {"cleanup.policy": "compact"})
+        if not mirrored_flow.transactions:
+            mirrored_flow.assert_heartbeats()
+        _wait_overrides(mirrored_flow, compacted, {"cleanup.policy": "compact"})
         # "create more matching topics": a record in the first partition only.
-        more = flow.topic("test-topic-2", shifted=False)
-        flow.produce(more, partitions=1)
+        more = mirrored_flow.topic("test-topic-2", shifted=False)
+        mirrored_flow.produce(more, partitions=1)
         eventually(
-            lambda: flow.remote(more) in _topics(flow.target.bootstrap),
+            lambda: mirrored_flow.remote(more) in _topics(mirrored_flow.target.bootstrap),
             WAIT,
             what=f"the copy of {more}",
-            watched=flow.ground.watched,
+            watched=mirrored_flow.flow.watched,
         )
-        flow.wait_mirrored(more)
+        mirrored_flow.wait_mirrored(more)
         case.commit(more, {0: 3})
         case.wait_synced(more, {0: 3})
 
 
 @flavours("Base")
-def test_replication_both_ways_makes_no_circles(flow: OurFlow) -> None:
+def test_replication_both_ways_makes_no_circles(mirrored_flow: OurFlow) -> None:
     """The other half of testReplication, from backup to primary; each direction would take the other's copies."""
-    back = flow.returning()
-    there, here = back.topic("test-topic-1"), flow.topic("test-topic-3")
-    with back.mirror(topics=_everywhere(flow)), back.running("Checkpoint") as name:
+    back = mirrored_flow.returning()
+    there, here = back.topic("test-topic-1"), mirrored_flow.topic("test-topic-3")
+    with back.mirror(topics=_everywhere(mirrored_flow)), back.running("Checkpoint") as name:
         back.produce(there)
-        flow.produce(here)
+        mirrored_flow.produce(here)
         back.wait_mirrored(there)
-        flow.wait_mirrored(here)
+        mirrored_flow.wait_mirrored(here)
         group = back.name("ours-back")
         back.commit(group, there, RISING)
         back.wait_exact(there, RISING, lambda: back.translated(group), group)
         # Topics that came later than all copies so far have been looked for, so those were looked at too.
-        back.ground.wait_rounds(name)
+        back.flow.wait_rounds(name)
         last = back.topic("test-topic-last", shifted=False)
         back.produce(last)
         eventually(lambda: back.remote(last) in _topics(back.target.bootstrap), WAIT, what="the last topic")
-    for way in (flow, back):
-        found = {topic for topic in _topics(way.source.bootstrap) if flow.mark in topic}
+    for way in (mirrored_flow, back):
+        found = {topic for topic in _topics(way.source.bootstrap) if mirrored_flow.mark in topic}
         twice = {topic for topic in found if topic.count(f"{way.source.name}.") or topic.count(".") > 1}
         assert not twice, "copies of copies"
 
@@ -222,182 +238,206 @@ def test_replication_both_ways_makes_no_circles(flow: OurFlow) -> None:
 
 
 @flavours("Base")
-def test_replication_with_empty_partition(flow: OurFlow) -> None:
+def test_replication_with_empty_partition(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplicationWithEmptyPartition: the offset of the partition without
     records is there on backup, and is 0."""
-    case, topic = Case(flow, "empty"), flow.topic("test-topic-with-empty-partition", shifted=False)
-    flow.produce(topic, partitions=PARTITIONS - 1)
-    eventually(
-        lambda: flow.remote(topic) in _topics(flow.target.bootstrap), WAIT, what=f"the copy of {topic}"
+    case, topic = (
+        Case(mirrored_flow, "empty"),
+        mirrored_flow.topic("test-topic-with-empty-partition", shifted=False),
     )
-    flow.wait_mirrored(topic)
+    mirrored_flow.produce(topic, partitions=PARTITIONS - 1)
+    eventually(
+        lambda: mirrored_flow.remote(topic) in _topics(mirrored_flow.target.bootstrap),
+        WAIT,
+        what=f"the copy of {topic}",
+    )
+    mirrored_flow.wait_mirrored(topic)
     processed = {**every(RECORDS), PARTITIONS - 1: 0}
     for group in case.ours:
-        flow.commit(group, topic, processed)
-        flow.wait_exact(topic, processed, partial(standing, flow.target.bootstrap, group), group)
-        assert standing(flow.target.bootstrap, group)[flow.remote(topic), PARTITIONS - 1] == 0
+        mirrored_flow.commit(group, topic, processed)
+        mirrored_flow.wait_exact(
+            topic, processed, partial(standing, mirrored_flow.target.bootstrap, group), group
+        )
+        assert (
+            standing(mirrored_flow.target.bootstrap, group)[mirrored_flow.remote(topic), PARTITIONS - 1] == 0
+        )
 
 
 @flavours("Base", "Transactions")
-def test_one_way_replication_with_offset_sync(flow: OurFlow) -> None:
+def test_one_way_replication_with_offset_sync(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOneWayReplicationWithAutoOffsetSync (Base), and
     testOneWayReplicationWithFrequentOffsetSyncs (Transactions: offset.lag.max is 0, and stock's own answer exact too).
     A group that has read everything, then a second topic; a consumer on backup has nothing to read, until something
     new comes."""
-    case = Case(flow, "auto-sync")
-    topics = [flow.topic("test-auto-sync-1"), flow.topic("test-auto-sync-2")]
+    case = Case(mirrored_flow, "auto-sync")
+    topics = [mirrored_flow.topic("test-auto-sync-1"), mirrored_flow.topic("test-auto-sync-2")]
     for topic in topics:
-        flow.produce(topic)
-        flow.wait_mirrored(topic)
+        mirrored_flow.produce(topic)
+        mirrored_flow.wait_mirrored(topic)
         case.commit(topic, every(RECORDS))
         case.wait_synced(topic, every(RECORDS))
-    flow.produce(topics[1], 1, start=RECORDS)
-    copies = [flow.remote(topic) for topic in topics]
-    found = resume(flow.target.bootstrap, case.ours[0], copies, count=PARTITIONS)
+    mirrored_flow.produce(topics[1], 1, start=RECORDS)
+    copies = [mirrored_flow.remote(topic) for topic in topics]
+    found = resume(mirrored_flow.target.bootstrap, case.ours[0], copies, count=PARTITIONS)
     assert sorted(str(record.value) for record in found) == [
         str(b"%d-%d" % (partition, RECORDS)) for partition in range(PARTITIONS)
     ]
 
 
 @flavours("Base")
-def test_offset_translation_behind_replication_flow(flow: OurFlow) -> None:
+def test_offset_translation_behind_replication_flow(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOffsetTranslationBehindReplicationFlow: commits at 90 % and then at
     10 % of 1,000 records of each partition; checkpoints advance, then go back."""
-    case, topic = Case(flow, "lagging"), flow.topic("test-topic-lagging")
-    flow.produce(topic, 1000)
-    flow.wait_mirrored(topic)
+    case, topic = Case(mirrored_flow, "lagging"), mirrored_flow.topic("test-topic-lagging")
+    mirrored_flow.produce(topic, 1000)
+    mirrored_flow.wait_mirrored(topic)
     for processed in (every(900), every(100)):
         case.commit(topic, processed)
         case.wait_translated(topic, processed)
-    flow.assert_monotonic(case.group("ours"))
+    mirrored_flow.assert_monotonic(case.group("ours"))
 
 
 # -- offset syncs ----------------------------------------------------------------------------------------------------
 
 
 @flavours("Identity")
-def test_replication_without_offset_sync_will_not_create_offset_syncs_topic(flow: OurFlow) -> None:
+def test_replication_without_offset_sync_will_not_create_offset_syncs_topic(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplicationWithoutOffsetSyncWillNotCreateOffsetSyncsTopic: data flows,
     and groups are exact without it, because the runs are there."""
-    topic = flow.topic("test-without-syncs")
-    flow.produce(topic)
-    flow.wait_mirrored(topic)
-    found = _topics(flow.source.bootstrap) | _topics(flow.target.bootstrap)
-    assert not found & {syncs_topic(flow.ground), f"mm2-offset-syncs.{flow.source.name}.internal"}
-    assert f"mm2-offset-runs.{flow.source.name}.internal" in found
-    case = Case(flow, "without-syncs")
+    topic = mirrored_flow.topic("test-without-syncs")
+    mirrored_flow.produce(topic)
+    mirrored_flow.wait_mirrored(topic)
+    found = _topics(mirrored_flow.source.bootstrap) | _topics(mirrored_flow.target.bootstrap)
+    assert not found & {
+        syncs_topic(mirrored_flow.flow),
+        f"mm2-offset-syncs.{mirrored_flow.source.name}.internal",
+    }
+    assert f"mm2-offset-runs.{mirrored_flow.source.name}.internal" in found
+    case = Case(mirrored_flow, "without-syncs")
     case.commit(topic, RISING)
     case.wait_synced(topic, RISING)
 
 
 @flavours("Transactions")
-def test_offset_syncs_topics_on_target(flow: OurFlow) -> None:
+def test_offset_syncs_topics_on_target(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOffsetSyncsTopicsOnTarget: the topic is on backup only, and checkpoints
     flow, stock's too."""
-    case, topic = Case(flow, "syncs-on-target"), flow.topic("test-syncs-on-target")
-    flow.produce(topic)
-    flow.wait_mirrored(topic)
+    case, topic = Case(mirrored_flow, "syncs-on-target"), mirrored_flow.topic("test-syncs-on-target")
+    mirrored_flow.produce(topic)
+    mirrored_flow.wait_mirrored(topic)
     case.commit(topic, every(RECORDS))
     case.wait_translated(topic, every(RECORDS))
-    on_target = f"mm2-offset-syncs.{flow.source.name}.internal"
-    assert on_target in _topics(flow.target.bootstrap)
-    assert not _topics(flow.source.bootstrap) & {on_target, syncs_topic(flow.ground)}
+    on_target = f"mm2-offset-syncs.{mirrored_flow.source.name}.internal"
+    assert on_target in _topics(mirrored_flow.target.bootstrap)
+    assert not _topics(mirrored_flow.source.bootstrap) & {on_target, syncs_topic(mirrored_flow.flow)}
 
 
 # -- life ------------------------------------------------------------------------------------------------------------
 
 
 @flavours("Base")
-def test_restart_replication(flow: OurFlow) -> None:
+def test_restart_replication(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testRestartReplication: after a restart of the connectors groups are synced
     again. Nothing is copied twice.
 
     MirrorConnectorsIntegrationExactlyOnceTest.testReplication: stock copies anew what an operator alters offsets to.
     So does ours: tests/e2e/test_copy_again.py."""
-    case, topic, rest = Case(flow, "restart"), flow.topic("test-restart"), flow.ground.worker.rest
-    flow.produce(topic)
-    flow.wait_mirrored(topic)
+    case, topic, rest = (
+        Case(mirrored_flow, "restart"),
+        mirrored_flow.topic("test-restart"),
+        mirrored_flow.flow.worker.rest,
+    )
+    mirrored_flow.produce(topic)
+    mirrored_flow.wait_mirrored(topic)
     case.commit(topic, RISING)
     case.wait_synced(topic, RISING)
-    mine = [
-        name for name in rest.connectors() if rest.config(name)["source.cluster.alias"] == flow.source.name
+    unique_flow = [
+        name
+        for name in rest.connectors()
+        if rest.config(name)["source.cluster.alias"] == mirrored_flow.source.name
     ]
-    (mirror,) = [name for name in mine if name.startswith("source")]
+    (mirror,) = [name for name in unique_flow if name.startswith("source")]
     rest.stop(mirror)
     rest.wait_state(mirror, "STOPPED", tasks=0)
     rest.resume(mirror)
-    for name in mine:
+    for name in unique_flow:
         if name != mirror:
             rest.restart(name, tasks=True)
-    for name in mine:
+    for name in unique_flow:
         rest.wait_running(name, tasks=None)
-    flow.produce(topic, start=RECORDS)
-    flow.wait_mirrored(topic)
-    copies = read_all(flow.target, flow.remote(topic))
-    for partition, records in read_all(flow.source, topic).items():
+    mirrored_flow.produce(topic, start=RECORDS)
+    mirrored_flow.wait_mirrored(topic)
+    copies = read_all(mirrored_flow.target, mirrored_flow.remote(topic))
+    for partition, records in read_all(mirrored_flow.source, topic).items():
         own = [record.value for record in copies[partition] if record.value != b"foreign"]
         assert own == [record.value for record in records]
     case.commit(topic, every(2 * RECORDS))
     case.wait_synced(topic, every(2 * RECORDS))
-    flow.assert_monotonic(case.group("ours"))
+    mirrored_flow.assert_monotonic(case.group("ours"))
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------
 
 
 @flavours("Base")
-def test_sync_topic_configs(flow: OurFlow) -> None:
+def test_sync_topic_configs(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testSyncTopicConfigs: of a copy that differs what is excluded stays, and what
     is not follows, again and again. testReplicateTargetDefault: what is taken away on the source is gone there too."""
-    topic, other = flow.name("test-configs"), {"delete.retention.ms": "2000", "retention.bytes": "2000"}
-    create_topic(flow.target.bootstrap, flow.remote(topic), 1, other)
+    topic, other = (
+        mirrored_flow.name("test-configs"),
+        {"delete.retention.ms": "2000", "retention.bytes": "2000"},
+    )
+    create_topic(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic), 1, other)
     given = {"delete.retention.ms": "1000", "retention.bytes": "1000"}
-    create_topic(flow.source.bootstrap, topic, 1, given)
-    _wait_overrides(flow, topic, {"delete.retention.ms": "2000", "retention.bytes": "1000"})
-    set_topic_config(flow.target.bootstrap, flow.remote(topic), {"retention.bytes": "2000"})
-    _wait_overrides(flow, topic, {"delete.retention.ms": "2000", "retention.bytes": "1000"})
+    create_topic(mirrored_flow.source.bootstrap, topic, 1, given)
+    _wait_overrides(mirrored_flow, topic, {"delete.retention.ms": "2000", "retention.bytes": "1000"})
+    set_topic_config(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic), {"retention.bytes": "2000"})
+    _wait_overrides(mirrored_flow, topic, {"delete.retention.ms": "2000", "retention.bytes": "1000"})
     entry = ConfigEntry("retention.bytes", None, incremental_operation=AlterConfigOpType.DELETE)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    client = admin(flow.source.bootstrap)
+    client = admin(mirrored_flow.source.bootstrap)
     client.incremental_alter_configs([resource])[resource].result(WAIT)
-    _wait_overrides(flow, topic, {"delete.retention.ms": "2000", "retention.bytes": None})
+    _wait_overrides(mirrored_flow, topic, {"delete.retention.ms": "2000", "retention.bytes": None})
 
 
 @flavours("Identity")
-def test_replicate_source_default(flow: OurFlow) -> None:
+def test_replicate_source_default(mirrored_flow: OurFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplicateSourceDefault, which with stock shows nothing: both clusters
     have the same defaults. Here the copy carries the source's as its own."""
-    topic = create_topic(flow.source.bootstrap, flow.name("test-source-default"), 1)
-    eventually(lambda: topic in _topics(flow.target.bootstrap), WAIT, what=f"the copy of {topic}")
-    assert "retention.bytes" not in _overrides(flow.source.bootstrap, topic)
-    _wait_overrides(flow, topic, {"retention.bytes": "-1"})
+    topic = create_topic(mirrored_flow.source.bootstrap, mirrored_flow.name("test-source-default"), 1)
+    eventually(lambda: topic in _topics(mirrored_flow.target.bootstrap), WAIT, what=f"the copy of {topic}")
+    assert "retention.bytes" not in _overrides(mirrored_flow.source.bootstrap, topic)
+    _wait_overrides(mirrored_flow, topic, {"retention.bytes": "-1"})
 
 
-def test_replicate_from_latest(ground: Ground) -> None:
+def test_replicate_from_latest(flow: Flow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplicateFromLatest: only records after the start are mirrored."""
-    flow = OurFlow(aliased(ground), {"consumer_auto_offset_reset": "latest"})
-    topic = flow.topic("test-latest", shifted=False)
-    flow.produce(topic)
-    runs = f"mm2-offset-runs.{flow.source.name}.internal"
+    mirrored_flow = OurFlow(aliased(flow), {"consumer_auto_offset_reset": "latest"})
+    topic = mirrored_flow.topic("test-latest", shifted=False)
+    mirrored_flow.produce(topic)
+    runs = f"mm2-offset-runs.{mirrored_flow.source.name}.internal"
 
     def begun() -> bool:
-        return runs in _topics(flow.target.bootstrap) and len(read(flow.target.bootstrap, runs)) >= PARTITIONS
+        return (
+            runs in _topics(mirrored_flow.target.bootstrap)
+            and len(read(mirrored_flow.target.bootstrap, runs)) >= PARTITIONS
+        )
 
-    with flow.mirror():
-        eventually(begun, MIRRORED, what="positions are known", watched=ground.watched)
-        flow.produce(topic, start=RECORDS)
-        flow.wait_mirrored(topic)
-    for records in read_all(flow.target, flow.remote(topic)).values():
+    with mirrored_flow.mirror():
+        eventually(begun, MIRRORED, what="positions are known", watched=flow.watched)
+        mirrored_flow.produce(topic, start=RECORDS)
+        mirrored_flow.wait_mirrored(topic)
+    for records in read_all(mirrored_flow.target, mirrored_flow.remote(topic)).values():
         assert [str(each.value).rpartition("-")[2] for each in records] == [
             f"{number}'" for number in range(RECORDS, 2 * RECORDS)
         ]
 
 
-def test_a_custom_forwarding_admin_is_refused(ground: Ground) -> None:
+def test_a_custom_forwarding_admin_is_refused(flow: Flow) -> None:
     """MirrorConnectorsWithCustomForwardingAdminIntegrationTest: a Java class of an operator's own can't be called by a
     service in Python. That is said where the connector is validated, before anything is made past it."""
     custom = "org.apache.kafka.connect.mirror.clients.admin.FakeForwardingAdminWithLocalMetadata"
-    flow = OurFlow(aliased(ground), {"forwarding_admin_class": custom})
-    with pytest.raises(ConnectFailed, match=r"forwarding\.admin\.class") as refused, flow.mirror():
+    mirrored_flow = OurFlow(aliased(flow), {"forwarding_admin_class": custom})
+    with pytest.raises(ConnectFailed, match=r"forwarding\.admin\.class") as refused, mirrored_flow.mirror():
         pass
     assert custom in str(refused.value)

@@ -17,7 +17,7 @@ from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
 from bridge.translation.runs.runs import OffsetRun
 from tests.e2e.control import our_control
-from tests.e2e.ground import WAIT, Ground
+from tests.e2e.flow import WAIT, Flow
 from tests.support import admin, bounds, create_topic, eventually, numbered, read, stock_config, unique
 from tests.support.records import producer
 
@@ -55,13 +55,13 @@ def producing(bootstrap: str, topic: str) -> Iterator[None]:
 class Mirror:
     """One connector by its name, stock's or ours in turn, of one topic."""
 
-    def __init__(self, mine: Ground) -> None:
-        self._mine, self._rest = mine, mine.worker.rest
+    def __init__(self, unique_flow: Flow) -> None:
+        self._mine, self._rest = unique_flow, unique_flow.worker.rest
         self.name, self.topic = unique("taken-source"), unique("taken")
-        create_topic(mine.source.bootstrap, self.topic, PARTITIONS)
+        create_topic(unique_flow.source.bootstrap, self.topic, PARTITIONS)
         settings = {"topics": self.topic, "refresh_topics_interval_seconds": 1}
-        self._stock = stock_config("Source", mine.source, mine.target, **settings)
-        self._ours = {**our_control("Source", mine, **settings), "spark.master": "local[2]"}
+        self._stock = stock_config("Source", unique_flow.source, unique_flow.target, **settings)
+        self._ours = {**our_control("Source", unique_flow, **settings), "spark.master": "local[2]"}
 
     def stock(self) -> None:
         self._put(self._stock)
@@ -137,10 +137,10 @@ class Mirror:
         self._rest.wait_running(self.name)
 
 
-def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_again(mine: Ground) -> None:
-    mirror = Mirror(mine)
+def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did_and_ours_again(unique_flow: Flow) -> None:
+    mirror = Mirror(unique_flow)
     try:
-        with producing(mine.source.bootstrap, mirror.topic):
+        with producing(unique_flow.source.bootstrap, mirror.topic):
             mirror.stock()
             mirror.copies_on()
             code, _, said = mirror.hand_back()

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests.e2e.control import aliased, checkpoints_topic, syncs_topic
-from tests.e2e.flows import IDENTITY, PARTITIONS, RECORDS, Flow, TlsBackup, every, read_all
-from tests.e2e.ground import WAIT, Ground, standing
+from tests.e2e.flow import WAIT, Flow, standing
+from tests.e2e.mirrored_flow import IDENTITY, PARTITIONS, RECORDS, MirroredFlow, TlsBackup, every, read_all
 from tests.support import (
     Record,
     admin,
@@ -33,18 +33,18 @@ def _topics(bootstrap: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def flow(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Flow]:
+def mirrored_flow(request: pytest.FixtureRequest, flow: Flow) -> Iterator[MirroredFlow]:
     """A flow of one flavour, with group sync, for all its cases: named as stock's subclasses of the base test."""
     flavour: str = request.param
     settings: dict[str, object] = {"offset_lag_max": LAG}
-    mine = aliased(ground)
+    unique_flow = aliased(flow)
     if flavour == "Identity":
         settings["replication_policy_class"] = IDENTITY
     if flavour == "SSL":
         backup: TlsBackup = request.getfixturevalue("tls_backup")
-        mine = aliased(ground, target=backup.broker)
+        unique_flow = aliased(flow, target=backup.broker)
         settings |= backup.settings
-    found = Flow(mine, settings, transactions=flavour == "Transactions")
+    found = MirroredFlow(unique_flow, settings, transactions=flavour == "Transactions")
     with found.mirrored():
         yield found
 
@@ -57,11 +57,15 @@ def flavours(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]
 # -- testReplication -------------------------------------------------------------------------------------------------
 
 
-def _assert_first_unprocessed(flow: Flow, topic: str, group: str) -> None:
+def _assert_first_unprocessed(mirrored_flow: MirroredFlow, topic: str, group: str) -> None:
     """Failover as stock's test does it: a consumer seeks to what MirrorClient answers. It reads from the first record
     on that the group has not processed."""
-    start = {place: at for place, at in flow.translated(group).items() if place[0] == flow.remote(topic)}
-    found = read_all(flow.target, flow.remote(topic), start)
+    start = {
+        place: at
+        for place, at in mirrored_flow.translated(group).items()
+        if place[0] == mirrored_flow.remote(topic)
+    }
+    found = read_all(mirrored_flow.target, mirrored_flow.remote(topic), start)
     for partition, records in found.items():
         first = [record.value for record in records][:1]
         assert first == [b"%d-%d" % (partition, RISING[partition])][: RECORDS - RISING[partition]]
@@ -72,15 +76,15 @@ def _assert_first_unprocessed(flow: Flow, topic: str, group: str) -> None:
     [("Base", True), ("Identity", False), ("Transactions", False), ("SSL", False)],
     indirect=["flow"],
 )
-def test_replication(flow: Flow, both_ways: bool) -> None:
+def test_replication(mirrored_flow: MirroredFlow, both_ways: bool) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplication: checkpoints, heartbeats, upstreamClusters and hops, failover
     position, monotonic checkpoints, new topics. Both ways in Base, as stock."""
-    ways = [flow]
+    ways = [mirrored_flow]
     with ExitStack() as running:
-        for way in (flow, flow.returning()):
+        for way in (mirrored_flow, mirrored_flow.returning()):
             running.enter_context(way.running("Heartbeat", emit_heartbeats_interval_seconds=1))
         if both_ways:
-            ways.append(flow.returning())
+            ways.append(mirrored_flow.returning())
             running.enter_context(ways[1].mirror())
             running.enter_context(ways[1].running("Checkpoint"))
         groups = [way.name("consumer-group-testReplication") for way in ways]
@@ -104,79 +108,89 @@ def test_replication(flow: Flow, both_ways: bool) -> None:
             way.assert_monotonic(group)
 
 
-def _wait_copied(flow: Flow, topic: str) -> None:
+def _wait_copied(mirrored_flow: MirroredFlow, topic: str) -> None:
     """Until the mirror has made the topic's copy."""
-    copy = flow.remote(topic)
-    eventually(lambda: copy in _topics(flow.target.bootstrap), WAIT, what=copy, watched=flow.ground.watched)
+    copy = mirrored_flow.remote(topic)
+    eventually(
+        lambda: copy in _topics(mirrored_flow.target.bootstrap),
+        WAIT,
+        what=copy,
+        watched=mirrored_flow.flow.watched,
+    )
 
 
 # -- group sync ------------------------------------------------------------------------------------------------------
 
 
 @flavours("Base")
-def test_replication_with_empty_partition(flow: Flow) -> None:
+def test_replication_with_empty_partition(mirrored_flow: MirroredFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplicationWithEmptyPartition: the offset of the partition without
     records is there on backup, and is 0."""
-    group = flow.name("consumer-group-testReplicationWithEmptyPartition")
-    topic = flow.topic("test-topic-with-empty-partition", shifted=False)
-    flow.produce(topic, partitions=PARTITIONS - 1)
-    flow.wait_mirrored(topic)
+    group = mirrored_flow.name("consumer-group-testReplicationWithEmptyPartition")
+    topic = mirrored_flow.topic("test-topic-with-empty-partition", shifted=False)
+    mirrored_flow.produce(topic, partitions=PARTITIONS - 1)
+    mirrored_flow.wait_mirrored(topic)
     processed = {**every(RECORDS), PARTITIONS - 1: 0}
-    flow.commit(group, topic, processed)
-    expected = flow.exact(topic, processed)
-    assert expected[flow.remote(topic), PARTITIONS - 1] == 0
-    flow.wait_synced(group, expected)
-    flow.wait_translated(group, expected)
+    mirrored_flow.commit(group, topic, processed)
+    expected = mirrored_flow.exact(topic, processed)
+    assert expected[mirrored_flow.remote(topic), PARTITIONS - 1] == 0
+    mirrored_flow.wait_synced(group, expected)
+    mirrored_flow.wait_translated(group, expected)
 
 
-def _one_way_replication(flow: Flow, group: str, topics: tuple[str, str]) -> None:
+def _one_way_replication(mirrored_flow: MirroredFlow, group: str, topics: tuple[str, str]) -> None:
     """A group that lags differently in each partition, then one that has read everything; then a second topic."""
     first, second = topics
-    flow.produce(first)
-    flow.wait_mirrored(first)
-    flow.commit(group, first, RISING)
-    flow.wait_synced(group, flow.exact(first, RISING))
-    flow.commit(group, first, every(RECORDS))
-    flow.wait_synced(group, flow.exact(first, every(RECORDS)))
-    flow.produce(second)
-    flow.wait_mirrored(second)
-    flow.commit(group, second, every(RECORDS))
-    flow.wait_synced(group, flow.exact(first, every(RECORDS)) | flow.exact(second, every(RECORDS)))
+    mirrored_flow.produce(first)
+    mirrored_flow.wait_mirrored(first)
+    mirrored_flow.commit(group, first, RISING)
+    mirrored_flow.wait_synced(group, mirrored_flow.exact(first, RISING))
+    mirrored_flow.commit(group, first, every(RECORDS))
+    mirrored_flow.wait_synced(group, mirrored_flow.exact(first, every(RECORDS)))
+    mirrored_flow.produce(second)
+    mirrored_flow.wait_mirrored(second)
+    mirrored_flow.commit(group, second, every(RECORDS))
+    mirrored_flow.wait_synced(
+        group, mirrored_flow.exact(first, every(RECORDS)) | mirrored_flow.exact(second, every(RECORDS))
+    )
     # A consumer of the group on backup has nothing to read, until something new comes.
-    copies = [flow.remote(topic) for topic in topics]
+    copies = [mirrored_flow.remote(topic) for topic in topics]
     new = [Record(b"new", key=b"key", partition=partition) for partition in range(PARTITIONS)]
-    produce(flow.source.bootstrap, second, new)
-    read = resume(flow.target.bootstrap, group, copies, count=PARTITIONS)
+    produce(mirrored_flow.source.bootstrap, second, new)
+    read = resume(mirrored_flow.target.bootstrap, group, copies, count=PARTITIONS)
     assert [(record.value, record.partition) for record in sorted(read, key=lambda r: r.partition)] == [
         (b"new", partition) for partition in range(PARTITIONS)
     ]
-    flow.assert_monotonic(group)
+    mirrored_flow.assert_monotonic(group)
 
 
 @flavours("Base", "Identity", "Transactions")
-def test_one_way_replication_with_auto_offset_sync(flow: Flow) -> None:
+def test_one_way_replication_with_auto_offset_sync(mirrored_flow: MirroredFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOneWayReplicationWithAutoOffsetSync: stock's group stands somewhere in
     (last - offset.lag.max, end]; ours re-reads nothing."""
-    topics = flow.topic("test-auto-sync-1"), flow.topic("test-auto-sync-2")
-    _one_way_replication(flow, flow.name("consumer-group-auto-sync"), topics)
+    topics = mirrored_flow.topic("test-auto-sync-1"), mirrored_flow.topic("test-auto-sync-2")
+    _one_way_replication(mirrored_flow, mirrored_flow.name("consumer-group-auto-sync"), topics)
 
 
 @pytest.mark.parametrize("evidence", ["both", "syncs"])
-def test_one_way_replication_with_frequent_offset_syncs(ground: Ground, evidence: str) -> None:
+def test_one_way_replication_with_frequent_offset_syncs(flow: Flow, evidence: str) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOneWayReplicationWithFrequentOffsetSyncs: offset.lag.max is 0. Then
     stock's own answer is exact too for a group that has read everything."""
-    flow = Flow(aliased(ground), {"offset_lag_max": 0, "translation_evidence": evidence})
-    group, topic = flow.name("consumer-group-frequent-sync"), flow.topic("test-frequent-sync")
-    with flow.mirrored():
-        flow.produce(topic)
-        flow.wait_mirrored(topic)
-        flow.commit(group, topic, every(RECORDS))
-        flow.wait_synced(group, flow.exact(topic, every(RECORDS)))
-        flow.assert_monotonic(group)
+    mirrored_flow = MirroredFlow(aliased(flow), {"offset_lag_max": 0, "translation_evidence": evidence})
+    group, topic = (
+        mirrored_flow.name("consumer-group-frequent-sync"),
+        mirrored_flow.topic("test-frequent-sync"),
+    )
+    with mirrored_flow.mirrored():
+        mirrored_flow.produce(topic)
+        mirrored_flow.wait_mirrored(topic)
+        mirrored_flow.commit(group, topic, every(RECORDS))
+        mirrored_flow.wait_synced(group, mirrored_flow.exact(topic, every(RECORDS)))
+        mirrored_flow.assert_monotonic(group)
 
 
 @pytest.mark.parametrize("evidence", ["both", "syncs"])
-def test_offset_syncs_topics_on_target(ground: Ground, evidence: str) -> None:
+def test_offset_syncs_topics_on_target(flow: Flow, evidence: str) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOffsetSyncsTopicsOnTarget: the topic is on backup only, and checkpoints
     flow. With `syncs` they rest on nothing else."""
     settings = {
@@ -184,97 +198,111 @@ def test_offset_syncs_topics_on_target(ground: Ground, evidence: str) -> None:
         "offset_lag_max": 0,
         "translation_evidence": evidence,
     }
-    flow = Flow(aliased(ground), settings)
-    group, topic = flow.name("consumer-group-syncs-on-target"), flow.topic("test-syncs-on-target")
-    with flow.mirrored():
-        flow.produce(topic)
-        flow.wait_mirrored(topic)
-        flow.commit(group, topic, every(RECORDS))
-        flow.wait_translated(group, flow.exact(topic, every(RECORDS)))
-        on_target = f"mm2-offset-syncs.{flow.source.name}.internal"
-        assert on_target in _topics(flow.target.bootstrap)
-        assert not _topics(flow.source.bootstrap) & {on_target, syncs_topic(flow.ground)}
-        assert checkpoints_topic(flow.ground) in _topics(flow.target.bootstrap)
+    mirrored_flow = MirroredFlow(aliased(flow), settings)
+    group, topic = (
+        mirrored_flow.name("consumer-group-syncs-on-target"),
+        mirrored_flow.topic("test-syncs-on-target"),
+    )
+    with mirrored_flow.mirrored():
+        mirrored_flow.produce(topic)
+        mirrored_flow.wait_mirrored(topic)
+        mirrored_flow.commit(group, topic, every(RECORDS))
+        mirrored_flow.wait_translated(group, mirrored_flow.exact(topic, every(RECORDS)))
+        on_target = f"mm2-offset-syncs.{mirrored_flow.source.name}.internal"
+        assert on_target in _topics(mirrored_flow.target.bootstrap)
+        assert not _topics(mirrored_flow.source.bootstrap) & {on_target, syncs_topic(mirrored_flow.flow)}
+        assert checkpoints_topic(mirrored_flow.flow) in _topics(mirrored_flow.target.bootstrap)
 
 
 @flavours("Base")
-def test_restart_replication(flow: Flow) -> None:
+def test_restart_replication(mirrored_flow: MirroredFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testRestartReplication: after a restart of the connectors the group is synced
     again, and checkpoints stay monotonic."""
-    group, topic = flow.name("consumer-group-restart"), flow.topic("test-restart")
-    rest = flow.ground.worker.rest
-    flow.produce(topic)
-    flow.wait_mirrored(topic)
-    flow.commit(group, topic, RISING)
-    flow.wait_synced(group, flow.exact(topic, RISING))
+    group, topic = mirrored_flow.name("consumer-group-restart"), mirrored_flow.topic("test-restart")
+    rest = mirrored_flow.flow.worker.rest
+    mirrored_flow.produce(topic)
+    mirrored_flow.wait_mirrored(topic)
+    mirrored_flow.commit(group, topic, RISING)
+    mirrored_flow.wait_synced(group, mirrored_flow.exact(topic, RISING))
     for name in rest.connectors():
-        if rest.config(name)["source.cluster.alias"] == flow.source.name:
+        if rest.config(name)["source.cluster.alias"] == mirrored_flow.source.name:
             rest.restart(name, tasks=True)
             rest.wait_running(name, tasks=None)
-    flow.produce(topic, start=RECORDS)
-    flow.wait_mirrored(topic)
-    flow.commit(group, topic, every(2 * RECORDS))
-    flow.wait_synced(group, flow.exact(topic, every(2 * RECORDS)))
-    flow.wait_translated(group, flow.exact(topic, every(2 * RECORDS)))
-    flow.assert_monotonic(group)
-    assert len(flow.emitted(group)) == 2 * PARTITIONS, "a restart repeats nothing"
+    mirrored_flow.produce(topic, start=RECORDS)
+    mirrored_flow.wait_mirrored(topic)
+    mirrored_flow.commit(group, topic, every(2 * RECORDS))
+    mirrored_flow.wait_synced(group, mirrored_flow.exact(topic, every(2 * RECORDS)))
+    mirrored_flow.wait_translated(group, mirrored_flow.exact(topic, every(2 * RECORDS)))
+    mirrored_flow.assert_monotonic(group)
+    assert len(mirrored_flow.emitted(group)) == 2 * PARTITIONS, "a restart repeats nothing"
 
 
 # -- checkpoints -----------------------------------------------------------------------------------------------------
 
 
-def test_no_checkpoints_if_no_records_are_mirrored(ground: Ground) -> None:
+def test_no_checkpoints_if_no_records_are_mirrored(flow: Flow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testNoCheckpointsIfNoRecordsAreMirrored. With `syncs`, as stock, an empty
     partition has none; by records its offset 0 is exact. One whose records are not mirrored has none either way."""
-    flow = Flow(aliased(ground))
-    groups = {evidence: flow.name(f"group-no-checkpoints-{evidence}") for evidence in ("both", "syncs")}
-    first, empty = flow.topic("test-topic-1"), flow.topic("test-topic-no-checkpoints", shifted=False)
-    late = flow.topic("late")
-    flow.produce(first)
-    flow.produce(late)
+    mirrored_flow = MirroredFlow(aliased(flow))
+    groups = {
+        evidence: mirrored_flow.name(f"group-no-checkpoints-{evidence}") for evidence in ("both", "syncs")
+    }
+    first, empty = (
+        mirrored_flow.topic("test-topic-1"),
+        mirrored_flow.topic("test-topic-no-checkpoints", shifted=False),
+    )
+    late = mirrored_flow.topic("late")
+    mirrored_flow.produce(first)
+    mirrored_flow.produce(late)
     with ExitStack() as running:
-        running.enter_context(flow.mirror(topics=f"{flow.mark}-test.*"))
+        running.enter_context(mirrored_flow.mirror(topics=f"{mirrored_flow.mark}-test.*"))
         names = [
-            running.enter_context(flow.running("Checkpoint", groups=group, translation_evidence=evidence))
+            running.enter_context(
+                mirrored_flow.running("Checkpoint", groups=group, translation_evidence=evidence)
+            )
             for evidence, group in groups.items()
         ]
-        flow.wait_mirrored(first)
-        _wait_copied(flow, empty)
+        mirrored_flow.wait_mirrored(first)
+        _wait_copied(mirrored_flow, empty)
         for group in groups.values():
-            flow.commit(group, first, every(RECORDS))
-            flow.commit(group, empty, every(0))
-            flow.commit(group, late, every(RECORDS // 2))
+            mirrored_flow.commit(group, first, every(RECORDS))
+            mirrored_flow.commit(group, empty, every(0))
+            mirrored_flow.commit(group, late, every(RECORDS // 2))
         for group in groups.values():
-            flow.wait_translated(group, flow.exact(first, every(RECORDS)))
+            mirrored_flow.wait_translated(group, mirrored_flow.exact(first, every(RECORDS)))
         for name in names:
-            flow.ground.wait_rounds(name)
-        at_start = flow.exact(empty, every(0))
-        assert flow.translated(groups["both"]) == flow.exact(first, every(RECORDS)) | at_start
-        assert flow.translated(groups["syncs"]) == flow.exact(first, every(RECORDS))
+            mirrored_flow.flow.wait_rounds(name)
+        at_start = mirrored_flow.exact(empty, every(0))
+        assert (
+            mirrored_flow.translated(groups["both"]) == mirrored_flow.exact(first, every(RECORDS)) | at_start
+        )
+        assert mirrored_flow.translated(groups["syncs"]) == mirrored_flow.exact(first, every(RECORDS))
 
-        flow.produce(empty)
-        flow.wait_mirrored(empty)
+        mirrored_flow.produce(empty)
+        mirrored_flow.wait_mirrored(empty)
         for group in groups.values():
-            flow.commit(group, empty, every(RECORDS))
+            mirrored_flow.commit(group, empty, every(RECORDS))
         for group in groups.values():
-            flow.wait_translated(group, flow.exact(empty, every(RECORDS)))
-            assert not {place for place in flow.translated(group) if place[0] == flow.remote(late)}
-            assert standing(flow.target.bootstrap, group) == {}, "no group sync was asked for"
+            mirrored_flow.wait_translated(group, mirrored_flow.exact(empty, every(RECORDS)))
+            assert not {
+                place for place in mirrored_flow.translated(group) if place[0] == mirrored_flow.remote(late)
+            }
+            assert standing(mirrored_flow.target.bootstrap, group) == {}, "no group sync was asked for"
 
 
 @flavours("Base", "Transactions")
-def test_offset_translation_behind_replication_flow(flow: Flow) -> None:
+def test_offset_translation_behind_replication_flow(mirrored_flow: MirroredFlow) -> None:
     """MirrorConnectorsIntegrationBaseTest.testOffsetTranslationBehindReplicationFlow: commits at 90 % and then at
     10 % of 1,000 records of each partition; checkpoints advance, then go back."""
-    group, topic = flow.name("consumer-group-lagging"), flow.topic("test-topic-lagging")
-    flow.produce(topic, 1000)
-    flow.commit(group, topic, every(1))
-    flow.wait_mirrored(topic)
-    flow.wait_translated(group, flow.exact(topic, every(1)))
-    flow.commit(group, topic, every(900))
-    flow.wait_translated(group, flow.exact(topic, every(900)))
-    flow.commit(group, topic, every(100))
-    flow.wait_translated(group, flow.exact(topic, every(100)))
-    flow.assert_monotonic(group)
+    group, topic = mirrored_flow.name("consumer-group-lagging"), mirrored_flow.topic("test-topic-lagging")
+    mirrored_flow.produce(topic, 1000)
+    mirrored_flow.commit(group, topic, every(1))
+    mirrored_flow.wait_mirrored(topic)
+    mirrored_flow.wait_translated(group, mirrored_flow.exact(topic, every(1)))
+    mirrored_flow.commit(group, topic, every(900))
+    mirrored_flow.wait_translated(group, mirrored_flow.exact(topic, every(900)))
+    mirrored_flow.commit(group, topic, every(100))
+    mirrored_flow.wait_translated(group, mirrored_flow.exact(topic, every(100)))
+    mirrored_flow.assert_monotonic(group)
     # Group offsets are never lowered.
-    flow.wait_synced(group, flow.exact(topic, every(900)))
+    mirrored_flow.wait_synced(group, mirrored_flow.exact(topic, every(900)))

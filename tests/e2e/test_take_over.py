@@ -11,7 +11,7 @@ from bridge.local import ConnectFailed
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, beats, checkpoints, latest, our_control, wait_checkpoint
-from tests.e2e.ground import SHIFT, WAIT, Ground, stays
+from tests.e2e.flow import SHIFT, WAIT, Flow, stays
 from tests.support import bounds, commit, connector, eventually, read, stock_config, unique
 
 INTERVALS = 3.0
@@ -28,12 +28,15 @@ def in_order(offsets: list[Any]) -> list[str]:
 class Pair:
     """A checkpoint and a heartbeat connector of one aliased, by their names; ours or stock's in turn."""
 
-    def __init__(self, mine: Ground, groups: str) -> None:
-        self._mine, self._rest = mine, mine.worker.rest
+    def __init__(self, unique_flow: Flow, groups: str) -> None:
+        self._mine, self._rest = unique_flow, unique_flow.worker.rest
         self.names = {kind: unique(f"taken-{kind.lower()}") for kind in ("Checkpoint", "Heartbeat")}
         settings = {"groups": groups, "emit_heartbeats_interval_seconds": 1}
-        self._stocks = {kind: stock_config(kind, mine.source, mine.target, **settings) for kind in self.names}
-        self._ours = {kind: our_control(kind, mine, **settings) for kind in self.names}
+        self._stocks = {
+            kind: stock_config(kind, unique_flow.source, unique_flow.target, **settings)
+            for kind in self.names
+        }
+        self._ours = {kind: our_control(kind, unique_flow, **settings) for kind in self.names}
 
     def stock(self) -> None:
         """With what ours has added left in the JSON, once ours has been there: the class alone is changed."""
@@ -92,17 +95,17 @@ def assert_more_of_the_same(now: dict[str, list[bytes]], before: dict[str, list[
 
 @pytest.mark.parametrize("how", ["stopped", "deleted"])
 def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
-    mine: Ground, mirrored: str, how: str
+    unique_flow: Flow, mirrored: str, how: str
 ) -> None:
     mark = unique("taken")
     offsets = {f"{mark}-far": 300, f"{mark}-near": 950, f"{mark}-end": 1000}
-    place = TopicPartition(mine.remote(mirrored), 0)
+    place = TopicPartition(unique_flow.remote(mirrored), 0)
     for group, offset in offsets.items():
-        commit(mine.source.bootstrap, group, {(mirrored, 0): offset})
-    pair = Pair(mine, f"{mark}.*")
+        commit(unique_flow.source.bootstrap, group, {(mirrored, 0): offset})
+    pair = Pair(unique_flow, f"{mark}.*")
 
     def standing(group: str) -> Checkpoint:
-        return latest(mine.target, mine.source.name, group)[place]
+        return latest(unique_flow.target, unique_flow.source.name, group)[place]
 
     def ended() -> dict[str, list[str]]:
         """Stopped, with every offset flushed; what Connect keeps."""
@@ -121,36 +124,46 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
         assert by_stock[f"{mark}-far"].downstream_offset < 300 + SHIFT, (
             "stock re-reads; else nothing is shown here"
         )
-        keys, beaten = pair.keys(), len(beats(mine))
+        keys, beaten = pair.keys(), len(beats(unique_flow))
 
         # Ours, by the same JSON under the same name.
         pair.ours()
         for group, offset in offsets.items():
-            wait_checkpoint(mine, group, mirrored, offset + SHIFT)
+            wait_checkpoint(unique_flow, group, mirrored, offset + SHIFT)
         eventually(
-            lambda: len(beats(mine)) >= beaten + 2, WAIT, what="heartbeats of ours", watched=mine.watched
+            lambda: len(beats(unique_flow)) >= beaten + 2,
+            WAIT,
+            what="heartbeats of ours",
+            watched=unique_flow.watched,
         )
         assert ended() == kept
         since = pair.keys()
         assert_more_of_the_same(since, keys)
         for group in offsets:
-            rows = [each for each in checkpoints(mine.target, mine.source.name) if each.group == group]
+            rows = [
+                each
+                for each in checkpoints(unique_flow.target, unique_flow.source.name)
+                if each.group == group
+            ]
             lows = [each.downstream_offset for each in rows]
             assert lows == sorted(lows), f"{group} went back in the checkpoints topic: {rows}"
 
         # And back: stock reads ours at its start, and writes nothing lower.
-        beaten = len(beats(mine))
+        beaten = len(beats(unique_flow))
         pair.stock()
         offsets[f"{mark}-far"] = 700
-        commit(mine.source.bootstrap, f"{mark}-far", {(mirrored, 0): 700})
+        commit(unique_flow.source.bootstrap, f"{mark}-far", {(mirrored, 0): 700})
 
         def moved() -> None:
             assert standing(f"{mark}-far").upstream_offset == 700
 
-        eventually(moved, 60, what="stock's checkpoint for a group that moved", watched=mine.watched)
+        eventually(moved, 60, what="stock's checkpoint for a group that moved", watched=unique_flow.watched)
         assert standing(f"{mark}-far").downstream_offset > 300 + SHIFT
         eventually(
-            lambda: len(beats(mine)) >= beaten + 2, WAIT, what="heartbeats of stock", watched=mine.watched
+            lambda: len(beats(unique_flow)) >= beaten + 2,
+            WAIT,
+            what="heartbeats of stock",
+            watched=unique_flow.watched,
         )
         still = [f"{mark}-near", f"{mark}-end"]
         stays(
@@ -189,47 +202,47 @@ def alterations(key: dict[str, Any]) -> list[tuple[Any, Any]]:
     [("Checkpoint", CHECKPOINT_KEY), ("Heartbeat", HEARTBEAT_KEY)],
     ids=["checkpoint", "heartbeat"],
 )
-def test_offsets_are_altered_and_reset_as_stocks(ground: Ground, kind: str, key: dict[str, Any]) -> None:
+def test_offsets_are_altered_and_reset_as_stocks(flow: Flow, kind: str, key: dict[str, Any]) -> None:
     """Every answer of PATCH and DELETE, its text included, and what GET shows once Connect has read it back."""
-    rest, mine = ground.worker.rest, aliased(ground)
+    rest, unique_flow = flow.worker.rest, aliased(flow)
     # No heartbeat comes between: each of the two waits an interval for its first.
     settings = {"groups": "nobody", "emit_heartbeats_interval_seconds": 600}
     answers = []
     for config in (
-        stock_config(kind, mine.source, mine.target, **settings),
-        our_control(kind, mine, **settings),
+        stock_config(kind, unique_flow.source, unique_flow.target, **settings),
+        our_control(kind, unique_flow, **settings),
     ):
-        with connector(ground.worker, config, unique("alter")) as name:
+        with connector(flow.worker, config, unique("alter")) as name:
             said = [
-                _told(ground, name, config, "PATCH", [(key, ZERO)]),
-                _told(ground, name, config, "DELETE"),
+                _told(flow, name, config, "PATCH", [(key, ZERO)]),
+                _told(flow, name, config, "DELETE"),
             ]
             rest.stop(name)
             rest.wait_state(name, "STOPPED", tasks=0)
             kept: dict[str, Any] = {}
             for partition, offset in alterations(key):
-                said.append(_told(ground, name, config, "PATCH", [(partition, offset)]))
+                said.append(_told(flow, name, config, "PATCH", [(partition, offset)]))
                 if ALTERED in said[-1]:
                     kept[json.dumps(partition, sort_keys=True)] = {"partition": partition, "offset": offset}
-                _wait_offsets(ground, name, [each for each in kept.values() if each["offset"] is not None])
+                _wait_offsets(flow, name, [each for each in kept.values() if each["offset"] is not None])
             assert any(each["offset"] is not None for each in kept.values())
-            said.append(_told(ground, name, config, "DELETE"))
-            _wait_offsets(ground, name, [])
+            said.append(_told(flow, name, config, "DELETE"))
+            _wait_offsets(flow, name, [])
             answers.append(said)
     assert answers[1] == answers[0]
     for words in ("which is required", "must be", "the only accepted value is 0", "may not be null", ALTERED):
         assert any(words in each for each in answers[0]), answers[0]
 
 
-def _wait_offsets(ground: Ground, name: str, expected: list[Any]) -> None:
+def _wait_offsets(flow: Flow, name: str, expected: list[Any]) -> None:
     def shown() -> None:
-        assert in_order(ground.worker.rest.offsets(name)) == in_order(expected)
+        assert in_order(flow.worker.rest.offsets(name)) == in_order(expected)
 
-    eventually(shown, WAIT, what=f"Connect shows the offsets of {name}", watched=ground.watched)
+    eventually(shown, WAIT, what=f"Connect shows the offsets of {name}", watched=flow.watched)
 
 
 def _told(
-    ground: Ground,
+    flow: Flow,
     name: str,
     config: dict[str, str],
     method: str,
@@ -240,7 +253,7 @@ def _told(
         None if pairs is None else {"offsets": [{"partition": one, "offset": other} for one, other in pairs]}
     )
     try:
-        told = str(ground.worker.rest.call(method, f"/connectors/{name}/offsets", body=body))
+        told = str(flow.worker.rest.call(method, f"/connectors/{name}/offsets", body=body))
     except ConnectFailed as refused:
         told = f"{refused.status} {refused}"
     return told.replace(name, "NAME").replace(config["connector.class"].rpartition(".")[2], "CLASS")

@@ -13,7 +13,7 @@ import pytest
 from bridge.local import BridgeService, ConnectFailed, LocalStack
 from connectors.export import definition_json
 from tests.e2e.control import our_control
-from tests.e2e.ground import CLASS, FULL_CLASS, SHIFT, WAIT, Ground, exactly
+from tests.e2e.flow import CLASS, FULL_CLASS, SHIFT, WAIT, Flow, exactly
 from tests.support import commit, connector, eventually, unique
 
 STOCK = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
@@ -45,19 +45,19 @@ WRONG: dict[str, tuple[dict[str, str | None], str, str]] = {
 }  # fmt: skip
 
 
-def _full(ground: Ground) -> dict[str, str | None]:
-    return {**ground.config("validated"), "name": unique("validated")}
+def _full(flow: Flow) -> dict[str, str | None]:
+    return {**flow.config("validated"), "name": unique("validated")}
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_configuration_is_told_under_its_key(ground: Ground, case: str) -> None:
+def test_a_wrong_configuration_is_told_under_its_key(flow: Flow, case: str) -> None:
     changes, key, words = WRONG[case]
-    errors = ground.worker.rest.validation_errors(CLASS, {**_full(ground), **changes})
+    errors = flow.worker.rest.validation_errors(CLASS, {**_full(flow), **changes})
     assert list(errors) == [key], errors
     assert words in " ".join(errors[key])
 
 
-def test_ten_errors_are_told_at_once_and_no_secret_with_them(ground: Ground) -> None:
+def test_ten_errors_are_told_at_once_and_no_secret_with_them(flow: Flow) -> None:
     wrong = {
         "source.cluster.bootstrap.servers": None,
         "source.cluster.alias": "",
@@ -75,7 +75,7 @@ def test_ten_errors_are_told_at_once_and_no_secret_with_them(ground: Ground) -> 
         "bridge.auth.token": SECRET,
         "source.cluster.ssl.truststore.password": SECRET,
     }
-    answer = ground.worker.rest.validate(CLASS, {**_full(ground), **wrong, **secrets})
+    answer = flow.worker.rest.validate(CLASS, {**_full(flow), **wrong, **secrets})
     errors = {entry["value"]["name"]: entry["value"]["errors"] for entry in answer["configs"]}
     assert {key for key, found in errors.items() if found} == set(wrong)
     assert answer["error_count"] == sum(map(len, errors.values()))
@@ -84,7 +84,7 @@ def test_ten_errors_are_told_at_once_and_no_secret_with_them(ground: Ground) -> 
     assert SECRET not in json.dumps(answer)
 
 
-def test_errors_of_the_service_show_no_secret_either(ground: Ground) -> None:
+def test_errors_of_the_service_show_no_secret_either(flow: Flow) -> None:
     """Locally these values are fine; the service finds what is wrong with them, and their text is secret."""
     broken = {
         "source.cluster.security.protocol": "SASL_PLAINTEXT",
@@ -94,18 +94,18 @@ def test_errors_of_the_service_show_no_secret_either(ground: Ground) -> None:
         "target.cluster.ssl.keystore.type": "PEM",
         "target.cluster.ssl.keystore.key": f"-----BEGIN {SECRET}",
     }
-    answer = ground.worker.rest.validate(CLASS, {**_full(ground), **broken})
+    answer = flow.worker.rest.validate(CLASS, {**_full(flow), **broken})
     wrong = {entry["value"]["name"] for entry in answer["configs"] if entry["value"]["errors"]}
     assert "source.cluster.sasl.jaas.config" in wrong
     assert any(key.startswith("target.cluster.ssl.keystore") for key in wrong), wrong
     assert SECRET not in json.dumps(answer)
     with pytest.raises(ConnectFailed) as refused:
-        ground.worker.rest.put(unique("refused"), {**ground.config("x"), **broken})
+        flow.worker.rest.put(unique("refused"), {**flow.config("x"), **broken})
     assert SECRET not in str(refused.value)
 
 
-def test_every_key_is_shown_as_python_defines_it(ground: Ground) -> None:
-    shown = {key["name"]: key for key in ground.worker.rest.plugin_config(CLASS)}
+def test_every_key_is_shown_as_python_defines_it(flow: Flow) -> None:
+    shown = {key["name"]: key for key in flow.worker.rest.plugin_config(CLASS)}
     keys = definition_json("group_offset")["keys"]
     assert isinstance(keys, list)
     for key in keys:
@@ -120,17 +120,15 @@ def test_every_key_is_shown_as_python_defines_it(ground: Ground) -> None:
     assert not any(
         name.startswith(("bridge.", "source.", "target.", "sync.")) for name in shown.keys() - ours
     )
-    assert ground.worker.rest.plugin_config(FULL_CLASS) == ground.worker.rest.plugin_config(CLASS)
+    assert flow.worker.rest.plugin_config(FULL_CLASS) == flow.worker.rest.plugin_config(CLASS)
 
 
-def test_what_worker_and_service_do_not_allow_is_told_and_done_by_nobody(
-    ground: Ground, tmp_path: Path
-) -> None:
+def test_what_worker_and_service_do_not_allow_is_told_and_done_by_nobody(flow: Flow, tmp_path: Path) -> None:
     """Keys of Spark, modules and files by the service; where configurations are sent by the worker."""
     written, fifo = tmp_path / "written", tmp_path / "fifo"
     os.mkfifo(fifo)
     config = {
-        **our_control("Source", ground),
+        **our_control("Source", flow),
         "name": unique("policy"),
         "spark.master": "spark://127.0.0.1:1",
         "spark.authenticate": "true",
@@ -143,7 +141,7 @@ def test_what_worker_and_service_do_not_allow_is_told_and_done_by_nobody(
     }
     kind = config["connector.class"]
     began = time.monotonic()
-    errors = ground.worker.rest.validation_errors(kind, config)
+    errors = flow.worker.rest.validation_errors(kind, config)
     assert time.monotonic() - began < 5
     assert set(errors) == {
         *("spark.master", "spark.plugins", "spark.driver.extraJavaOptions", "topic.filter.class"),
@@ -151,46 +149,46 @@ def test_what_worker_and_service_do_not_allow_is_told_and_done_by_nobody(
     }
     assert "MIRROR_BRIDGE_ALLOWED_SPARK_KEYS=spark.plugins" in errors["spark.plugins"][0]
     with pytest.raises(ConnectFailed, match="MIRROR_BRIDGE_ALLOWED_SPARK_KEYS"):
-        ground.worker.rest.put(config["name"], config)
+        flow.worker.rest.put(config["name"], config)
     assert not written.exists()
-    elsewhere = {**_full(ground), "bridge.url": ground.process.url.replace("127.0.0.1", "0.0.0.0")}
-    refused = ground.worker.rest.validation_errors(CLASS, elsewhere)
+    elsewhere = {**_full(flow), "bridge.url": flow.process.url.replace("127.0.0.1", "0.0.0.0")}
+    refused = flow.worker.rest.validation_errors(CLASS, elsewhere)
     assert list(refused) == ["bridge.url"]
     assert "MIRROR_BRIDGE_ALLOWED_URLS in its environment names" in refused["bridge.url"][0]
 
 
-def test_short_names_are_clear_beside_connect_mirror(ground: Ground) -> None:
-    plugins = [plugin["class"] for plugin in ground.worker.rest.plugins()]
+def test_short_names_are_clear_beside_connect_mirror(flow: Flow) -> None:
+    plugins = [plugin["class"] for plugin in flow.worker.rest.plugins()]
     assert plugins.count(FULL_CLASS) == 1
     simple = [each.rpartition(".")[2] for each in plugins]
     assert len(simple) == len(set(simple)), f"a short name stands for two classes: {sorted(simple)}"
     for name in STOCK:
         stock = f"org.apache.kafka.connect.mirror.{name}"
         assert stock in plugins
-        assert ground.worker.rest.plugin_config(name) == ground.worker.rest.plugin_config(stock)
+        assert flow.worker.rest.plugin_config(name) == flow.worker.rest.plugin_config(stock)
         # A running connector is found by the short name too; the error is of its configuration, not of its class.
-        errors = ground.worker.rest.validation_errors(name, {"connector.class": name, "name": "x"})
+        errors = flow.worker.rest.validation_errors(name, {"connector.class": name, "name": "x"})
         assert "source.cluster.alias" in errors
         assert "connector.class" not in errors
-    assert ground.worker.rest.validation_errors(CLASS, _full(ground)) == {}
+    assert flow.worker.rest.validation_errors(CLASS, _full(flow)) == {}
 
 
-def test_the_json_of_the_kip_runs_as_it_stands(ground: Ground) -> None:
+def test_the_json_of_the_kip_runs_as_it_stands(flow: Flow) -> None:
     """KIP-1292's own example, with the addresses and the group of this test, and where the service is."""
-    topic, group = ground.topic(), unique("kip")
-    commit(ground.source.bootstrap, group, {(topic, 0): 40})
+    topic, group = flow.topic(), unique("kip")
+    commit(flow.source.bootstrap, group, {(topic, 0): 40})
     config = {
         "connector.class": "org.apache.kafka.connect.mirror.MirrorGroupOffsetConnector",
-        "source.cluster.alias": ground.source.name,
-        "target.cluster.alias": ground.target.name,
+        "source.cluster.alias": flow.source.name,
+        "target.cluster.alias": flow.target.name,
         "group": exactly(group),
-        "source.cluster.bootstrap.servers": ground.source.bootstrap,
-        "target.cluster.bootstrap.servers": ground.target.bootstrap,
-        "bridge.url": ground.process.url,
+        "source.cluster.bootstrap.servers": flow.source.bootstrap,
+        "target.cluster.bootstrap.servers": flow.target.bootstrap,
+        "bridge.url": flow.process.url,
     }
-    with connector(ground.worker, config, unique("A-to-B-MirrorGroupOffsetConnector")) as name:
-        ground.wait_there(group, {(topic, 0): 40 + SHIFT})
-        ground.worker.rest.wait_running(name)
+    with connector(flow.worker, config, unique("A-to-B-MirrorGroupOffsetConnector")) as name:
+        flow.wait_there(group, {(topic, 0): 40 + SHIFT})
+        flow.worker.rest.wait_running(name)
 
 
 @pytest.fixture
@@ -202,29 +200,29 @@ def late_service(stack: LocalStack) -> Iterator[BridgeService]:
 
 
 def test_with_the_service_away_local_checks_decide_and_it_is_said_once(
-    ground: Ground, late_service: BridgeService
+    flow: Flow, late_service: BridgeService
 ) -> None:
-    rest, url = ground.worker.rest, late_service.url
-    away = {**_full(ground), "bridge.url": url}
+    rest, url = flow.worker.rest, late_service.url
+    away = {**_full(flow), "bridge.url": url}
     assert rest.validation_errors(CLASS, away) == {}
     assert list(rest.validation_errors(CLASS, {**away, "dry.run": "perhaps"})) == ["dry.run"]
-    log = ground.worker.process.log.read_text()
+    log = flow.worker.process.log.read_text()
     said = [line for line in log.splitlines() if "could not check the configuration" in line and url in line]
     assert len(said) == 1, said
     assert "WARN" in said[0]
 
 
 def test_what_the_service_rejects_later_is_raised_with_its_words(
-    ground: Ground, late_service: BridgeService
+    flow: Flow, late_service: BridgeService
 ) -> None:
     """Equal aliases are a rule across keys: the worker alone lets them pass."""
-    rest = ground.worker.rest
+    rest = flow.worker.rest
     config = {
-        **ground.config("x"),
+        **flow.config("x"),
         "bridge.url": late_service.url,
-        "target.cluster.alias": ground.source.name,
+        "target.cluster.alias": flow.source.name,
     }
-    with connector(ground.worker, config) as name:
+    with connector(flow.worker, config) as name:
         late_service.start()
 
         def failed() -> None:
@@ -235,33 +233,33 @@ def test_what_the_service_rejects_later_is_raised_with_its_words(
             assert "must differ from source.cluster.alias" in status["tasks"][0]["trace"]
 
         eventually(
-            failed, WAIT, what="connector and task fail with the service's words", watched=ground.watched
+            failed, WAIT, what="connector and task fail with the service's words", watched=flow.watched
         )
-        rest.put(name, {**config, "target.cluster.alias": ground.target.name})
+        rest.put(name, {**config, "target.cluster.alias": flow.target.name})
         rest.wait_running(name)
 
 
-def test_a_misspelt_key_is_told_with_the_right_one(ground: Ground) -> None:
-    errors = ground.worker.rest.validation_errors(CLASS, {**_full(ground), "groupz": "x", "owner": "me"})
+def test_a_misspelt_key_is_told_with_the_right_one(flow: Flow) -> None:
+    errors = flow.worker.rest.validation_errors(CLASS, {**_full(flow), "groupz": "x", "owner": "me"})
     assert errors == {"groupz": ["Unknown configuration 'groupz': did you mean 'groups'?"]}
 
 
-def test_a_cluster_that_can_not_be_reached_refuses_only_what_asks_for_that(ground: Ground) -> None:
+def test_a_cluster_that_can_not_be_reached_refuses_only_what_asks_for_that(flow: Flow) -> None:
     key, name = "source.cluster.bootstrap.servers", unique("unreachable")
-    config = {**_full(ground), "name": name, key: f"{unique('nowhere')}.invalid:9092"}
-    assert ground.worker.rest.validation_errors(CLASS, config) == {}
-    errors = ground.worker.rest.validation_errors(CLASS, {**config, "bridge.validate.reachability": "error"})
+    config = {**_full(flow), "name": name, key: f"{unique('nowhere')}.invalid:9092"}
+    assert flow.worker.rest.validation_errors(CLASS, config) == {}
+    errors = flow.worker.rest.validation_errors(CLASS, {**config, "bridge.validate.reachability": "error"})
     assert list(errors) == [key]
     (text,) = errors[key]
     assert f"the source cluster can't be reached: {config[key]} has no address in DNS" in text
-    ground.worker.rest.put(name, config)
+    flow.worker.rest.put(name, config)
     try:
 
         def told() -> None:
-            status = ground.service.get(f"/v1/connectors/{name}/status")
+            status = flow.service.get(f"/v1/connectors/{name}/status")
             assert any("has no address in DNS" in error for error in status["errors"]), status
-            assert ground.service.health()["status"] == "degraded"
+            assert flow.service.health()["status"] == "degraded"
 
         eventually(told, WAIT, what="the status says what can't be reached")
     finally:
-        ground.worker.rest.delete(name)
+        flow.worker.rest.delete(name)

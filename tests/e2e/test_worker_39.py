@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from bridge.local import OLDEST_WORKER, ConnectFailed, LocalStack
-from tests.e2e.ground import CLASS, FULL_CLASS, SHIFT, WAIT, Ground, exactly
+from tests.e2e.flow import CLASS, FULL_CLASS, SHIFT, WAIT, Flow, exactly
 from tests.support import commit, eventually, unique
 
 
-def test_the_oldest_worker_syncs_groups(stack: LocalStack, ground: Ground) -> None:
+def test_the_oldest_worker_syncs_groups(stack: LocalStack, flow: Flow) -> None:
     worker = stack.worker("worker-39", version=OLDEST_WORKER)
     assert worker.rest.get("/")["version"] == OLDEST_WORKER
-    old = replace(ground, worker=worker)
+    old = replace(flow, worker=worker)
     topic, group = old.topic(partitions=2), unique("old")
     commit(old.source.bootstrap, group, {(topic, 0): 12, (topic, 1): 34})
     errors = worker.rest.validation_errors(CLASS, {**old.config(group, dry_run="perhaps"), "name": "x"})

@@ -1,4 +1,4 @@
-"""What end-to-end tests stand on: our connector on a real worker, the service that it talks to, and both clusters.
+"""A flow between two clusters for end-to-end tests: our connector on a real worker, and the service that it talks to.
 
 Topics are copied by hand where a test wants to know every downstream offset: the copy begins with `shift` records
 of somebody else, so that an offset carried over literally would be wrong.
@@ -104,7 +104,7 @@ class ServiceClient:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Flow:
     source: Cluster
     target: Cluster
     worker: ConnectWorker
@@ -123,7 +123,7 @@ class Ground:
         with connector(self.worker, self.config(groups, **settings), unique("ours")) as name:
             yield name
 
-    def reversed(self) -> Ground:
+    def reversed(self) -> Flow:
         """From B to A, by the same worker and service."""
         return replace(self, source=self.target, target=self.source)
 

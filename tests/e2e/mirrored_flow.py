@@ -21,7 +21,7 @@ from bridge.local import Broker, Cluster
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import beats, checkpoints, our_control
-from tests.e2e.ground import WAIT, Ground, standing
+from tests.e2e.flow import WAIT, Flow, standing
 from tests.support import (
     Record,
     bounds,
@@ -68,10 +68,10 @@ class TlsBackup:
 
 
 @dataclass(frozen=True)
-class Flow:
+class MirroredFlow:
     """`settings` are of all its connectors. Topics and groups begin with `mark`: that is what the flow mirrors."""
 
-    ground: Ground
+    flow: Flow
     settings: Mapping[str, object] = field(default_factory=dict)
     transactions: bool = False
     """Producers are transactional: the source's partitions have control records, the copies have none."""
@@ -79,11 +79,11 @@ class Flow:
 
     @property
     def source(self) -> Cluster:
-        return self.ground.source
+        return self.flow.source
 
     @property
     def target(self) -> Cluster:
-        return self.ground.target
+        return self.flow.target
 
     @property
     def identity(self) -> bool:
@@ -94,7 +94,7 @@ class Flow:
         return f"{self.mark}-{what}"
 
     def remote(self, topic: str) -> str:
-        return topic if self.identity else self.ground.remote(topic)
+        return topic if self.identity else self.flow.remote(topic)
 
     def returning(self) -> Self:
         """From backup to primary, with group sync left off."""
@@ -103,23 +103,23 @@ class Flow:
             for key, value in self.settings.items()
             if not key.startswith(("target_cluster", "producer_override"))
         }
-        ground = self.ground.reversed()
-        return replace(self, ground=ground, settings=settings, mark=f"{self.mark}-back")
+        flow = self.flow.reversed()
+        return replace(self, flow=flow, settings=settings, mark=f"{self.mark}-back")
 
     # -- connectors ----------------------------------------------------------------------------------------------------
 
     @contextmanager
     def running(self, kind: str, **settings: object) -> Iterator[str]:
         """Our connector of this kind, for the time of the block."""
-        config = our_control(kind, self.ground, **self._settings(settings))
-        with connector(self.ground.worker, config, unique(kind.lower())) as name:
+        config = our_control(kind, self.flow, **self._settings(settings))
+        with connector(self.flow.worker, config, unique(kind.lower())) as name:
             yield name
 
     @contextmanager
     def mirror(self, **settings: object) -> Iterator[str]:
         """Stock's source connector, for the time of the block."""
         config = stock_config("Source", self.source, self.target, **self._settings(settings))
-        with connector(self.ground.worker, config, unique("mirror")) as name:
+        with connector(self.flow.worker, config, unique("mirror")) as name:
             yield name
 
     @contextmanager
@@ -183,13 +183,13 @@ class Flow:
             found = {partition: there[partition][-1].value for partition in last}
             assert found == last
 
-        eventually(arrived, MIRRORED, what=f"{topic} is mirrored", watched=self.ground.watched)
+        eventually(arrived, MIRRORED, what=f"{topic} is mirrored", watched=self.flow.watched)
 
     def assert_heartbeats(self) -> None:
         """They arrive here, those of the other direction are mirrored to here, and tell MirrorClient of the cluster."""
         props = {"bootstrap.servers": self.target.bootstrap}
-        mirrored, watched = f"{self.source.name}.heartbeats", self.ground.watched
-        eventually(lambda: len(beats(self.ground)) > 0, WAIT, what="heartbeats", watched=watched)
+        mirrored, watched = f"{self.source.name}.heartbeats", self.flow.watched
+        eventually(lambda: len(beats(self.flow)) > 0, WAIT, what="heartbeats", watched=watched)
         eventually(lambda: mirrored in heartbeat_topics(props), WAIT, what=mirrored, watched=watched)
         eventually(lambda: read_all(self.target, mirrored)[0], WAIT, what="the source's own", watched=watched)
         assert self.source.name in upstream_clusters(props)
@@ -220,7 +220,7 @@ class Flow:
             found = self.translated(group)
             assert {place: offset for place, offset in found.items() if place[0] in topics} == expected
 
-        eventually(answered, WAIT, what=f"checkpoints of {group}", watched=self.ground.watched)
+        eventually(answered, WAIT, what=f"checkpoints of {group}", watched=self.flow.watched)
 
     def translated(self, group: str) -> dict[tuple[str, int], int]:
         """MirrorClient.remoteConsumerOffsets."""
@@ -234,7 +234,7 @@ class Flow:
         def synced() -> None:
             assert standing(self.target.bootstrap, group) == expected
 
-        eventually(synced, WAIT, what=f"{group} is synced", watched=self.ground.watched)
+        eventually(synced, WAIT, what=f"{group} is synced", watched=self.flow.watched)
 
     def emitted(self, group: str) -> list[Checkpoint]:
         """All checkpoints of a group, in the log's order."""
@@ -262,32 +262,30 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class OurFlow(Flow):
+class OurFlow(MirroredFlow):
     """Our source connector mirrors."""
 
     @contextmanager
     def mirror(self, **settings: object) -> Iterator[str]:
-        config = our_control(
-            "Source", self.ground, **self._settings({"spark_master": "local[2]", **settings})
-        )
+        config = our_control("Source", self.flow, **self._settings({"spark_master": "local[2]", **settings}))
         if config.get("emit.offset-syncs.enabled") == "false":
             # As with stock, nothing may be said of the topic then.
             config = {key: value for key, value in config.items() if not key.startswith("offset-syncs.")}
-        with connector(self.ground.worker, config, unique("source")) as name:
+        with connector(self.flow.worker, config, unique("source")) as name:
             yield name
 
     @contextmanager
     def stock_checkpoints(self, **settings: object) -> Iterator[str]:
         """Stock's checkpoint connector on our copy, for the time of the block."""
         config = stock_config("Checkpoint", self.source, self.target, **self._settings(settings))
-        with connector(self.ground.worker, config, unique("stock")) as name:
+        with connector(self.flow.worker, config, unique("stock")) as name:
             yield name
 
     @contextmanager
     def group_offsets(self, groups: str) -> Iterator[str]:
         """Our group-offset connector, for the time of the block."""
         policy = {key: value for key, value in self.settings.items() if key.startswith("replication_policy")}
-        with self.ground.connector(groups, topics=f"{self.mark}.*", **policy) as name:
+        with self.flow.connector(groups, topics=f"{self.mark}.*", **policy) as name:
             yield name
 
     def unread(self, topic: str, at: Mapping[tuple[str, int], int]) -> dict[int, list[bytes | None]]:
@@ -321,7 +319,7 @@ class OurFlow(Flow):
             found = offsets()
             assert self.unread(topic, found) == expected, f"{what}: {found}"
 
-        eventually(stands, WAIT, what=f"{what} is exact in {topic}", watched=self.ground.watched)
+        eventually(stands, WAIT, what=f"{what} is exact in {topic}", watched=self.flow.watched)
 
 
 def every(count: int) -> dict[int, int]:
