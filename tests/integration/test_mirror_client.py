@@ -21,7 +21,7 @@ from bridge.local import Broker, LocalStack
 from bridge.mm2.java_regex import compile_java
 from bridge.mm2.records import Checkpoint, Heartbeat, OffsetSync, SchemaError
 from bridge.model.values import Committed, Side, TopicPartition
-from bridge.service.wiring import mirror_questions
+from bridge.service.wiring import mirror_queries
 from tests.support import Record, admin, create_topic, delete_topic, produce
 from tests.support.java import Ask, Field, asking, compiled
 
@@ -133,7 +133,7 @@ def test_with_a_policy_of_ones_own_questions_are_answered_in_another_process(
     )
     here = {"target.cluster.bootstrap.servers": broker.bootstrap}
     there = here | {"replication.policy.class": "python:policy_of_others.Policy"}
-    side, mirror, group = Side.TARGET, mirror_questions(), compile_java("(?i)G-?1?")
+    side, mirror, group = Side.TARGET, mirror_queries(), compile_java("(?i)G-?1?")
     asked: list[Callable[[dict[str, str]], object]] = [
         lambda props: mirror.replication_hops(props, "A", side),
         lambda props: mirror.heartbeat_topics(props, side),
