@@ -1,4 +1,4 @@
-"""What end-to-end tests of checkpoints and heartbeats stand on: our connectors, and the internal topics as they are."""
+"""For end-to-end tests of checkpoints and heartbeats: our connectors, and the internal topics as they are."""
 
 from __future__ import annotations
 

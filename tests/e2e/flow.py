@@ -164,7 +164,7 @@ class Flow:
 
     def there(self, group: str) -> dict[tuple[str, int], int]:
         """What the group has committed on the target."""
-        return standing(self.target.bootstrap, group)
+        return committed_offsets(self.target.bootstrap, group)
 
     def wait_there(self, group: str, expected: Places, timeout: float = WAIT) -> None:
         """Until the group stands on the target at exactly these offsets of source topics' copies."""
@@ -219,7 +219,7 @@ def forget_clients() -> None:
     _admin.cache_clear()
 
 
-def standing(bootstrap: str, group: str, timeout: float = 10.0) -> dict[tuple[str, int], int]:
+def committed_offsets(bootstrap: str, group: str, timeout: float = 10.0) -> dict[tuple[str, int], int]:
     """What a group has committed on a cluster; empty for one that does not exist."""
     request = [ConsumerGroupTopicPartitions(group)]
     (future,) = _admin(bootstrap).list_consumer_group_offsets(request, request_timeout=timeout).values()

@@ -21,7 +21,7 @@ from bridge.local import Broker, Cluster
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import beats, checkpoints, our_control
-from tests.e2e.flow import WAIT, Flow, standing
+from tests.e2e.flow import WAIT, Flow, committed_offsets
 from tests.support import (
     Record,
     bounds,
@@ -232,7 +232,7 @@ class MirroredFlow:
         """waitForConsumerGroupFullSync: until the group's offsets on the target are exactly these."""
 
         def synced() -> None:
-            assert standing(self.target.bootstrap, group) == expected
+            assert committed_offsets(self.target.bootstrap, group) == expected
 
         eventually(synced, WAIT, what=f"{group} is synced", watched=self.flow.watched)
 

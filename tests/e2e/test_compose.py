@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from bridge.local import BridgeService, Broker, ConnectWorker, LocalStack
-from tests.e2e.flow import ServiceClient, standing
+from tests.e2e.flow import ServiceClient, committed_offsets
 from tests.support import read
 from tests.support.deployed import (
     DEPLOY,
@@ -154,7 +154,7 @@ def test_records_are_copied_and_the_group_is_exact(composed: Composed) -> None:
     assert [record.value for record in copied] == ORDERS
     resume = next(record.offset for record in copied if record.value == b"order 601")
     assert resume != 600, "the offsets are to differ, or there is nothing to translate"
-    assert standing(target, "billing") == {("A.orders", 0): resume}
+    assert committed_offsets(target, "billing") == {("A.orders", 0): resume}
     service = composed.asked
     (group,) = service.get("/v1/groups")["groups"]
     assert (group["group"], group["ready"], group["verdict"], group["bound"]) == ("billing", True, "exact", 0)

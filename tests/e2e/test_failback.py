@@ -14,7 +14,7 @@ import pytest
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, checkpointing, checkpoints, latest, wait_checkpoint
-from tests.e2e.flow import SHIFT, WAIT, Flow, exactly, standing, stays
+from tests.e2e.flow import SHIFT, WAIT, Flow, committed_offsets, exactly, stays
 from tests.support import (
     commit,
     create_topic,
@@ -43,10 +43,10 @@ class Flows(NamedTuple):
         return self.flow.remote(self.topic)
 
     def on_source(self) -> dict[tuple[str, int], int]:
-        return standing(self.flow.source.bootstrap, self.group)
+        return committed_offsets(self.flow.source.bootstrap, self.group)
 
     def on_target(self) -> dict[tuple[str, int], int]:
-        return standing(self.flow.target.bootstrap, self.group)
+        return committed_offsets(self.flow.target.bootstrap, self.group)
 
     def wait(self, offset: int, there: int | None = None) -> None:
         """Until the group stands at that record of the topic on A, and at its copy (or at `there`) on B."""

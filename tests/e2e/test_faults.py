@@ -15,6 +15,7 @@ from functools import partial
 import pytest
 
 from bridge.local import Broker, Cluster, LocalStack
+from tests.e2e.fault_scenario import INTERVAL, FaultScenario, Running, give_syncs
 from tests.e2e.faults import (
     MOVE_SECONDS,
     PARTITIONS,
@@ -27,7 +28,6 @@ from tests.e2e.faults import (
     spread_over,
 )
 from tests.e2e.flow import CLASS, WAIT, Flow
-from tests.e2e.stand import INTERVAL, Running, Stand, give_syncs
 from tests.support import eventually, unique
 
 AWAY_SECONDS = 30.0
@@ -39,7 +39,9 @@ STOP_SECONDS = 8.0
 
 
 @pytest.fixture(scope="module")
-def stand(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+def scenario(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FaultScenario]:
     if request.config.getoption("--kafka-source") or request.config.getoption("--kafka") == "testcontainers":
         pytest.skip("kills brokers, so it needs brokers from jars")
     with LocalStack(tmp_path_factory.mktemp("faults")) as stack:
@@ -48,7 +50,7 @@ def stand(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         flow = Flow(stack.source, stack.target, worker, stack.service())
         topic = flow.topic(RECORDS, partitions=PARTITIONS)
         give_syncs(flow, topic)
-        yield Stand(stack, flow, topic)
+        yield FaultScenario(stack, flow, topic)
 
 
 # -- one thing after the other -----------------------------------------------------------------------------------------
@@ -89,10 +91,12 @@ FAULTS: dict[str, Callable[[Running], None]] = {
 
 @pytest.mark.timeout(420)
 def test_after_every_fault_all_is_current_within_two_intervals(
-    stand: Stand, record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]
+    scenario: FaultScenario,
+    record_property: Callable[[str, object], None],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     healed: dict[str, float] = {}
-    with stand.running(tasks=2) as running:
+    with scenario.running(tasks=2) as running:
         for what, fault in FAULTS.items():
             fault(running)
             healed[what] = running.current(f"after the {what}")
@@ -107,19 +111,19 @@ def test_after_every_fault_all_is_current_within_two_intervals(
         print(f"\nall current again after: {told} (interval {INTERVAL} s)")
     late = {what: seconds for what, seconds in healed.items() if seconds > 2 * INTERVAL}
     assert not late, f"current again, but not within two intervals of {INTERVAL} s: {late}"
-    no_traceback(stand.flow.process.process.log)
+    no_traceback(scenario.flow.process.process.log)
 
 
 # -- two workers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(420)
-def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(stand: Stand) -> None:
+def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(scenario: FaultScenario) -> None:
     """A worker is killed, comes back, and then sleeps past its lease and its session. What it had been given goes to
     the task's new home; what it writes when it wakes up is older, and made good."""
-    second, first = stand.second(), stand.flow.worker
-    service, told = stand.flow.service, "a newer session has taken over"
-    with stand.running(tasks=4) as running:
+    second, first = scenario.second(), scenario.flow.worker
+    service, told = scenario.flow.service, "a newer session has taken over"
+    with scenario.running(tasks=4) as running:
         names = running.grouped
 
         def sessions() -> dict[Task, str]:
@@ -169,12 +173,12 @@ def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(stand: Stand)
 
 @pytest.mark.timeout(420)
 def test_a_worker_stops_in_time_while_the_service_hangs(
-    stand: Stand, record_property: Callable[[str, object], None]
+    scenario: FaultScenario, record_property: Callable[[str, object], None]
 ) -> None:
-    second, service = stand.second(), stand.flow.process
-    rest = stand.flow.worker.rest
-    with stand.running(tasks=4) as running:
-        spread_over(stand.flow.worker, running.grouped, 2)
+    second, service = scenario.second(), scenario.flow.process
+    rest = scenario.flow.worker.rest
+    with scenario.running(tasks=4) as running:
+        spread_over(scenario.flow.worker, running.grouped, 2)
         service.process.pause()
         try:
             began = time.monotonic()
@@ -182,7 +186,7 @@ def test_a_worker_stops_in_time_while_the_service_hangs(
             took = time.monotonic() - began
             # The REST API of the one that is left is not held up either.
             began = time.monotonic()
-            assert rest.validation_errors(CLASS, {**stand.flow.config("x"), "name": "x"}) == {}
+            assert rest.validation_errors(CLASS, {**scenario.flow.config("x"), "name": "x"}) == {}
             validated = time.monotonic() - began
         finally:
             service.process.resume()

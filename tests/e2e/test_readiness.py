@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from bridge.cli import app
 from bridge.local import Broker, LocalStack
 from tests.e2e.control import aliased
-from tests.e2e.flow import WAIT, Flow, Json, forget_clients, standing
+from tests.e2e.flow import WAIT, Flow, Json, committed_offsets, forget_clients
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow, every
 from tests.support import eventually, read, unique
 
@@ -189,7 +189,7 @@ def test_a_dead_target_is_not_green_and_says_since_when(
 ) -> None:
     """It holds Connect's own topics too, so that its worker stops the tasks after a while."""
     flow = mirrored_flow.flow
-    at = standing(flow.target.bootstrap, group)
+    at = committed_offsets(flow.target.bootstrap, group)
     killed_ms = int(time.time() * 1000)
     backup.kill()
     try:
@@ -202,7 +202,9 @@ def test_a_dead_target_is_not_green_and_says_since_when(
     ready(flow, group, 2 * MIRRORED)
     forget_clients()
     eventually(
-        lambda: standing(flow.target.bootstrap, group) == at, WAIT, what=f"{group} stands where it did"
+        lambda: committed_offsets(flow.target.bootstrap, group) == at,
+        WAIT,
+        what=f"{group} stands where it did",
     )
 
 

@@ -20,7 +20,7 @@ from bridge.local import Broker, LocalStack
 from bridge.model.state_records.move_record import MoveRecord
 from bridge.model.state_records.readiness_records import decode
 from tests.e2e.control import aliased
-from tests.e2e.flow import WAIT, Flow, exactly, standing
+from tests.e2e.flow import WAIT, Flow, committed_offsets, exactly
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, RECORDS, OurFlow
 from tests.support import admin, commit, create_topic, eventually, numbered, produce, read
 
@@ -250,13 +250,13 @@ def drill(mirrored_flow: OurFlow, page: Page) -> None:
     topic, group = begin(mirrored_flow, "drill")
     page.section("Drill")
     page.run("failover", GROUP=group.group)
-    before = standing(mirrored_flow.target.bootstrap, group.group)
+    before = committed_offsets(mirrored_flow.target.bootstrap, group.group)
     other = Counting(group.group)
     assert (
         other.read(mirrored_flow.target.bootstrap, mirrored_flow.remote(topic)) == (RECORDS - 3) * PARTITIONS
     )
     assert not set(other.seen) & set(group.seen)
-    assert standing(mirrored_flow.target.bootstrap, group.group) != before
+    assert committed_offsets(mirrored_flow.target.bootstrap, group.group) != before
     group.read(mirrored_flow.source.bootstrap, topic, 2)
     assert "ready to fail over" in page.run("rollback", GROUP=group.group)
     ready(mirrored_flow, group.group)

@@ -17,7 +17,7 @@ from bridge.local import Broker, LocalStack, Security
 from bridge.mm2.records import Checkpoint
 from bridge.model.values import TopicPartition
 from tests.e2e.control import aliased, latest
-from tests.e2e.flow import LEASE_MS, WAIT, Flow, standing, stays
+from tests.e2e.flow import LEASE_MS, WAIT, Flow, committed_offsets, stays
 from tests.e2e.mirrored_flow import MIRRORED, PARTITIONS, OurFlow, every, read_all
 from tests.perf.processes import tree
 from tests.support import allow, create_topic, eventually, numbered, produce, read
@@ -244,7 +244,9 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(mirrored_flow: OurF
     groups = [mirrored_flow.name(f"{kind}-gone") for kind in ("ours", "groups")]
     for group in groups:
         mirrored_flow.commit(group, topic, every(7))
-        mirrored_flow.wait_exact(topic, every(7), partial(standing, own.target.bootstrap, group), group)
+        mirrored_flow.wait_exact(
+            topic, every(7), partial(committed_offsets, own.target.bootstrap, group), group
+        )
         eventually(partial(_ready_by_runs, own, group), WAIT, what=f"{group} is ready", watched=own.watched)
     checkpoints = eventually(
         partial(_all_told, own, groups[0]), WAIT, what=f"checkpoints of {groups[0]}", watched=own.watched
@@ -265,7 +267,7 @@ def test_groups_stay_ready_by_runs_when_the_source_is_killed(mirrored_flow: OurF
             assert own.service.report(group)["as_of_ms"] <= killed_ms
             since = {why["reason"]: why["since_ms"] for why in own.service.report(group)["reasons"]}
             assert since["source_unreachable"] >= killed_ms
-            assert mirrored_flow.unread(topic, standing(own.target.bootstrap, group)) == {
+            assert mirrored_flow.unread(topic, committed_offsets(own.target.bootstrap, group)) == {
                 partition: [b"%d-%d" % (partition, number) for number in range(7, 10)]
                 for partition in range(PARTITIONS)
             }
@@ -294,7 +296,7 @@ def _all_told(flow: Flow, group: str) -> dict[TopicPartition, Checkpoint]:
     """The newest checkpoints of a group, all of where it stands. Connect writes them after the group has moved."""
     found = latest(flow.target, flow.source.name, group)
     told = {place: checkpoint.downstream_offset for place, checkpoint in found.items()}
-    assert told == standing(flow.target.bootstrap, group)
+    assert told == committed_offsets(flow.target.bootstrap, group)
     assert len(told) == PARTITIONS
     return found
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from bridge.local import ConnectFailed
 from tests.e2e.control import aliased, syncs_topic
-from tests.e2e.flow import WAIT, Flow, standing
+from tests.e2e.flow import WAIT, Flow, committed_offsets
 from tests.e2e.mirrored_flow import (
     IDENTITY,
     MIRRORED,
@@ -104,10 +104,10 @@ class Case:
         has read everything."""
         mirrored_flow, where = self.mirrored_flow, self.mirrored_flow.target.bootstrap
         for group in self.ours:
-            mirrored_flow.wait_exact(topic, processed, partial(standing, where, group), group)
+            mirrored_flow.wait_exact(topic, processed, partial(committed_offsets, where, group), group)
             self._wait_evidence(group, topic, processed)
         if self.stock:
-            self._wait_stock(topic, processed, partial(standing, where, self.stock))
+            self._wait_stock(topic, processed, partial(committed_offsets, where, self.stock))
 
     def wait_translated(self, topic: str, processed: Mapping[int, int]) -> None:
         """The same of checkpoints, as MirrorClient reads them."""
@@ -256,10 +256,13 @@ def test_replication_with_empty_partition(mirrored_flow: OurFlow) -> None:
     for group in case.ours:
         mirrored_flow.commit(group, topic, processed)
         mirrored_flow.wait_exact(
-            topic, processed, partial(standing, mirrored_flow.target.bootstrap, group), group
+            topic, processed, partial(committed_offsets, mirrored_flow.target.bootstrap, group), group
         )
         assert (
-            standing(mirrored_flow.target.bootstrap, group)[mirrored_flow.remote(topic), PARTITIONS - 1] == 0
+            committed_offsets(mirrored_flow.target.bootstrap, group)[
+                mirrored_flow.remote(topic), PARTITIONS - 1
+            ]
+            == 0
         )
 
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.e2e.control import aliased, checkpoints_topic, syncs_topic
-from tests.e2e.flow import WAIT, Flow, standing
+from tests.e2e.flow import WAIT, Flow, committed_offsets
 from tests.e2e.mirrored_flow import IDENTITY, PARTITIONS, RECORDS, MirroredFlow, TlsBackup, every, read_all
 from tests.support import (
     Record,
@@ -287,7 +287,9 @@ def test_no_checkpoints_if_no_records_are_mirrored(flow: Flow) -> None:
             assert not {
                 place for place in mirrored_flow.translated(group) if place[0] == mirrored_flow.remote(late)
             }
-            assert standing(mirrored_flow.target.bootstrap, group) == {}, "no group sync was asked for"
+            assert committed_offsets(mirrored_flow.target.bootstrap, group) == {}, (
+                "no group sync was asked for"
+            )
 
 
 @flavours("Base", "Transactions")

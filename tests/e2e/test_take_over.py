@@ -104,7 +104,7 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
         commit(unique_flow.source.bootstrap, group, {(mirrored, 0): offset})
     pair = Pair(unique_flow, f"{mark}.*")
 
-    def standing(group: str) -> Checkpoint:
+    def committed_offsets(group: str) -> Checkpoint:
         return latest(unique_flow.target, unique_flow.source.name, group)[place]
 
     def ended() -> dict[str, list[str]]:
@@ -117,10 +117,10 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
 
     try:
         pair.stock()
-        eventually(lambda: all(standing(group) for group in offsets), 60, what="stock's checkpoints")
+        eventually(lambda: all(committed_offsets(group) for group in offsets), 60, what="stock's checkpoints")
         eventually(lambda: len(pair.offsets()["Checkpoint"]) == 3, WAIT, what="stock's offsets in Connect")
         eventually(lambda: len(pair.offsets()["Heartbeat"]) == 1, WAIT, what="stock's offsets in Connect")
-        by_stock, kept = {group: standing(group) for group in offsets}, ended()
+        by_stock, kept = {group: committed_offsets(group) for group in offsets}, ended()
         assert by_stock[f"{mark}-far"].downstream_offset < 300 + SHIFT, (
             "stock re-reads; else nothing is shown here"
         )
@@ -155,10 +155,10 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
         commit(unique_flow.source.bootstrap, f"{mark}-far", {(mirrored, 0): 700})
 
         def moved() -> None:
-            assert standing(f"{mark}-far").upstream_offset == 700
+            assert committed_offsets(f"{mark}-far").upstream_offset == 700
 
         eventually(moved, 60, what="stock's checkpoint for a group that moved", watched=unique_flow.watched)
-        assert standing(f"{mark}-far").downstream_offset > 300 + SHIFT
+        assert committed_offsets(f"{mark}-far").downstream_offset > 300 + SHIFT
         eventually(
             lambda: len(beats(unique_flow)) >= beaten + 2,
             WAIT,
@@ -167,7 +167,9 @@ def test_ours_goes_on_where_stock_stopped_and_stock_where_ours_did(
         )
         still = [f"{mark}-near", f"{mark}-end"]
         stays(
-            lambda: all(standing(group).downstream_offset == offsets[group] + SHIFT for group in still),
+            lambda: all(
+                committed_offsets(group).downstream_offset == offsets[group] + SHIFT for group in still
+            ),
             INTERVALS,
             what="stock takes ours for the newest",
         )

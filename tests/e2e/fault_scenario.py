@@ -1,4 +1,4 @@
-"""What tests of faults stand on: groups of a group-offset connector and of a checkpoint connector that go on
+"""What tests of faults run: groups of a group-offset connector and of a checkpoint connector that go on
 committing, heartbeats, and what arrives of all that on the target."""
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Stand:
+class FaultScenario:
     """A stack of this module's own: everything in it may be killed."""
 
     stack: LocalStack

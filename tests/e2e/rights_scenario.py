@@ -87,7 +87,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stand:
+class RightsScenario:
     source: Broker
     target: Broker
     worker: ConnectWorker
@@ -97,12 +97,12 @@ class Stand:
     _granted: set[Case] = field(default_factory=set)
 
     @staticmethod
-    def of(stack: LocalStack, directory: Path) -> Stand:
+    def of(stack: LocalStack, directory: Path) -> RightsScenario:
         tls = make_tls(directory, clients=[*KINDS, CONNECTS])
         source = stack.broker("rights-a", security=Security(tls=tls, authorizer=True))
         users = dict.fromkeys([*KINDS, CONNECTS], PASSWORD)
         target = stack.broker("rights-b", security=Security(users=users, tls=tls, authorizer=True))
-        return Stand(
+        return RightsScenario(
             source, target, stack.worker("rights", on="rights-b"), stack.service("rights-service"), tls
         )
 
@@ -318,15 +318,15 @@ class Stand:
         return [f"{each.found} ({each.severity.value})" for each in found]
 
 
-def prepare(stand: Stand) -> None:
+def prepare(scenario: RightsScenario) -> None:
     """Topics with records, and what others would have made."""
     for topic in TOPICS:
-        create_topic(stand.source.bootstrap, topic)
+        create_topic(scenario.source.bootstrap, topic)
         values = [b"first-%d" % number for number in range(900)]
-        produce(stand.source.bootstrap, topic, [Record(value, key=value) for value in values])
+        produce(scenario.source.bootstrap, topic, [Record(value, key=value) for value in values])
     for first, second in GROUPS.values():
-        commit(stand.source.bootstrap, first, {("orders", 0): 1})
-        commit(stand.source.bootstrap, second, {("payments", 0): 1})
+        commit(scenario.source.bootstrap, first, {("orders", 0): 1})
+        commit(scenario.source.bootstrap, second, {("payments", 0): 1})
     for topic in NAMES[On.OPPOSITE]:
-        create_topic(stand.source.bootstrap, topic, 1, {"cleanup.policy": "compact"})
-    allow(stand.source.bootstrap, "User:reader", "orders", "READ")
+        create_topic(scenario.source.bootstrap, topic, 1, {"cleanup.policy": "compact"})
+    allow(scenario.source.bootstrap, "User:reader", "orders", "READ")
