@@ -56,7 +56,7 @@ def flow(own: LocalStack) -> CopyFlow:
     return CopyFlow(own.source, own.target)
 
 
-class Ground:
+class CopyScenario:
     """A topic that is written to and whose copy is read, and the pipelines that were started over it."""
 
     def __init__(self, flow: CopyFlow, reader: Reader, pipelines: ExitStack) -> None:
@@ -85,18 +85,18 @@ class Ground:
 
 
 @contextmanager
-def traffic(flow: CopyFlow) -> Iterator[Ground]:
+def traffic(flow: CopyFlow) -> Iterator[CopyScenario]:
     """While the block goes on, and until all is read that was written; then everything must hold."""
     topic = flow.topic(PARTITIONS)
     reader = Reader(flow.target.bootstrap, flow.remote(topic), PARTITIONS)
     with ExitStack() as pipelines, reader.running():
-        ground = Ground(flow, reader, pipelines)
+        scenario = CopyScenario(flow, reader, pipelines)
         with Writer(flow.source.bootstrap, topic).running():
-            yield ground
+            yield scenario
         try:
             reader.wait_done()
         except WaitTimedOut as late:
-            raise AssertionError(ground.said()) from late
+            raise AssertionError(scenario.said()) from late
     assert reader.longest < STALL, f"until {reader.longest_at:.0f}"
     flow.assert_copied()
     flow.assert_runs_true()
@@ -130,20 +130,20 @@ def full(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("fault", [killed, hung])
 def test_the_source_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> None:
-    with traffic(flow) as ground:
-        ground.pipeline()
-        ground.reader.wait_more()
-        ground.breaks(fault, flow.source)
-        ground.reader.wait_more()
+    with traffic(flow) as scenario:
+        scenario.pipeline()
+        scenario.reader.wait_more()
+        scenario.breaks(fault, flow.source)
+        scenario.reader.wait_more()
 
 
 @pytest.mark.parametrize("fault", [killed, hung, full])
 def test_the_target_breaks(flow: CopyFlow, fault: Callable[[Cluster], None]) -> None:
-    with traffic(flow) as ground:
-        ground.pipeline()
-        ground.reader.wait_more()
-        ground.breaks(fault, flow.target)
-        ground.reader.wait_more()
+    with traffic(flow) as scenario:
+        scenario.pipeline()
+        scenario.reader.wait_more()
+        scenario.breaks(fault, flow.target)
+        scenario.reader.wait_more()
 
 
 @pytest.fixture(scope="module")
@@ -184,11 +184,11 @@ def login(guarded: Broker) -> dict[str, str]:
 def test_the_target_is_read_only_for_a_while(own: LocalStack, guarded: Broker) -> None:
     """It shows all it has, and takes nothing: what is missing is named, and copying goes on once it is granted."""
     flow = CopyFlow(own.source, guarded, props=login(guarded))
-    with traffic(flow) as ground:
+    with traffic(flow) as scenario:
         (topic,) = flow.topics
         let_copy(flow, topic)
-        copying = ground.pipeline()
-        ground.reader.wait_more()
+        copying = scenario.pipeline()
+        scenario.reader.wait_more()
         with denied(guarded.bootstrap, MIRROR, flow.remote(topic), "WRITE"):
             words = f"target cluster: not authorized to write topic {flow.remote(topic)}: grant WRITE on it"
             eventually(
@@ -199,7 +199,7 @@ def test_the_target_is_read_only_for_a_while(own: LocalStack, guarded: Broker) -
             assert copying.status.failure is None
             assert PASSWORD not in str(copying.status)
         eventually(lambda: not copying.status.errors, STALL, what="it goes on")
-        ground.reader.wait_more()
+        scenario.reader.wait_more()
 
 
 def test_a_run_that_tells_of_more_than_the_source_holds_takes_a_right_to_read_the_copy(
@@ -247,23 +247,23 @@ class Twice(ThreadJobs):
 
 def test_a_slice_is_retried_while_the_old_attempt_still_writes(flow: CopyFlow) -> None:
     jobs = Twice(2)
-    with traffic(flow) as ground:
-        running = ground.pipeline(jobs)
-        ground.reader.wait_more()
+    with traffic(flow) as scenario:
+        running = scenario.pipeline(jobs)
+        scenario.reader.wait_more()
         jobs.retry.set()
-        ground.reader.wait_more()
+        scenario.reader.wait_more()
         eventually(lambda: running.status.layout > 1, STALL, what="a layout without doubts")
-        ground.reader.wait_more()
+        scenario.reader.wait_more()
     assert "fenced" in jobs.ends
 
 
 def test_of_two_drivers_only_the_younger_one_copies(flow: CopyFlow) -> None:
-    with traffic(flow) as ground:
-        zombie = ground.pipeline()
-        ground.reader.wait_more()
-        running = ground.pipeline()
+    with traffic(flow) as scenario:
+        zombie = scenario.pipeline()
+        scenario.reader.wait_more()
+        running = scenario.pipeline()
         assert any("has taken over" in error for error in zombie.ended().errors)
-        ground.reader.wait_more()
+        scenario.reader.wait_more()
         assert running.status.state is PipelineState.COPYING
         assert running.status.restarts == 0
 
@@ -271,20 +271,20 @@ def test_of_two_drivers_only_the_younger_one_copies(flow: CopyFlow) -> None:
 def test_a_slot_whose_transaction_took_too_long_gets_a_new_layout(flow: CopyFlow) -> None:
     """The broker answers as if somebody had taken over. The other slot goes on meanwhile, so the job does not end.
     Several times, because it may answer so whatever the slot is doing: adding a partition, writing, committing."""
-    with traffic(flow) as ground:
-        running = ground.pipeline()
+    with traffic(flow) as scenario:
+        running = scenario.pipeline()
 
         def newer(layout: int) -> bool:
             return running.status.layout > layout
 
         for _ in range(4):
-            ground.reader.wait_more()
+            scenario.reader.wait_more()
             before = running.status.layout
             asyncio.run(
                 fence(producer_settings(Side.TARGET, flow.spec.props), [transactional_id(flow.spec, 0)])
             )
             eventually(partial(newer, before), STALL, what="a new layout")
-        ground.reader.wait_more()
+        scenario.reader.wait_more()
 
 
 @pytest.mark.parametrize("slots", [1, 2], ids=["of somebody else", "of a slot of ours"])
@@ -340,26 +340,26 @@ def test_a_driver_that_could_neither_commit_nor_abort_goes_on(
             raise KafkaFailure(KafkaFault.TIMEOUT, "no answer")
         await real(coordinator, *given, commit=commit)
 
-    with traffic(flow) as ground:
-        running = ground.pipeline()
-        ground.reader.wait_more()
+    with traffic(flow) as scenario:
+        running = scenario.pipeline()
+        scenario.reader.wait_more()
         monkeypatch.setattr(Coordinator, "end", end)
         running.want(flow.wanted()[:2])
         eventually(lambda: len(failed) == 2, STALL, what="commit and abort have failed")
         running.want(flow.wanted())
         wait_copying(running)
-        ground.reader.wait_more()
+        scenario.reader.wait_more()
     assert failed == ["commit", "abort"]
 
 
 def test_it_is_stopped_and_started_while_busy(flow: CopyFlow) -> None:
-    with traffic(flow) as ground:
+    with traffic(flow) as scenario:
         for slots in (2, 1, 3):
-            running = ground.pipeline(ThreadJobs(slots))
-            ground.reader.wait_more()
+            running = scenario.pipeline(ThreadJobs(slots))
+            scenario.reader.wait_more()
             running.stop()
             assert running.status.state is PipelineState.STOPPED
-        ground.pipeline()
+        scenario.pipeline()
 
 
 # -- logs that lose their end --------------------------------------------------------------------------------------
@@ -460,10 +460,10 @@ def test_the_target_loses_copies(own: LocalStack) -> None:
 class Faults:
     """Broken at random, by a seed that a failure names: MIRROR_BRIDGE_FAULT_SEED repeats it."""
 
-    def __init__(self, ground: Ground, seed: int) -> None:
-        self._ground, self._dice = ground, random.Random(seed)
+    def __init__(self, scenario: CopyScenario, seed: int) -> None:
+        self._ground, self._dice = scenario, random.Random(seed)
         self._jobs = ThreadJobs(2)
-        self._running = ground.pipeline(self._jobs)
+        self._running = scenario.pipeline(self._jobs)
         self.done: list[str] = []
 
     def one(self) -> None:
@@ -521,10 +521,10 @@ class Faults:
 
 def test_all_at_random(flow: CopyFlow) -> None:
     seed = int(os.environ.get("MIRROR_BRIDGE_FAULT_SEED", random.randrange(1 << 32)))
-    with traffic(flow) as ground:
-        faults = Faults(ground, seed)
+    with traffic(flow) as scenario:
+        faults = Faults(scenario, seed)
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             print(f"MIRROR_BRIDGE_FAULT_SEED={seed}: {', '.join(faults.done[-1:])}")
-            ground.reader.wait_more(50)
+            scenario.reader.wait_more(50)
             faults.one()

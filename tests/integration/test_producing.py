@@ -38,7 +38,7 @@ def batch(*values: bytes, timestamp: int = NOW) -> bytearray:
     return bytearray(batch_of([Plain(timestamp, b"key", value) for value in values]))
 
 
-class Stand:
+class ProducerHarness:
     """Makes producers and clients, and closes them."""
 
     def __init__(self, bootstrap: str, closing: AsyncExitStack) -> None:
@@ -62,10 +62,10 @@ class Stand:
         return producer
 
 
-def standing(target: Cluster, work: Callable[[Stand], Awaitable[T]]) -> T:
+def run_producers(target: Cluster, work: Callable[[ProducerHarness], Awaitable[T]]) -> T:
     async def go() -> T:
         async with AsyncExitStack() as closing:
-            found = await work(Stand(target.bootstrap, closing))
+            found = await work(ProducerHarness(target.bootstrap, closing))
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return found
 
@@ -87,8 +87,8 @@ async def fault_of(work: Awaitable[object]) -> KafkaFault | None:
 def test_batches_and_records_commit_together(target: Cluster) -> None:
     data, state = (create_topic(target.bootstrap, unique("produced"), 2) for _ in range(2))
 
-    async def work(stand: Stand) -> None:
-        producer = await stand.producer(unique("tx"))
+    async def work(harness: ProducerHarness) -> None:
+        producer = await harness.producer(unique("tx"))
         ends = [0, 0]
         for number in range(3):
             await producer.begin()
@@ -102,7 +102,7 @@ def test_batches_and_records_commit_together(target: Cluster) -> None:
             await producer.commit()
             ends = [3 * (number + 1)] * 2
 
-    standing(target, work)
+    run_producers(target, work)
     expected = [each for number in range(3) for each in (b"a%d" % number, b"b")]
     assert values(target, data, 0) == values(target, data, 1) == expected
     assert [(record.key, record.value) for record in read(target.bootstrap, state)] == [
@@ -114,8 +114,8 @@ def test_an_aborted_transaction_leaves_nothing_and_the_next_one_goes_on(target: 
     topic = create_topic(target.bootstrap, unique("produced"))
     place = TopicPartition(topic, 0)
 
-    async def work(stand: Stand) -> None:
-        producer = await stand.producer(unique("tx"))
+    async def work(harness: ProducerHarness) -> None:
+        producer = await harness.producer(unique("tx"))
         for number in range(3):
             await producer.begin()
             await producer.send(place, batch(b"aborted"), 1)
@@ -129,7 +129,7 @@ def test_an_aborted_transaction_leaves_nothing_and_the_next_one_goes_on(target: 
             await producer.commit()
         assert producer.bytes_in_flight == 0
 
-    standing(target, work)
+    run_producers(target, work)
     assert values(target, topic) == [b"0", b"1", b"2"]
 
 
@@ -139,11 +139,11 @@ def test_of_two_with_one_id_the_older_is_fenced(target: Cluster, when: str) -> N
     place = TopicPartition(topic, 0)
     transactional_id = unique("tx")
 
-    async def work(stand: Stand) -> None:
-        older = await stand.producer(transactional_id)
+    async def work(harness: ProducerHarness) -> None:
+        older = await harness.producer(transactional_id)
         await older.begin()
         await older.send(place, batch(b"older"), 1)
-        newer = await stand.producer(transactional_id)
+        newer = await harness.producer(transactional_id)
         if when == "sending":
             assert await fault_of(older.send(place, batch(b"older"), 1)) is KafkaFault.FENCED
         assert await fault_of(older.commit()) is KafkaFault.FENCED
@@ -153,7 +153,7 @@ def test_of_two_with_one_id_the_older_is_fenced(target: Cluster, when: str) -> N
         newer.send(place, batch(b"newer"), 1)
         await newer.commit()
 
-    standing(target, work)
+    run_producers(target, work)
     assert values(target, topic) == [b"newer"]
 
 
@@ -161,25 +161,25 @@ def test_a_fence_ends_every_id_it_names(target: Cluster) -> None:
     topic = create_topic(target.bootstrap, unique("produced"))
     ids = [unique("tx") for _ in range(8)]
 
-    async def work(stand: Stand) -> None:
-        producers = [await stand.producer(each) for each in ids]
+    async def work(harness: ProducerHarness) -> None:
+        producers = [await harness.producer(each) for each in ids]
         for producer in producers:
             await producer.begin()
             await producer.send(TopicPartition(topic, 0), batch(b"open"), 1)
-        await fence(stand.settings, [*ids, unique("never-used")])
+        await fence(harness.settings, [*ids, unique("never-used")])
         # All is aborted when it returns: nothing hides what comes next.
-        assert await read_committed(stand.client(), topic, within=1.0) == []
+        assert await read_committed(harness.client(), topic, within=1.0) == []
         assert {await fault_of(each.commit()) for each in producers} == {KafkaFault.FENCED}
 
-    standing(target, work)
+    run_producers(target, work)
 
 
 def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -> None:
     topic = create_topic(target.bootstrap, unique("produced"))
 
-    async def work(stand: Stand) -> None:
-        ours, other = await stand.producer(unique("tx")), await stand.producer(unique("tx"))
-        client = stand.client()
+    async def work(harness: ProducerHarness) -> None:
+        ours, other = await harness.producer(unique("tx")), await harness.producer(unique("tx"))
+        client = harness.client()
         tail = TopicTail(client, topic, committed_only=True)
         await ours.begin()
         await ours.send_records(topic, [(b"k", b"before")])
@@ -203,15 +203,15 @@ def test_an_open_transaction_hides_what_others_have_committed(target: Cluster) -
         assert [each.value for each in await reading] == [b"before", b"ours"]
         assert [each.value for each in (await tail.read()).records] == [b"ours"]
 
-    standing(target, work)
+    run_producers(target, work)
 
 
 def test_sequences_wrap_as_the_broker_counts(target: Cluster) -> None:
     topic = create_topic(target.bootstrap, unique("produced"))
     place = TopicPartition(topic, 0)
 
-    async def work(stand: Stand) -> None:
-        client = stand.client()
+    async def work(harness: ProducerHarness) -> None:
+        client = harness.client()
         answer = await client.send(
             None, produce_requests.init_producer_id(None, -1, ProducerIdAndEpoch()), "ask for a producer id"
         )
@@ -228,7 +228,7 @@ def test_sequences_wrap_as_the_broker_counts(target: Cluster) -> None:
         assert await fault_of(sender.send(place, batch(b"x"), 1)) is KafkaFault.RECORD_REFUSED
         await sender.close()
 
-    standing(target, work)
+    run_producers(target, work)
 
 
 def test_a_refused_record_is_told_with_its_place_and_ends_its_transaction_only(target: Cluster) -> None:
@@ -236,8 +236,8 @@ def test_a_refused_record_is_told_with_its_place_and_ends_its_transaction_only(t
     small = create_topic(target.bootstrap, unique("produced"), configs={"max.message.bytes": "1000"})
     place = TopicPartition(compacted, 0)
 
-    async def work(stand: Stand) -> None:
-        producer = await stand.producer(unique("tx"))
+    async def work(harness: ProducerHarness) -> None:
+        producer = await harness.producer(unique("tx"))
         await producer.begin()
         no_key = bytearray(batch_of([Plain(NOW, b"k", b"1"), Plain(NOW, None, b"2")]))
         refused = producer.send(place, no_key, 2)
@@ -254,15 +254,15 @@ def test_a_refused_record_is_told_with_its_place_and_ends_its_transaction_only(t
         producer.send(place, batch(b"good"), 1)
         await producer.commit()
 
-    standing(target, work)
+    run_producers(target, work)
     assert values(target, compacted) == [b"good"]
 
 
 def test_a_topic_that_is_gone_ends_the_transaction_in_time(target: Cluster) -> None:
     topic = create_topic(target.bootstrap, unique("produced"))
 
-    async def work(stand: Stand) -> None:
-        producer = await stand.producer(unique("tx"))
+    async def work(harness: ProducerHarness) -> None:
+        producer = await harness.producer(unique("tx"))
         await producer.begin()
         await producer.send(TopicPartition(topic, 0), batch(b"1"), 1)
         await asyncio.to_thread(delete_topic, target.bootstrap, topic)
@@ -272,14 +272,14 @@ def test_a_topic_that_is_gone_ends_the_transaction_in_time(target: Cluster) -> N
         )
         await producer.abort()
 
-    standing(target, work)
+    run_producers(target, work)
 
 
 def test_syncs_never_block_and_are_tried_until_they_are_written(target: Cluster) -> None:
     topic = unique("produced")
 
-    async def work(stand: Stand) -> None:
-        producer = stand.syncs()
+    async def work(harness: ProducerHarness) -> None:
+        producer = harness.syncs()
         producer.send(topic, [(b"a", b"1"), (b"a", b"2"), (b"b", b"1")])
         failed = "writing has failed"
         await asyncio.to_thread(eventually, lambda: producer.failed is not None, 10.0, what=failed)
@@ -291,7 +291,7 @@ def test_syncs_never_block_and_are_tried_until_they_are_written(target: Cluster)
         await producer.write(topic, [(b"d", b"1")])
         producer.send(topic, [(b"d", b"2"), (b"d", b"3")])
 
-    standing(target, work)
+    run_producers(target, work)
     pairs = [(record.key, record.value) for record in read(target.bootstrap, topic)]
     # Of what could not be written at once the newest of each key; all of the rest, in order.
     assert [value for key, value in pairs if key == b"a"] == [b"2"]
