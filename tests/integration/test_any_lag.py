@@ -16,7 +16,7 @@ from bridge.model.values import TopicPartition
 from bridge.pipeline import copier
 from bridge.translation.runs import holes, partition_runs
 from bridge.translation.runs.runs import OffsetRun
-from tests.perf.ground import DirectTasks
+from tests.perf.group_rounds import DirectTasks
 from tests.support import commit, committed, eventually, numbered, read, unique
 from tests.support.pipeline import CopyFlow
 from tests.support.records import producer

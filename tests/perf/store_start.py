@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from bridge.local import Cluster, ConnectWorker, LocalStack, eventually
 from bridge.mm2.records import Checkpoint, OffsetSync
 from bridge.model.values import TopicPartition
-from tests.perf.ground import our_checkpoints, service_pids
+from tests.perf.group_rounds import our_checkpoints, service_pids
 from tests.perf.test_memory import resident
 from tests.support import (
     admin,

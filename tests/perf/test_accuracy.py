@@ -17,7 +17,7 @@ import pytest
 
 from bridge.local import Cluster, ConnectWorker, LocalStack
 from bridge.model.values import TopicPartition
-from tests.perf.ground import (
+from tests.perf.group_rounds import (
     both,
     commit_all,
     forget_groups,

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 
 from bridge.local import Cluster, ConnectWorker, GivenCluster, LocalStack
 from bridge.model.values import TopicPartition
-from tests.perf.ground import (
+from tests.perf.group_rounds import (
     DirectTasks,
     both,
     commit_all,

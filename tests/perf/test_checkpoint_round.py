@@ -34,7 +34,7 @@ from confluent_kafka import TopicPartition as LibTopicPartition
 
 from bridge.local import Cluster, LocalStack, eventually
 from bridge.mm2.records import Checkpoint
-from tests.perf.ground import (
+from tests.perf.group_rounds import (
     Groups,
     both,
     commit_all,

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import pytest
 
 from bridge.local import ConnectWorker, LocalStack, eventually
-from tests.perf.ground import quantile
+from tests.perf.group_rounds import quantile
 from tests.perf.loads import PARTITIONS, SCALE
 from tests.perf.mirrors import Ours, Scene, failed_tasks, stock_running
+from tests.perf.record_stream import Arrival, Reader, Stream, every, longest_gap
 from tests.perf.results import write
-from tests.perf.steady import Arrival, Reader, Stream, every, longest_gap
 from tests.support import create_topic, delete_topic, unique
 
 RATE = 2000

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.local import Cluster, ConnectWorker, LocalStack, eventually
 from bridge.protocol.messages import ConnectorStatus
-from tests.perf.ground import (
+from tests.perf.group_rounds import (
     DirectTasks,
     both,
     commit_all,

@@ -19,7 +19,7 @@ import pytest
 
 from bridge.local import Cluster, ConnectWorker, LocalStack
 from bridge.protocol.messages import Health
-from tests.perf.ground import (
+from tests.perf.group_rounds import (
     DirectTasks,
     both,
     commit_all,

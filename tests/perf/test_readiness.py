@@ -29,7 +29,7 @@ import httpx
 import pytest
 
 from bridge.local import Broker, Cluster, ConnectWorker, LocalStack
-from tests.perf.ground import (
+from tests.perf.group_rounds import (
     DirectTasks,
     Groups,
     both,

@@ -35,7 +35,7 @@ from bridge.kafka.cluster import KafkaCluster
 from bridge.local import Cluster, ConnectWorker, LocalStack
 from bridge.model.values import TopicPartition
 from bridge.protocol.messages import ConnectorStatus
-from tests.perf.ground import (
+from tests.perf.group_rounds import (
     Groups,
     both,
     commit_all,
