@@ -16,10 +16,10 @@ from bridge.model.values import Committed, GroupState, TopicPartition
 from bridge.service.ipc.messages import pack_report
 from bridge.service.state.snapshots import Snapshots
 from tests.integration.stock import Stock, Syncs
-from tests.unit.connectors.checkpoint.checkpoint_scenario import (
+from tests.unit.connectors.checkpoint.checkpoint_harness import (
     SYNCS,
     TOPIC,
-    CheckpointStand,
+    CheckpointHarness,
     put,
     put_checkpoint,
     put_sync,
@@ -65,7 +65,7 @@ def test_b1_a_group_of_unknown_state_is_left_alone(
         target.states["g"] = asked
         if refused:
             target.group_trouble["g"] = KafkaFailure(KafkaFault.UNREACHABLE, "coordinator load in progress")
-        published = CheckpointStand(source, target, sync_group_offsets_enabled="true").play_rounds()
+        published = CheckpointHarness(source, target, sync_group_offsets_enabled="true").play_rounds()
         assert target.altered == []
         assert published.reports["g"].reason is not None
 
@@ -79,7 +79,7 @@ def test_b2_nothing_is_committed_for_what_is_gone(stock: Stock) -> None:
     source.group("g", {("orders", 0): 5, ("gone", 0): 33})
     lost = Checkpoint("g", gone, 33, 40, "")
     put(target, TOPIC, lost.key(), lost.value())
-    published = CheckpointStand(source, target, sync_group_offsets_enabled="true").play_rounds()
+    published = CheckpointHarness(source, target, sync_group_offsets_enabled="true").play_rounds()
     assert target.altered == [("g", {COPY: Committed(5 + JUNK, "", 5)})]
     reasons = {row.topic: row.reason for row in published.reports["g"].partitions}
     assert reasons == {"orders": None, "gone": "source_topic_missing"}
@@ -90,14 +90,14 @@ def test_b3_a_group_that_goes_far_back_gets_its_checkpoint(stock: Stock) -> None
     syncs = [(10, 10 + JUNK)]
     assert stock.checkpoints(syncs, [15, 3]) == [(15, 11 + JUNK), None]
     source, target = at(15, syncs)
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
 
     async def script(_: object) -> None:
-        await stand.rounds()
+        await harness.rounds()
         source.group("g", {("orders", 0): 3})
-        await stand.rounds()
+        await harness.rounds()
 
-    assert stand.play(script).offsets == [(15, 15 + JUNK), (3, 3 + JUNK)]
+    assert harness.play(script).offsets == [(15, 15 + JUNK), (3, 3 + JUNK)]
 
 
 # -- offset syncs ----------------------------------------------------------------------------------------------------
@@ -114,8 +114,10 @@ def test_b5_no_answer_is_past_the_end_of_a_target_that_was_made_anew(stock: Stoc
     anew.append(4, first=16)
     target.topic("A.orders", anew, topic_id="made anew")
     put_checkpoint(target, "g", 14, 14 + JUNK)
-    stand = CheckpointStand(source, target, translation_evidence=evidence, sync_group_offsets_enabled="true")
-    published = stand.play_rounds()
+    harness = CheckpointHarness(
+        source, target, translation_evidence=evidence, sync_group_offsets_enabled="true"
+    )
+    published = harness.play_rounds()
     assert all(downstream <= 3 for _, downstream in published.offsets)
     assert all(commit.offset <= 3 for _, commits in target.altered for commit in commits.values())
     (row,) = published.reports["g"].partitions
@@ -149,7 +151,7 @@ def test_b6_a_restart_costs_no_precision(stock: Stock, syncs: Syncs, only_last: 
     source, target = at(5, syncs)
     if not readable:
         target.topic_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed")
-    assert CheckpointStand(source, target).play_rounds().offsets == [(5, 5 + JUNK)]
+    assert CheckpointHarness(source, target).play_rounds().offsets == [(5, 5 + JUNK)]
 
 
 def test_b7_syncs_that_were_never_sent_cost_no_precision(stock: Stock) -> None:
@@ -159,7 +161,7 @@ def test_b7_syncs_that_were_never_sent_cost_no_precision(stock: Stock) -> None:
     assert left == "OffsetSync{topicPartition=A.t-0, upstreamOffset=4, downstreamOffset=11}"
     assert stock.checkpoints([(0, 7), (4, 11)], [3]) == [(3, 8)]
     for sent in ([(0, JUNK), (4, 4 + JUNK)], [(0, JUNK)], [(4, 4 + JUNK)], []):
-        assert CheckpointStand(*at(3, sent)).play_rounds().offsets == [(3, 3 + JUNK)]
+        assert CheckpointHarness(*at(3, sent)).play_rounds().offsets == [(3, 3 + JUNK)]
 
 
 def test_b8_a_poison_record_costs_itself_only(stock: Stock) -> None:
@@ -170,7 +172,7 @@ def test_b8_a_poison_record_costs_itself_only(stock: Stock) -> None:
     for bad in (None, b"\x00\x01\x02"):
         put(source, SYNCS, key, bad)
     put_sync(source, 12, 12 + JUNK)
-    published = CheckpointStand(source, target, translation_evidence="syncs").play_rounds()
+    published = CheckpointHarness(source, target, translation_evidence="syncs").play_rounds()
     assert published.offsets == [(12, 12 + JUNK)]
     assert published.reports["g"].partitions[0].evidence == "sync"
     assert published.summaries[-1].unreadable_records[SYNCS] == 2
@@ -185,7 +187,7 @@ def test_b10_one_refused_group_does_not_hide_the_others(stock: Stock) -> None:
     source, target = at(5)
     source.group("refused", {("orders", 0): 5})
     source.group_trouble["refused"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Group authorization failed")
-    published = CheckpointStand(source, target).play_rounds()
+    published = CheckpointHarness(source, target).play_rounds()
     assert [each.group for each in published.checkpoints] == ["g"]
     assert published.reports["refused"].reason == "source_not_authorized"
     assert published.summaries[-1].errors == ["Group authorization failed"]
@@ -197,7 +199,7 @@ def test_b11_a_round_asks_once_for_the_offsets_of_all_groups(stock: Stock) -> No
     source, target = at(5)
     for number in range(7):
         source.group(f"g{number}", {("orders", 0): number})
-    published = CheckpointStand(source, target).play_rounds()
+    published = CheckpointHarness(source, target).play_rounds()
     assert len(published.emitted) == 8
     assert source.calls["committed"] <= published.summaries[-1].rounds + 1
 
@@ -218,10 +220,10 @@ def test_b13_a_group_that_moved_on_the_target_comes_back(stock: Stock) -> None:
     source.topic("B.orders", here)
     target.topic("orders", there)
     source.group("g", {("B.orders", 0): 12 + JUNK})
-    stand = CheckpointStand(
+    harness = CheckpointHarness(
         source, target, reverse_checkpointing_enabled="true", sync_group_offsets_enabled="true"
     )
-    assert stand.play_rounds().offsets == [(12 + JUNK, 12)]
+    assert harness.play_rounds().offsets == [(12 + JUNK, 12)]
     assert target.offsets["g"] == {ORDERS: Committed(12, "", 5)}
 
 
@@ -242,7 +244,7 @@ def test_latencies_of_checkpoints_are_kept_by_group(stock: Stock, defect: str, s
     assert stock.shows(defect) == shown
     source, target = at(5)
     source.group("g2", {("orders", 0): 6})
-    published = CheckpointStand(source, target, metric_names_formats="new").play_rounds()
+    published = CheckpointHarness(source, target, metric_names_formats="new").play_rounds()
     snapshots = Snapshots()
     snapshots.groups("c", 1, [pack_report(name, report) for name, report in published.reports.items()])
     snapshots.written("c", "g", 1000)

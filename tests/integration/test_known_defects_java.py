@@ -17,7 +17,7 @@ from connectors.checkpoint.task import CheckpointInstance
 from tests.integration.stock import Stock
 from tests.support import commit, create_topic, numbered, produce, unique
 from tests.support.failover import copy, foreign
-from tests.unit.connectors.checkpoint.checkpoint_scenario import Connected
+from tests.unit.connectors.checkpoint.checkpoint_harness import Connected
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster
 from tests.unit.connectors.run_instance import ALONE
 

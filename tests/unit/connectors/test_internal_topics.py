@@ -12,7 +12,7 @@ from connectors import internal_topics
 from connectors.checkpoint.task import CheckpointInstance
 from connectors.cluster_away import ClusterAway
 from connectors.internal_topics import make
-from tests.unit.connectors.checkpoint.checkpoint_scenario import SYNCS, TOPIC, CheckpointStand
+from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, TOPIC, CheckpointHarness
 from tests.unit.connectors.fake_clusters import FakeCluster, Log
 
 FORBIDDEN = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed")
@@ -137,60 +137,60 @@ def test_what_stock_raises_is_answered() -> None:
 # -- what the checkpoint connector makes of it ---------------------------------------------------------------------
 
 
-def committed(target: FakeCluster) -> CheckpointStand:
+def committed(target: FakeCluster) -> CheckpointHarness:
     source = FakeCluster()
     source.topic("orders", Log())
     source.topic(SYNCS, Log())
     source.group("g", {("orders", 0): 0})
     target.topic("A.orders", Log())
-    return CheckpointStand(source, target)
+    return CheckpointHarness(source, target)
 
 
 def test_no_checkpoint_for_a_topic_that_is_missing() -> None:
     """Connect would have the broker make one that is not compacted, or wait for it for ever."""
     target = MayNotCreate()
-    stand = committed(target)
+    harness = committed(target)
 
     async def script(_: CheckpointInstance) -> None:
-        told = await stand.rounds()
+        told = await harness.rounds()
         assert any(TOPIC in error and "not allowed to create" in error for error in told.errors)
-        assert stand.published.emitted == []
+        assert harness.published.emitted == []
         target.compacted(TOPIC)
         target.compacted("mm2-group-readiness.A.internal")
-        assert (await stand.rounds(4)).errors == []
-        assert stand.published.offsets == [(0, 0)]
+        assert (await harness.rounds(4)).errors == []
+        assert harness.published.offsets == [(0, 0)]
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_no_checkpoint_for_a_topic_that_loses_them() -> None:
     """With `delete` the checkpoint of a group that stands still is gone after the topic's retention."""
-    stand = committed(FakeCluster())
-    stand.target.topic(TOPIC, Log())
-    stand.target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "delete"}
+    harness = committed(FakeCluster())
+    harness.target.topic(TOPIC, Log())
+    harness.target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "delete"}
 
     async def script(_: CheckpointInstance) -> None:
-        told = await stand.rounds()
+        told = await harness.rounds()
         assert [error for error in told.errors if TOPIC in error and "'cleanup.policy=delete'" in error]
-        assert (told.failure, stand.published.emitted) == (None, [])
-        stand.target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
-        assert (await stand.rounds(4)).errors == []
-        assert stand.published.offsets == [(0, 0)]
+        assert (told.failure, harness.published.emitted) == (None, [])
+        harness.target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
+        assert (await harness.rounds(4)).errors == []
+        assert harness.published.offsets == [(0, 0)]
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_what_arrived_in_a_topic_that_is_no_more_is_emitted_again() -> None:
     """Deleted and made again between two rounds, before the record was seen there."""
-    stand = committed(FakeCluster())
-    stand.published.held_up = True
+    harness = committed(FakeCluster())
+    harness.published.held_up = True
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
-        assert stand.published.offsets == [(0, 0)]
-        stand.published.go_on()
-        stand.target.topic(TOPIC, Log(), topic_id="another")
-        await stand.rounds()
-        assert stand.published.offsets == [(0, 0)] * 2
+        await harness.rounds()
+        assert harness.published.offsets == [(0, 0)]
+        harness.published.go_on()
+        harness.target.topic(TOPIC, Log(), topic_id="another")
+        await harness.rounds()
+        assert harness.published.offsets == [(0, 0)] * 2
 
-    stand.play(script)
+    harness.play(script)

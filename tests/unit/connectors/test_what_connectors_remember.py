@@ -11,7 +11,7 @@ from bridge.translation.runs.runs import OffsetRun
 from connectors.group_translation.runs import FollowedRuns
 from connectors.source.discovery import DiscoveredTopics
 from connectors.source.take_over import TakeOver
-from tests.unit.connectors.checkpoint.checkpoint_scenario import put
+from tests.unit.connectors.checkpoint.checkpoint_harness import put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log
 from tests.unit.connectors.group_translation.test_round import options, rounds, run
 

@@ -11,7 +11,7 @@ from bridge.model.copying import Copied
 from bridge.model.values import Committed, TailPart, TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
-from tests.unit.connectors.checkpoint.checkpoint_scenario import put
+from tests.unit.connectors.checkpoint.checkpoint_harness import put
 from tests.unit.connectors.fake_clusters import FakeCluster, FakeTail, Log, Row
 
 TOPIC, COPY, RUNS = "orders", "A.orders", "mm2-offset-runs.A.internal"

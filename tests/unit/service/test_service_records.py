@@ -17,32 +17,34 @@ from bridge.service.ipc.checkpoint_records import PORTION, TIMESTAMP, pack, unpa
 from bridge.service.ipc.messages import Frame, read_frame
 from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from connectors.base import EmittedRecord, Summary
-from tests.unit.service.http.test_routes import TASK, Stand, error, run
+from tests.unit.service.http.test_routes import TASK, ServiceHarness, error, run
 from tests.unit.service.service_fakes import emitted, report, session
 from tests.unit.service.service_process import Running, service
 
 PATH = "/v1/connectors/c/tasks/0"
 
 
-async def started(at: Stand, index: int = 0, **changes: object) -> int:
+async def started(at: ServiceHarness, index: int = 0, **changes: object) -> int:
     """The generation of the connector."""
     answer = await at.put(f"/v1/connectors/c/tasks/{index}", {**TASK, "task_count": 1, **changes})
     assert answer.status_code == 200, answer.text
     return at.service.table.connector("c").generation
 
 
-def publish(at: Stand, generation: int, *records: EmittedRecord) -> None:
+def publish(at: ServiceHarness, generation: int, *records: EmittedRecord) -> None:
     at.service.deliveries.emitted("c", generation, [pack(record) for record in records])
 
 
-async def poll(at: Stand, batch: int | None = None, session_at: int = 1, wait: int = 0) -> PollResponse:
+async def poll(
+    at: ServiceHarness, batch: int | None = None, session_at: int = 1, wait: int = 0
+) -> PollResponse:
     body = {"session": session(session_at), "wait_ms": wait, "batch": batch}
     answer = await at.client.post(f"{PATH}/poll", json=body)
     assert answer.status_code == 200, answer.text
     return PollResponse.model_validate_json(answer.content, strict=True)
 
 
-async def ack(at: Stand, *entries: object, session_at: int = 1) -> httpx.Response:
+async def ack(at: ServiceHarness, *entries: object, session_at: int = 1) -> httpx.Response:
     return await at.client.post(f"{PATH}/ack", json={"session": session(session_at), "acked": entries})
 
 
@@ -61,13 +63,13 @@ def groups(answer: PollResponse) -> list[str]:
     return [str(record.source_partition["group"]) for record in answer.records]
 
 
-async def status(at: Stand) -> dict[str, Any]:
+async def status(at: ServiceHarness) -> dict[str, Any]:
     answer: dict[str, Any] = (await at.client.get("/v1/connectors/c/status")).json()
     return answer
 
 
 def test_what_the_rounds_publish_comes_out_of_a_poll_in_the_contracts_form() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         publish(at, generation, emitted("g", 999_000, "the value"), emitted('группа 🦊"\\', 999_001))
         answer = await poll(at)
@@ -85,7 +87,7 @@ def test_what_the_rounds_publish_comes_out_of_a_poll_in_the_contracts_form() -> 
 
 
 def test_a_held_poll_is_answered_when_a_record_comes() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         held = asyncio.create_task(poll(at, wait=1000))
         await asyncio.sleep(0.05)
@@ -98,7 +100,7 @@ def test_a_held_poll_is_answered_when_a_record_comes() -> None:
 
 
 def test_a_lost_answer_is_given_again_and_a_new_session_gets_what_was_not_written() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         publish(at, generation, emitted("a", 1), emitted("b", 1))
         first = await poll(at)
@@ -116,7 +118,7 @@ def test_a_lost_answer_is_given_again_and_a_new_session_gets_what_was_not_writte
 
 
 def test_another_configuration_leaves_no_record_of_the_one_before() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         before = await started(at)
         publish(at, before, emitted("old", 1))
         after = await started(at, session=session(2), config={"mode": "busy"})
@@ -130,7 +132,7 @@ def test_another_configuration_leaves_no_record_of_the_one_before() -> None:
 
 
 def test_records_of_a_connector_that_is_not_known_are_dropped() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         publish(at, 1, emitted("g", 1))
         await started(at)
         assert groups(await poll(at)) == []
@@ -151,7 +153,7 @@ def test_records_of_a_connector_that_is_not_known_are_dropped() -> None:
     ],
 )
 def test_an_acknowledgement_of_nothing_in_flight_is_passed_over(entry: dict[str, object]) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         publish(at, await started(at), emitted("g", 1))
         await poll(at)
         assert (await ack(at, entry)).status_code == 200
@@ -163,7 +165,7 @@ def test_an_acknowledgement_of_nothing_in_flight_is_passed_over(entry: dict[str,
 
 
 def test_status_and_metrics_say_what_waits_what_is_in_flight_and_what_is_written() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         now = int(at.clock.ms)
         publish(at, await started(at), *(emitted(f"g{n}", now - 500) for n in range(5)))
         at.clock.ms += 1_000
@@ -195,7 +197,7 @@ def test_status_and_metrics_say_what_waits_what_is_in_flight_and_what_is_written
 
 
 def test_b9_records_that_connect_does_not_write_are_seen() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         publish(at, generation, emitted("g", int(at.clock.ms)))
         seen = frozenset({"source", "target"})
@@ -220,7 +222,7 @@ def test_b40_b41_latencies_of_two_groups_do_not_mix_and_the_second_raises_nothin
     """Stock's legacy MBeans show one group's latency under every group's name (B40); with its new names the second
     group's first checkpoint throws in commitRecord (B41)."""
 
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         now = int(at.clock.ms)
         generation = await started(at)
         at.reports(report("g1"), report("g2"), report("g3"))
@@ -243,7 +245,7 @@ def test_b40_b41_latencies_of_two_groups_do_not_mix_and_the_second_raises_nothin
 
 
 def test_latencies_go_with_their_groups_report() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         publish(at, generation, emitted("unreported", 1), emitted("g", 1))
         at.reports(report("g"))

@@ -13,10 +13,10 @@ from bridge.model.values import Committed, GroupState, TopicPartition
 from connectors import failures, internal_topics
 from connectors.base import Assignment
 from connectors.checkpoint.task import CheckpointInstance
-from tests.unit.connectors.checkpoint.checkpoint_scenario import (
+from tests.unit.connectors.checkpoint.checkpoint_harness import (
     SYNCS,
     TOPIC,
-    CheckpointStand,
+    CheckpointHarness,
     put,
     put_checkpoint,
     put_sync,
@@ -49,9 +49,9 @@ def at(offset: int | Committed, group: str = "g") -> tuple[FakeCluster, FakeClus
 
 @pytest.mark.parametrize(("given", "factor"), [({}, 3), ({"checkpoints_topic_replication_factor": "-1"}, -1)])
 def test_the_topic_is_made_once_with_stocks_replication_factor(given: dict[str, str], factor: int) -> None:
-    stand = CheckpointStand(*at(5), given)
-    stand.play_rounds()
-    assert stand.target.created == [(TOPIC, factor), (READINESS, -1)]
+    harness = CheckpointHarness(*at(5), given)
+    harness.play_rounds()
+    assert harness.target.created == [(TOPIC, factor), (READINESS, -1)]
 
 
 def test_trouble_with_making_the_topic_is_told_until_it_is_made() -> None:
@@ -59,67 +59,67 @@ def test_trouble_with_making_the_topic_is_told_until_it_is_made() -> None:
     target.create_trouble[TOPIC] = KafkaFailure(
         KafkaFault.OTHER, f"Error while attempting to create/find topic '{TOPIC}'"
     )
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
-        told = (await stand.rounds()).errors
+        told = (await harness.rounds()).errors
         assert any(f"create/find topic '{TOPIC}'" in error for error in told), told
-        assert stand.published.emitted == []
+        assert harness.published.emitted == []
         target.create_trouble.clear()
-        assert (await stand.rounds()).errors == []
-        assert stand.published.offsets == [(5, 5 + JUNK)]
+        assert (await harness.rounds()).errors == []
+        assert harness.published.offsets == [(5, 5 + JUNK)]
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_topic_that_is_made_anew_gets_its_checkpoints_again() -> None:
     source, target = at(5)
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
+        await harness.rounds()
         target.topic(TOPIC, Log(), topic_id="made anew")
-        await stand.rounds()
-        assert stand.published.offsets == [(5, 5 + JUNK)] * 2
+        await harness.rounds()
+        assert harness.published.offsets == [(5, 5 + JUNK)] * 2
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_topic_that_was_deleted_is_made_and_filled_again() -> None:
     source, target = at(5)
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
+        await harness.rounds()
         del target.ids[TOPIC], target.logs[TopicPartition(TOPIC, 0)]
-        await stand.rounds()
+        await harness.rounds()
         assert len(target.logs[TopicPartition(TOPIC, 0)].rows) == 1
-        assert stand.published.offsets == [(5, 5 + JUNK)] * 2
+        assert harness.published.offsets == [(5, 5 + JUNK)] * 2
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_topic_that_can_not_be_read_is_a_remark_and_checkpoints_are_emitted_once() -> None:
     source, target = at(5)
     target.topic(TOPIC, Log())
     target.topic_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "Topic authorization failed")
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
-        (told,) = (await stand.rounds(4)).errors
+        (told,) = (await harness.rounds(4)).errors
         assert TOPIC in told
         assert "Topic authorization failed" in told
-        assert stand.published.offsets == [(5, 5 + JUNK)]
+        assert harness.published.offsets == [(5, 5 + JUNK)]
 
-    stand.play(script)
+    harness.play(script)
 
 
 # -- checkpoints -----------------------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_is_emitted_once_as_stock_makes_it() -> None:
-    stand = CheckpointStand(*at(Committed(12, "möchte", 3)))
-    published = stand.play_rounds(5)
+    harness = CheckpointHarness(*at(Committed(12, "möchte", 3)))
+    published = harness.play_rounds(5)
     (record,), (checkpoint,) = published.emitted, published.checkpoints
     assert record.source_partition == {"group": "g", "topic": "A.orders", "partition": 0}
     assert (record.source_offset, record.topic, record.affinity) == ({"offset": 0}, TOPIC, "g")
@@ -132,74 +132,74 @@ def test_a_checkpoint_is_emitted_once_as_stock_makes_it() -> None:
         "verified",
     )
     assert (summary.checkpoints, summary.writes, summary.errors) == (1, 0, [])
-    assert stand.target.altered == []
+    assert harness.target.altered == []
 
 
 def test_checkpoints_follow_the_group_on_and_back() -> None:
     source, target = at(5)
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
+        await harness.rounds()
         for offset in (9, 2, 20):
             source.group("g", {("orders", 0): offset})
-            await stand.rounds()
+            await harness.rounds()
 
-    assert stand.play(script).offsets == [(each, each + JUNK) for each in (5, 9, 2, 20)]
+    assert harness.play(script).offsets == [(each, each + JUNK) for each in (5, 9, 2, 20)]
 
 
 def test_what_is_on_its_way_is_not_emitted_again_and_the_group_is_not_ready() -> None:
-    stand = CheckpointStand(*at(5))
-    stand.published.held_up = True
+    harness = CheckpointHarness(*at(5))
+    harness.published.held_up = True
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds(4)
-        assert stand.published.offsets == [(5, 5 + JUNK)]
-        assert not stand.published.reports["g"].ready
-        stand.published.go_on()
-        await stand.rounds()
-        assert stand.published.reports["g"].ready
-        assert len(stand.published.emitted) == 1
+        await harness.rounds(4)
+        assert harness.published.offsets == [(5, 5 + JUNK)]
+        assert not harness.published.reports["g"].ready
+        harness.published.go_on()
+        await harness.rounds()
+        assert harness.published.reports["g"].ready
+        assert len(harness.published.emitted) == 1
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_start_uses_the_checkpoints_that_are_there() -> None:
     source, target = at(5)
     put_checkpoint(target, "g", 5, 5 + JUNK)
-    stand = CheckpointStand(source, target)
-    assert stand.play_rounds().emitted == []
-    assert stand.published.reports["g"].ready
+    harness = CheckpointHarness(source, target)
+    assert harness.play_rounds().emitted == []
+    assert harness.published.reports["g"].ready
 
 
 def test_a_lower_checkpoint_of_somebody_else_is_answered_and_a_higher_one_is_left() -> None:
     source, target = at(12)
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
+        await harness.rounds()
         put_checkpoint(target, "g", 12, 10)
-        await stand.rounds()
-        assert stand.published.offsets == [(12, 12 + JUNK)] * 2
+        await harness.rounds()
+        assert harness.published.offsets == [(12, 12 + JUNK)] * 2
         put_checkpoint(target, "g", 12, 25)
-        await stand.rounds()
-        assert len(stand.published.emitted) == 2
-        report = stand.published.reports["g"]
+        await harness.rounds()
+        assert len(harness.published.emitted) == 2
+        report = harness.published.reports["g"]
         assert (report.ready, report.reason) == (False, "target_ahead")
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_checkpoint_past_the_end_of_the_target_counts_for_nothing() -> None:
     source, target = at(12)
     put_checkpoint(target, "g", 12, 5_000)
-    assert CheckpointStand(source, target).play_rounds().offsets == [(12, 12 + JUNK)]
+    assert CheckpointHarness(source, target).play_rounds().offsets == [(12, 12 + JUNK)]
 
 
 def test_no_checkpoint_for_what_has_no_answer() -> None:
     source, target = at(500)
-    stand = CheckpointStand(source, target)
-    published = stand.play_rounds()
+    harness = CheckpointHarness(source, target)
+    published = harness.play_rounds()
     assert published.emitted == []
     assert published.reports["g"].reason == "offset_beyond_end"
 
@@ -208,17 +208,17 @@ def test_tasks_emit_for_their_own_groups() -> None:
     source, target = mirrored()
     for number in range(20):
         source.group(f"g{number}", {("orders", 0): number})
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
 
     async def script(instance: CheckpointInstance) -> None:
-        await stand.rounds()
-        first = {each.group for each in stand.published.checkpoints}
+        await harness.rounds()
+        first = {each.group for each in harness.published.checkpoints}
         assert 0 < len(first) < 20
         instance.assign(Assignment(2, frozenset({0, 1})))
-        await stand.rounds()
-        assert sorted(each.group for each in stand.published.checkpoints) == sorted(source.offsets)
+        await harness.rounds()
+        assert sorted(each.group for each in harness.published.checkpoints) == sorted(source.offsets)
 
-    stand.play(script, Assignment(2, frozenset({1})))
+    harness.play(script, Assignment(2, frozenset({1})))
 
 
 # -- evidence --------------------------------------------------------------------------------------------------------
@@ -235,8 +235,8 @@ def test_tasks_emit_for_their_own_groups() -> None:
 def test_what_an_answer_rests_on(evidence: str, expected: int, named: str, verdict: str) -> None:
     source, target = at(12)
     put_sync(source, 10, 10 + JUNK)
-    stand = CheckpointStand(source, target, translation_evidence=evidence)
-    published = stand.play_rounds()
+    harness = CheckpointHarness(source, target, translation_evidence=evidence)
+    published = harness.play_rounds()
     assert published.offsets == [(12, expected)]
     (row,) = published.reports["g"].partitions
     assert (row.evidence, row.verdict) == (named, verdict)
@@ -246,8 +246,8 @@ def test_what_an_answer_rests_on(evidence: str, expected: int, named: str, verdi
 def test_a_sync_that_speaks_against_the_records_stops_checkpoint_and_commit() -> None:
     source, target = at(12)
     put_sync(source, 12, 12 + JUNK - 3)
-    stand = CheckpointStand(source, target, sync_group_offsets_enabled="true")
-    published = stand.play_rounds()
+    harness = CheckpointHarness(source, target, sync_group_offsets_enabled="true")
+    published = harness.play_rounds()
     assert (published.emitted, target.altered) == ([], [])
     assert published.reports["g"].reason == "evidence_disagrees"
 
@@ -258,29 +258,31 @@ def test_syncs_alone_never_follow_an_answer_that_goes_down() -> None:
     source, target = at(13)
     for upstream in (11, 12):
         put_sync(source, upstream, upstream - 7)
-    stand = CheckpointStand(source, target, translation_evidence="syncs", sync_group_offsets_enabled="true")
+    harness = CheckpointHarness(
+        source, target, translation_evidence="syncs", sync_group_offsets_enabled="true"
+    )
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
+        await harness.rounds()
         for upstream in range(13, 18):
             put_sync(source, upstream, upstream - 7)
         target.offsets["g"] = {}
-        await stand.rounds()
-        assert stand.published.offsets == [(13, 6)]
+        await harness.rounds()
+        assert harness.published.offsets == [(13, 6)]
         assert target.offsets["g"][COPY].offset == 6
         source.group("g", {("orders", 0): 12})
-        await stand.rounds()
-        assert stand.published.offsets == [(13, 6), (12, 5)]
+        await harness.rounds()
+        assert harness.published.offsets == [(13, 6), (12, 5)]
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_without_a_syncs_topic_records_answer_and_syncs_wait() -> None:
     for evidence, offsets, reason in (("both", [(12, 12 + JUNK)], None), ("syncs", [], "no_offset_syncs")):
         source, target = at(12)
         del source.ids[SYNCS], source.logs[TopicPartition(SYNCS, 0)]
-        stand = CheckpointStand(source, target, translation_evidence=evidence)
-        published = stand.play_rounds()
+        harness = CheckpointHarness(source, target, translation_evidence=evidence)
+        published = harness.play_rounds()
         assert (published.offsets, published.reports["g"].reason) == (offsets, reason)
         assert any(SYNCS in error for error in published.summaries[-1].errors)
 
@@ -294,8 +296,8 @@ def test_records_that_can_not_be_read_cost_themselves_only_and_are_counted(
         put(source, SYNCS, key, value)
     put_sync(source, 12, 12 + JUNK)
     put(target, TOPIC, b"garbage", None)
-    stand = CheckpointStand(source, target, translation_evidence="syncs")
-    published = stand.play_rounds()
+    harness = CheckpointHarness(source, target, translation_evidence="syncs")
+    published = harness.play_rounds()
     assert published.offsets == [(12, 12 + JUNK)]
     assert published.summaries[-1].unreadable_records == {SYNCS: 3, TOPIC: 1, READINESS: 0}
     # Each by its place and the reason, once.
@@ -312,8 +314,10 @@ def test_numbers_that_no_log_has_move_nothing(evidence: str) -> None:
         put_sync(source, upstream, downstream)
         put_checkpoint(target, "g", upstream, downstream)
     put_sync(source, 12, 12 + JUNK)
-    stand = CheckpointStand(source, target, translation_evidence=evidence, sync_group_offsets_enabled="true")
-    published = stand.play_rounds()
+    harness = CheckpointHarness(
+        source, target, translation_evidence=evidence, sync_group_offsets_enabled="true"
+    )
+    published = harness.play_rounds()
     assert published.offsets == [(12, 12 + JUNK)]
     assert target.offsets["g"][TopicPartition("A.orders", 0)].offset == 12 + JUNK
     found = published.summaries[-1].unreadable_records
@@ -325,8 +329,10 @@ def test_a_checkpoint_past_the_end_of_the_target_puts_no_group_there(evidence: s
     source, target = at(12)
     put_sync(source, 12, 12 + JUNK)
     put_checkpoint(target, "g", 13, 10**15)
-    stand = CheckpointStand(source, target, translation_evidence=evidence, sync_group_offsets_enabled="true")
-    stand.play_rounds()
+    harness = CheckpointHarness(
+        source, target, translation_evidence=evidence, sync_group_offsets_enabled="true"
+    )
+    harness.play_rounds()
     assert target.offsets["g"][TopicPartition("A.orders", 0)].offset == 12 + JUNK
 
 
@@ -337,10 +343,10 @@ def test_a_checkpoint_of_the_opposite_flow_past_the_end_of_the_source_holds_no_g
     source, target = failed_over()
     poison = Checkpoint("g", TopicPartition("B.orders", 0), 3, 10**15, "")
     put(source, "B.checkpoints.internal", poison.key(), poison.value())
-    stand = CheckpointStand(
+    harness = CheckpointHarness(
         source, target, reverse_checkpointing_enabled="true", sync_group_offsets_enabled="true"
     )
-    published = stand.play_rounds()
+    published = harness.play_rounds()
     assert published.reports["g"].reason != "moved_by_mirror"
 
 
@@ -349,33 +355,33 @@ def test_a_checkpoint_of_the_opposite_flow_past_the_end_of_the_source_holds_no_g
 
 def test_group_offsets_have_an_interval_of_their_own() -> None:
     source, target = at(5)
-    stand = CheckpointStand(source, target, emit_interval=600.0, sync_group_offsets_enabled="true")
+    harness = CheckpointHarness(source, target, emit_interval=600.0, sync_group_offsets_enabled="true")
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
+        await harness.rounds()
         source.group("g", {("orders", 0): 9})
-        await stand.rounds()
+        await harness.rounds()
         assert target.offsets["g"][COPY] == Committed(9 + JUNK, "", 5)
-        assert stand.published.offsets == [(5, 5 + JUNK)]
+        assert harness.published.offsets == [(5, 5 + JUNK)]
 
-    stand.play(script)
-    assert stand.published.summaries[-1].writes == 2
+    harness.play(script)
+    assert harness.published.summaries[-1].writes == 2
 
 
 def test_checkpoints_have_an_interval_of_their_own() -> None:
     source, target = at(5)
-    stand = CheckpointStand(source, target, sync_interval=600.0, sync_group_offsets_enabled="true")
+    harness = CheckpointHarness(source, target, sync_interval=600.0, sync_group_offsets_enabled="true")
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
+        await harness.rounds()
         source.group("g", {("orders", 0): 9})
-        await stand.rounds()
-        assert stand.published.offsets == [(5, 5 + JUNK), (9, 9 + JUNK)]
+        await harness.rounds()
+        assert harness.published.offsets == [(5, 5 + JUNK), (9, 9 + JUNK)]
         assert target.offsets["g"][COPY].offset == 5 + JUNK
         # Not ready: group sync is asked for, and has not come yet.
-        assert not stand.published.reports["g"].ready
+        assert not harness.published.reports["g"].ready
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_an_active_group_and_one_that_is_ahead_get_checkpoints_but_no_commit() -> None:
@@ -383,8 +389,8 @@ def test_an_active_group_and_one_that_is_ahead_get_checkpoints_but_no_commit() -
     source.group("ahead", {("orders", 0): 5})
     target.group("busy", {("A.orders", 0): 1}, GroupState.STABLE)
     target.group("ahead", {("A.orders", 0): 20})
-    stand = CheckpointStand(source, target, sync_group_offsets_enabled="true")
-    published = stand.play_rounds()
+    harness = CheckpointHarness(source, target, sync_group_offsets_enabled="true")
+    published = harness.play_rounds()
     assert target.altered == []
     assert {each.group for each in published.checkpoints} == {"busy", "ahead"}
     reasons = {name: report.reason for name, report in published.reports.items()}
@@ -394,8 +400,8 @@ def test_an_active_group_and_one_that_is_ahead_get_checkpoints_but_no_commit() -
 def test_a_dry_run_emits_makes_and_commits_nothing() -> None:
     for syncing in ("true", "false"):
         source, target = at(5)
-        stand = CheckpointStand(source, target, dry_run="true", sync_group_offsets_enabled=syncing)
-        published = stand.play_rounds()
+        harness = CheckpointHarness(source, target, dry_run="true", sync_group_offsets_enabled=syncing)
+        published = harness.play_rounds()
         assert (published.emitted, target.altered, target.created) == ([], [], [])
         report = published.reports["g"]
         assert (report.reason, report.partitions[0].target_offset) == ("dry_run", 5 + JUNK)
@@ -420,10 +426,10 @@ def failed_over() -> tuple[FakeCluster, FakeCluster]:
 @pytest.mark.parametrize("enabled", ["true", "false"])
 def test_a_group_that_moved_comes_back_where_that_is_asked_for(enabled: str) -> None:
     source, target = failed_over()
-    stand = CheckpointStand(
+    harness = CheckpointHarness(
         source, target, reverse_checkpointing_enabled=enabled, sync_group_offsets_enabled="true"
     )
-    published = stand.play_rounds()
+    published = harness.play_rounds()
     if enabled == "false":
         assert (published.emitted, target.altered, published.reports) == ([], [], {})
         return
@@ -437,20 +443,20 @@ def test_an_offset_that_the_other_flow_has_put_there_says_nothing_new() -> None:
     back = "B.checkpoints.internal"
     checkpoint = Checkpoint("g", TopicPartition("B.orders", 0), 12, 12 + JUNK, "")
     put(source, back, checkpoint.key(), checkpoint.value())
-    stand = CheckpointStand(
+    harness = CheckpointHarness(
         source, target, reverse_checkpointing_enabled="true", sync_group_offsets_enabled="true"
     )
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
-        assert (stand.published.emitted, target.altered) == ([], [])
-        assert stand.published.reports["g"].reason == "moved_by_mirror"
+        await harness.rounds()
+        assert (harness.published.emitted, target.altered) == ([], [])
+        assert harness.published.reports["g"].reason == "moved_by_mirror"
         source.group("g", {("B.orders", 0): 15 + JUNK})  # a consumer moves on
-        await stand.rounds()
-        assert stand.published.offsets == [(15 + JUNK, 15)]
+        await harness.rounds()
+        assert harness.published.offsets == [(15 + JUNK, 15)]
         assert target.offsets["g"][TopicPartition("orders", 0)].offset == 15
 
-    stand.play(script)
+    harness.play(script)
 
 
 @pytest.mark.parametrize(
@@ -471,10 +477,10 @@ def test_only_what_consumers_have_moved_goes_back(
     for upstream, downstream in history:
         checkpoint = Checkpoint("g", TopicPartition("B.orders", 0), upstream, downstream, "")
         put(source, "B.checkpoints.internal", checkpoint.key(), checkpoint.value())
-    stand = CheckpointStand(
+    harness = CheckpointHarness(
         source, target, reverse_checkpointing_enabled="true", sync_group_offsets_enabled="true"
     )
-    published = stand.play_rounds()
+    published = harness.play_rounds()
     if expected is None:
         assert (published.emitted, target.altered) == ([], [])
         assert published.reports["g"].reason == "moved_by_mirror"
@@ -485,11 +491,11 @@ def test_only_what_consumers_have_moved_goes_back(
 def test_opposite_checkpoints_that_can_not_be_read_are_told() -> None:
     source, target = failed_over()
     put(source, "B.checkpoints.internal", b"garbage", None)
-    stand = CheckpointStand(source, target, reverse_checkpointing_enabled="true")
-    found = stand.play_rounds().summaries[-1].unreadable_records
+    harness = CheckpointHarness(source, target, reverse_checkpointing_enabled="true")
+    found = harness.play_rounds().summaries[-1].unreadable_records
     assert found["B.checkpoints.internal"] == sum(found.values()) == 1
     source.topic_trouble["B.checkpoints.internal"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no READ")
-    told = CheckpointStand(source, target, reverse_checkpointing_enabled="true").play_rounds()
+    told = CheckpointHarness(source, target, reverse_checkpointing_enabled="true").play_rounds()
     assert any("B.checkpoints.internal" in error for error in told.summaries[-1].errors)
 
 
@@ -499,22 +505,22 @@ def test_opposite_checkpoints_that_can_not_be_read_are_told() -> None:
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_cluster_that_goes_away_and_comes_back(side: str) -> None:
     source, target = at(5)
-    stand = CheckpointStand(source, target)
+    harness = CheckpointHarness(source, target)
     cluster = source if side == "source" else target
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
+        await harness.rounds()
         cluster.away = UNREACHABLE
-        summary = await stand.summaries(4)
+        summary = await harness.summaries(4)
         assert summary.errors == [f"{side} cluster: nobody there"]
-        assert stand.published.reports["g"].reason == f"{side}_unreachable"
+        assert harness.published.reports["g"].reason == f"{side}_unreachable"
         source.group("g", {("orders", 0): 9})
         cluster.away = None
-        healed = await asyncio.wait_for(stand.rounds(), 2)
+        healed = await asyncio.wait_for(harness.rounds(), 2)
         assert (healed.errors, healed.failure) == ([], None)
-        assert stand.published.offsets == [(5, 5 + JUNK), (9, 9 + JUNK)]
+        assert harness.published.offsets == [(5, 5 + JUNK), (9, 9 + JUNK)]
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_between_tries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -522,26 +528,26 @@ def test_between_tries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(failures, "FIRST_RETRY_SECONDS", 0.05)
     monkeypatch.setattr(failures, "LONGEST_RETRY_SECONDS", 0.05)
     source, target = at(5)
-    stand = CheckpointStand(source, target, emit_interval=0.2, sync_interval=0.01)
+    harness = CheckpointHarness(source, target, emit_interval=0.2, sync_interval=0.01)
     source.away = UNREACHABLE
 
     async def script(_: CheckpointInstance) -> None:
         began = asyncio.get_running_loop().time()
-        await stand.summaries(5)
+        await harness.summaries(5)
         assert asyncio.get_running_loop().time() - began > 4 * 0.049 * (1 - JITTER)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_what_was_due_in_a_round_that_failed_is_due_in_the_next() -> None:
     source, target = at(5)
-    stand = CheckpointStand(source, target, emit_interval=600.0)
+    harness = CheckpointHarness(source, target, emit_interval=600.0)
     source.away = UNREACHABLE
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.summaries(2)
+        await harness.summaries(2)
         source.away = None
-        await asyncio.wait_for(stand.rounds(1), 2)
-        assert stand.published.offsets == [(5, 5 + JUNK)]
+        await asyncio.wait_for(harness.rounds(1), 2)
+        assert harness.published.offsets == [(5, 5 + JUNK)]
 
-    stand.play(script)
+    harness.play(script)

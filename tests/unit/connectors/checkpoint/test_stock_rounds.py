@@ -11,10 +11,10 @@ from bridge.mm2.records import OffsetSync
 from bridge.model.values import Committed, TopicPartition
 from connectors import failures, internal_topics
 from connectors.checkpoint.task import CheckpointInstance
-from tests.unit.connectors.checkpoint.checkpoint_scenario import (
+from tests.unit.connectors.checkpoint.checkpoint_harness import (
     SYNCS,
     TOPIC,
-    CheckpointStand,
+    CheckpointHarness,
     put,
     put_checkpoint,
     put_sync,
@@ -39,8 +39,8 @@ def at(offset: int) -> tuple[FakeCluster, FakeCluster]:
     return source, target
 
 
-def stand(source: FakeCluster, target: FakeCluster, given: Mapping[str, str]) -> CheckpointStand:
-    return CheckpointStand(source, target, given, emit_interval=0.02, sync_interval=0.02)
+def harness(source: FakeCluster, target: FakeCluster, given: Mapping[str, str]) -> CheckpointHarness:
+    return CheckpointHarness(source, target, given, emit_interval=0.02, sync_interval=0.02)
 
 
 # -- which groups ------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_find_consumer_groups(given: dict[str, str], expected: set[str]) -> None
     source.topic(SYNCS, Log())
     for group, topics in GROUPS.items():
         source.group(group, {(topic, 0): 5 for topic in topics})
-    published = stand(source, target, given).play_rounds()
+    published = harness(source, target, given).play_rounds()
     assert {checkpoint.group for checkpoint in published.checkpoints} == expected
     assert set(published.reports) == expected
 
@@ -76,7 +76,7 @@ def test_no_consumer_group() -> None:
     """MirrorCheckpointConnectorTest.testNoConsumerGroup: stock makes no task then; ours waits for groups."""
     source, target = mirrored()
     source.topic(SYNCS, Log())
-    running = CheckpointStand(source, target)
+    running = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
         assert (await running.rounds()).errors == []
@@ -92,7 +92,7 @@ def test_consumer_group_initialize_timeout() -> None:
     """MirrorCheckpointConnectorTest.testConsumerGroupInitializeTimeout: stock makes no task, and Connect asks it again;
     ours says so, and asks itself."""
     source, target = at(5)
-    running = CheckpointStand(source, target)
+    running = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
         source.away = KafkaFailure(KafkaFault.TIMEOUT, "no answer in time")
@@ -114,7 +114,7 @@ def test_checkpoint_store_initialized() -> None:
     source, target = at(12)
     put_checkpoint(target, "g", 9, 9 + JUNK)
     target.topic_trouble[TOPIC] = UNREACHABLE
-    running = CheckpointStand(source, target)
+    running = CheckpointHarness(source, target)
 
     async def script(_: CheckpointInstance) -> None:
         await running.summaries(3)
@@ -142,7 +142,7 @@ def test_syncs_where_checkpoints_can_not_be_read(readable: bool, emitted: list[t
     put_checkpoint(target, "other", 0, 0)
     if not readable:
         target.topic_trouble[TOPIC] = FORBIDDEN
-    published = stand(source, target, {"translation.evidence": "syncs"}).play_rounds()
+    published = harness(source, target, {"translation.evidence": "syncs"}).play_rounds()
     assert published.offsets == emitted
     assert [error for error in published.summaries[-1].errors if TOPIC in error and readable] == []
     if not readable:
@@ -167,11 +167,11 @@ def test_offset_syncs_topic(location: str | None, topic: str, on_target: bool) -
     if location is not None:
         given["offset-syncs.topic.location"] = location
     source.group("g", {("orders", 0): Committed(10)})
-    published = stand(source, target, given).play_rounds()
+    published = harness(source, target, given).play_rounds()
     assert published.offsets == [(10, 3)]
 
 
 def test_offset_syncs_topic_elsewhere() -> None:
     """MirrorSourceConfigTest.testOffsetSyncsTopic"""
     with pytest.raises(ConfigRejected, match="String must be one of: source, target"):
-        stand(*mirrored(), {"offset-syncs.topic.location": "something"})
+        harness(*mirrored(), {"offset-syncs.topic.location": "something"})

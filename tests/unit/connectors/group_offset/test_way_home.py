@@ -15,9 +15,9 @@ from bridge.model.values import TopicPartition
 from connectors import failures
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import furthest, keeping
-from tests.unit.connectors.checkpoint.checkpoint_scenario import CheckpointStand, put
+from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness, put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, Stand
+from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.connectors.group_translation.test_readiness_topic import until
 from tests.unit.connectors.run_instance import Published
 
@@ -33,20 +33,20 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def there(a: FakeCluster, b: FakeCluster, rounds: int = 2, /, **given: str) -> Published:
-    return _lives(Stand(a, b, **given), rounds)
+    return _lives(GroupOffsetHarness(a, b, **given), rounds)
 
 
 def back(a: FakeCluster, b: FakeCluster, rounds: int = 2, /, **given: str) -> Published:
     flow = {"source_cluster_alias": "B", "target_cluster_alias": "A", "reverse_checkpointing_enabled": "true"}
-    return _lives(Stand(b, a, **(flow | given)), rounds)
+    return _lives(GroupOffsetHarness(b, a, **(flow | given)), rounds)
 
 
-def _lives(stand: Stand, rounds: int) -> Published:
+def _lives(harness: GroupOffsetHarness, rounds: int) -> Published:
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(rounds)
+        await harness.rounds(rounds)
 
-    stand.play(script)
-    return stand.published
+    harness.play(script)
+    return harness.published
 
 
 def home(a: FakeCluster, group: str = "g") -> int:
@@ -229,7 +229,7 @@ def test_the_way_home_of_the_checkpoint_connector_knows_what_a_group_offset_conn
     there(a, b)
     aliases = {"source_cluster_alias": "B", "target_cluster_alias": "A"}
     ways = {"reverse_checkpointing_enabled": "true", "sync_group_offsets_enabled": "true"}
-    published = CheckpointStand(b, a, aliases | ways).play_rounds()
+    published = CheckpointHarness(b, a, aliases | ways).play_rounds()
     assert published.reports["g"].reason == "moved_by_mirror"
     assert home(a) == 5
 
@@ -286,13 +286,13 @@ def test_a_topic_that_can_not_be_written_holds_up_no_commit() -> None:
 def test_it_is_written_again_once_the_topic_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = mirrored()
     a.group("g", {("orders", 0): 5})
-    stand = Stand(a, b)
+    harness = GroupOffsetHarness(a, b)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         b.topic(TOPIC, Log(), topic_id="another")
         b.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
         await until(lambda: bool(records(b)))
 
-    stand.play(script)
+    harness.play(script)
     assert records(b)[0] is not None

@@ -11,7 +11,7 @@ from connectors import failures
 from connectors.base import Missing
 from connectors.group_offset.task import GroupOffsetInstance
 from tests.unit.connectors.fake_clusters import JUNK, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import Stand
+from tests.unit.connectors.group_offset.test_group_offset_instance import GroupOffsetHarness
 from tests.unit.connectors.group_translation.test_runs_followed import ORIGINAL, put_runs
 from tests.unit.connectors.group_translation.test_source_away import behind, copy_the_rest, gone
 
@@ -26,37 +26,37 @@ def test_what_runs_have_not_come_to_is_missing() -> None:
     source, target = mirrored(10)
     put_runs(target, Segment(0, 0, JUNK, 10))
     source.group("g", {("orders", 0): 5})
-    stand = Stand(source, target)
-    missing = stand.published.missing
+    harness = GroupOffsetHarness(source, target)
+    missing = harness.published.missing
 
     async def script(_: GroupOffsetInstance) -> None:
         began_ms = int(time.time() * 1000)
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert missing == {ORIGINAL: Missing(0)}
         source.logs[ORIGINAL].append(10, first=10)
         before_ms = int(time.time() * 1000)
-        await stand.rounds(2)
+        await harness.rounds(2)
         records, since_ms, stuck_since_ms = missing[ORIGINAL]
         assert stuck_since_ms >= before_ms
         assert records == 10
         assert began_ms <= since_ms <= before_ms
         copy_the_rest(target)
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert missing == {ORIGINAL: Missing(0)}
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_what_was_missing_when_the_source_went_stays_missing() -> None:
-    stand = Stand(*behind())
+    harness = GroupOffsetHarness(*behind())
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        assert stand.published.missing[ORIGINAL][:2] == (10, -1)
-        await gone(stand)
-        assert stand.published.missing[ORIGINAL][:2] == (10, -1)
+        await harness.rounds(2)
+        assert harness.published.missing[ORIGINAL][:2] == (10, -1)
+        await gone(harness)
+        assert harness.published.missing[ORIGINAL][:2] == (10, -1)
 
-    stand.play(script)
+    harness.play(script)
 
 
 @pytest.mark.parametrize(
@@ -68,31 +68,31 @@ def test_without_runs_it_is_known_only_where_the_sources_last_record_was_found_o
     """A group that is behind the mirror itself shows nothing of the mirror."""
     source, target = mirrored(10)
     source.group("g", {("orders", 0): committed})
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        assert stand.published.missing[ORIGINAL] == before
+        await harness.rounds(2)
+        assert harness.published.missing[ORIGINAL] == before
         source.logs[ORIGINAL].append(10, first=10)
-        await stand.rounds(2)
-        assert stand.published.missing[ORIGINAL] == after
+        await harness.rounds(2)
+        assert harness.published.missing[ORIGINAL] == after
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_topic_that_was_made_again_is_missing_whole() -> None:
     source, target = mirrored(10)
     put_runs(target, Segment(0, 0, JUNK, 10))
     source.group("g", {("orders", 0): 5})
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         source.ids["orders"] = "another"
-        await stand.rounds(2)
-        assert stand.published.missing[ORIGINAL][:2] == (10, -1)
+        await harness.rounds(2)
+        assert harness.published.missing[ORIGINAL][:2] == (10, -1)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_target_topic_that_was_made_again_lacks_everything() -> None:
@@ -100,28 +100,28 @@ def test_a_target_topic_that_was_made_again_lacks_everything() -> None:
     source, target = mirrored(10)
     put_runs(target, Segment(0, 0, JUNK, 10))
     source.group("g", {("orders", 0): 5})
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         target.topic("A.orders", Log(), topic_id="another")
-        await stand.rounds(2)
-        assert stand.published.missing[ORIGINAL][:2] == (10, -1)
+        await harness.rounds(2)
+        assert harness.published.missing[ORIGINAL][:2] == (10, -1)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_partitions_that_no_group_reads_any_more_are_taken_back() -> None:
     source, target = mirrored(10)
     put_runs(target, Segment(0, 0, JUNK, 10))
     source.group("g", {("orders", 0): 5})
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        assert stand.published.missing
+        await harness.rounds(2)
+        assert harness.published.missing
         source.offsets["g"].clear()
-        await stand.rounds(2)
-        assert stand.published.missing == {}
+        await harness.rounds(2)
+        assert harness.published.missing == {}
 
-    stand.play(script)
+    harness.play(script)

@@ -20,7 +20,7 @@ from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import moves
 from connectors.group_translation.move_plan import MoveFacts, planned
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, Stand
+from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.service.service_fakes import partition, report
 
 COPY = TopicPartition("A.orders", 0)
@@ -74,25 +74,25 @@ def at(target: FakeCluster, group: str = "g") -> int:
 
 def test_a_moved_group_is_committed_no_more_whatever_restarts() -> None:
     source, target = grouped("g", "h")
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def moved(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         answer = await instance.operate("move", wanted())
         assert set(answer["moved"]) == {"g"}
         assert answer["refused"] == {}
         assert answer["moved"]["g"]["snapshot"][0]["offset"] == 5 + JUNK
         assert answer["moved"]["g"]["partitions"][0]["missing"] == 3
-        seen = stand.published.reports["g"]
+        seen = harness.published.reports["g"]
         assert (seen.reason, seen.moved_at_ms) == ("moved", answer["moved"]["g"]["atMs"])
         for name in ("g", "h"):
             source.group(name, {("orders", 0): 9})
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert (at(target, "g"), at(target, "h")) == (5 + JUNK, 9 + JUNK)
         assert (await instance.operate("move", wanted()))["moved"] == answer["moved"], "the same answer again"
 
-    stand.play(moved)
-    again = Stand(source, target)
+    harness.play(moved)
+    again = GroupOffsetHarness(source, target)
 
     async def restarted(_: GroupOffsetInstance) -> None:
         await again.rounds(2)
@@ -105,7 +105,7 @@ def test_a_moved_group_is_committed_no_more_whatever_restarts() -> None:
 
 def test_a_moved_group_is_reported_by_a_service_that_starts_without_the_source() -> None:
     source, target = grouped()
-    first = Stand(source, target)
+    first = GroupOffsetHarness(source, target)
 
     async def move(instance: GroupOffsetInstance) -> None:
         await first.rounds(1)
@@ -113,7 +113,7 @@ def test_a_moved_group_is_reported_by_a_service_that_starts_without_the_source()
 
     first.play(move)
     source.delete_group("g")
-    second = Stand(source, target)
+    second = GroupOffsetHarness(source, target)
 
     async def gone(_: GroupOffsetInstance) -> None:
         await second.rounds(2)
@@ -124,26 +124,26 @@ def test_a_moved_group_is_reported_by_a_service_that_starts_without_the_source()
 
 def test_a_dry_run_moves_nothing() -> None:
     source, target = grouped()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         assert set((await instance.operate("move", wanted(dry_run=True)))["moved"]) == {"g"}
         assert stored(target) == {}
         source.group("g", {("orders", 0): 9})
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert at(target) == 9 + JUNK
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_of_several_groups_none_is_moved_where_one_can_not_be() -> None:
     source, target = grouped("g", "h")
-    stand = Stand(source, target)
-    stand.options = replace(stand.options, sync_interval=3600.0)
+    harness = GroupOffsetHarness(source, target)
+    harness.options = replace(harness.options, sync_interval=3600.0)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         target.offsets["h"][COPY] = Committed(3)
         answer = await instance.operate("move", wanted("g", "h"))
         assert answer["refused"]["h"][0] == "not_looked_at_yet"
@@ -156,7 +156,7 @@ def test_of_several_groups_none_is_moved_where_one_can_not_be() -> None:
         del target.states["h"]
         assert set((await instance.operate("move", wanted("g", "h")))["moved"]) == {"g", "h"}
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_what_is_interrupted_is_completed_by_a_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,10 +164,10 @@ def test_what_is_interrupted_is_completed_by_a_repetition(monkeypatch: pytest.Mo
     monkeypatch.setattr(moves, "AT_ONCE", 2)
     names = [f"g{number}" for number in range(5)]
     source, target = grouped(*names)
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         append, count = target.append, 0
 
         async def fail_later(topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
@@ -186,31 +186,31 @@ def test_what_is_interrupted_is_completed_by_a_repetition(monkeypatch: pytest.Mo
         assert set(first) == {"g0", "g1"}
         source.group("g0", {("orders", 0): 9})
         source.group("g4", {("orders", 0): 9})
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert (at(target, "g0"), at(target, "g4")) == (5 + JUNK, 9 + JUNK)
         answer = await instance.operate("move", wanted(*names))
         assert set(answer["moved"]) == set(stored(target)) == set(names)
         assert answer["moved"]["g0"]["atMs"] == first["g0"].at_ms, "the first time counts"
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_move_that_can_not_be_kept_is_none() -> None:
     source, target = grouped()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed", retriable=False)
         with pytest.raises(KafkaFailure, match="not allowed"):
             await instance.operate("move", wanted())
         source.group("g", {("orders", 0): 9})
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert at(target) == 9 + JUNK
-        assert stand.published.reports["g"].reason is None
+        assert harness.published.reports["g"].reason is None
 
-    stand.play(script)
-    off = Stand(source, target, **{"emit.group-readiness.enabled": "false"})
+    harness.play(script)
+    off = GroupOffsetHarness(source, target, **{"emit.group-readiness.enabled": "false"})
 
     async def disabled(instance: GroupOffsetInstance) -> None:
         await off.rounds(1)
@@ -223,32 +223,32 @@ def test_a_move_that_can_not_be_kept_is_none() -> None:
 
 def test_a_topic_that_is_deleted_takes_no_move_with_it() -> None:
     source, target = grouped()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         await instance.operate("move", wanted())
-        await stand.rounds(2)
+        await harness.rounds(2)
         target.topic(TOPIC, Log(), topic_id="made anew")
         target.topic_admin.overrides[TOPIC] = {"cleanup.policy": "compact"}
         target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed", retriable=False)
         source.group("g", {("orders", 0): 9})
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert (stored(target), at(target)) == ({}, 5 + JUNK)
         target.append_trouble.clear()
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert set(stored(target)) == {"g"}
         assert at(target) == 5 + JUNK
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_rollback_sets_back_what_a_drill_has_committed_and_the_flow_goes_on() -> None:
     source, target = grouped()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         await instance.operate("move", wanted())
         other = TopicPartition("A.other", 1)
         target.offsets["g"] = {COPY: Committed(15 + JUNK), other: Committed(4)}
@@ -265,20 +265,20 @@ def test_a_rollback_sets_back_what_a_drill_has_committed_and_the_flow_goes_on() 
         ]
         assert target.altered[-1] == ("g", {COPY: Committed(5 + JUNK, "", 5)})
         assert stored(target) == {}
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert at(target) == 8 + JUNK
-        seen = stand.published.reports["g"]
+        seen = harness.published.reports["g"]
         assert (seen.ready, seen.moved_at_ms) == (True, None)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_rollback_that_breaks_off_leaves_the_group_moved() -> None:
     source, target = grouped()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         await instance.operate("move", wanted())
         target.offsets["g"] = {COPY: Committed(15 + JUNK)}
         target.alter_trouble[COPY] = KafkaFailure(KafkaFault.OTHER, "refused")
@@ -290,12 +290,12 @@ def test_a_rollback_that_breaks_off_leaves_the_group_moved() -> None:
         with pytest.raises(KafkaFailure, match="killed"):
             await instance.operate("roll_back", {"groups": ["g"]})
         assert set(stored(target)) == {"g"}
-        assert stand.published.reports["g"].reason == "moved"
+        assert harness.published.reports["g"].reason == "moved"
         target.append_trouble.clear()
         await instance.operate("roll_back", {"groups": ["g"]})
         assert stored(target) == {}
 
-    stand.play(script)
+    harness.play(script)
 
 
 HOME: Arguments = {
@@ -312,10 +312,10 @@ HOME: Arguments = {
 
 def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_restarts() -> None:
     source, target = grouped()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         await instance.operate("move", wanted())
         target.offsets["g"] = {COPY: Committed(16 + JUNK)}
         source.group("g", {("orders", 0): 15})
@@ -328,13 +328,13 @@ def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_resta
         assert stored(target)["g"].state == "moved"
         await instance.operate("give_back", {"groups": {"g": [HOME]}})
         assert stored(target)["g"].state == "returned"
-        await stand.rounds(2)
-        seen = stand.published.reports["g"]
+        await harness.rounds(2)
+        seen = harness.published.reports["g"]
         assert (seen.ready, seen.reason, seen.moved_at_ms) == (True, None, None)
         assert at(target) == 16 + JUNK, "it is not moved back"
 
-    stand.play(script)
-    again = Stand(source, target)
+    harness.play(script)
+    again = GroupOffsetHarness(source, target)
 
     async def restarted(instance: GroupOffsetInstance) -> None:
         await again.rounds(2)
@@ -351,10 +351,10 @@ def test_a_group_that_comes_home_is_no_alarm_and_the_flow_goes_on_whatever_resta
 
 def test_a_group_comes_home_whole_or_stays_moved() -> None:
     source, target = grouped()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         await instance.operate("move", wanted())
         target.offsets["g"] = {COPY: Committed(16 + JUNK)}
         source.group("g", {("orders", 0): 15})
@@ -362,21 +362,21 @@ def test_a_group_comes_home_whole_or_stays_moved() -> None:
         with pytest.raises(KafkaFailure, match="killed"):
             await instance.operate("give_back", {"groups": {"g": [HOME]}})
         assert (stored(target)["g"].state, at(target)) == ("moved", 16 + JUNK)
-        assert stand.published.reports["g"].reason == "moved"
+        assert harness.published.reports["g"].reason == "moved"
         target.append_trouble.clear()
         await instance.operate("give_back", {"groups": {"g": [HOME]}})
         assert stored(target)["g"].state == "returned"
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_no_group_is_moved_in_the_middle_of_a_round() -> None:
     source, target = grouped()
-    stand = Stand(source, target)
-    stand.options = replace(stand.options, sync_interval=3600.0)
+    harness = GroupOffsetHarness(source, target)
+    harness.options = replace(harness.options, sync_interval=3600.0)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         calls: list[str] = []
         asking: list[asyncio.Task[Arguments]] = []
 
@@ -401,20 +401,20 @@ def test_no_group_is_moved_in_the_middle_of_a_round() -> None:
         assert answer["refused"] == {}
         assert answer["moved"]["g"]["partitions"][0]["targetOffset"] == 9 + JUNK
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_moved_groups_are_reported_whatever_task_looks_after_them() -> None:
     """Other services of the connector answer the same, though they do not move it."""
     source, target = grouped("g", "h", "i", "j")
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         await instance.operate("move", wanted("g", "h", "i", "j"))
 
-    stand.play(script)
-    other = Stand(source, target)
+    harness.play(script)
+    other = GroupOffsetHarness(source, target)
 
     async def beside(_: GroupOffsetInstance) -> None:
         await other.rounds(2)
@@ -427,7 +427,7 @@ def test_moved_groups_are_reported_whatever_task_looks_after_them() -> None:
 
 def test_a_service_that_starts_without_the_source_knows_what_is_moved() -> None:
     source, target = grouped("g", "h")
-    first = Stand(source, target)
+    first = GroupOffsetHarness(source, target)
 
     async def move(instance: GroupOffsetInstance) -> None:
         await first.rounds(2)
@@ -435,7 +435,7 @@ def test_a_service_that_starts_without_the_source_knows_what_is_moved() -> None:
 
     first.play(move)
     source.away = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
-    second = Stand(source, target)
+    second = GroupOffsetHarness(source, target)
 
     async def alone(_: GroupOffsetInstance) -> None:
         await second.summaries(3)
@@ -504,11 +504,11 @@ def test_a_group_that_does_not_stand_where_it_should_is_not_moved(
 def test_turned_off_no_right_on_the_topic_is_needed(given: Mapping[str, str], named: bool) -> None:
     source, target = grouped()
     target.topic_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
-    stand = Stand(source, target, **given)
+    harness = GroupOffsetHarness(source, target, **given)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(3)
+        await harness.rounds(3)
 
-    stand.play(script)
-    assert any(TOPIC in error for error in stand.published.summaries[-1].errors) is named
-    assert stand.published.reports["g"].ready
+    harness.play(script)
+    assert any(TOPIC in error for error in harness.published.summaries[-1].errors) is named
+    assert harness.published.reports["g"].ready

@@ -22,7 +22,7 @@ from connectors.base import Assignment, Missing, Summary
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import keeping, listed_groups
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, Stand
+from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.connectors.group_translation.test_runs_followed import COPY, ORIGINAL, RUNS, put_runs
 from tests.unit.connectors.run_instance import ALONE
 
@@ -79,25 +79,27 @@ async def written(target: FakeCluster, *places: tuple[str, str]) -> None:
 
 
 def play(
-    stand: Stand, script: Callable[[GroupOffsetInstance], Awaitable[None]], assignment: Assignment = ALONE
+    harness: GroupOffsetHarness,
+    script: Callable[[GroupOffsetInstance], Awaitable[None]],
+    assignment: Assignment = ALONE,
 ) -> None:
-    stand.play(script, assignment)
+    harness.play(script, assignment)
 
 
-def first_life(source: FakeCluster, target: FakeCluster, **given: str) -> Stand:
+def first_life(source: FakeCluster, target: FakeCluster, **given: str) -> GroupOffsetHarness:
     """An instance that has looked at everything, and is gone."""
-    stand = Stand(source, target, **given)
+    harness = GroupOffsetHarness(source, target, **given)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         await written(target, ("group", "g"), ("task", "0"), ("missing", "orders"))
 
-    play(stand, script)
-    return stand
+    play(harness, script)
+    return harness
 
 
-def shown(stand: Stand) -> tuple[object, ...]:
-    report = stand.published.reports["g"]
+def shown(harness: GroupOffsetHarness) -> tuple[object, ...]:
+    report = harness.published.reports["g"]
     (row,) = report.partitions
     return row.committed, row.verdict, row.bound, row.target_offset, row.written, report.ready, report.reason
 
@@ -115,13 +117,15 @@ def test_a_source_that_hangs_does_not_hold_up_what_is_known_from_before(
 
     hanging = Hanging()
     hanging.__dict__.update(source.__dict__)
-    stand = Stand(hanging, target)
+    harness = GroupOffsetHarness(hanging, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await until(lambda: "g" in stand.published.reports and stand.published.reports["g"].reason == AWAY)
-        assert shown(stand)[:2] == (5, "exact")
+        await until(
+            lambda: "g" in harness.published.reports and harness.published.reports["g"].reason == AWAY
+        )
+        assert shown(harness)[:2] == (5, "exact")
 
-    play(stand, script)
+    play(harness, script)
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------
@@ -144,20 +148,20 @@ def test_groups_tasks_and_what_is_missing_are_kept() -> None:
 
 def test_a_quiet_group_is_written_once_and_a_moved_one_again() -> None:
     source, target = clusters()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     def groups() -> int:
         return sum(b'"kind":"group"' in (row.key or b"") for row in target.logs[PLACE].rows)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(5)
+        await harness.rounds(5)
         assert groups() == 1
         source.group("g", {("orders", 0): 8})
-        await stand.rounds(3)
+        await harness.rounds(3)
         assert groups() == 2
 
-    play(stand, script)
-    again = Stand(source, target)
+    play(harness, script)
+    again = GroupOffsetHarness(source, target)
 
     async def more(_: GroupOffsetInstance) -> None:
         await again.rounds(3)
@@ -172,35 +176,35 @@ def test_a_group_that_is_gone_is_taken_back_also_by_the_next_instance() -> None:
     first_life(source, target)
     assert ("c", "group", "h") in newest(target)
     source.delete_group("h")
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         await until(lambda: ("c", "group", "h") not in newest(target))
-        assert set(stand.published.reports) == {"g"}
+        assert set(harness.published.reports) == {"g"}
         source.offsets["g"].clear()
         await until(lambda: not (newest(target).keys() & {("c", "group", "g"), ("c", "missing", "orders")}))
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_a_group_that_is_not_chosen_any_more_is_taken_back() -> None:
     source, target = clusters()
     source.group("h", {("orders", 0): 6})
     first_life(source, target)
-    stand = Stand(source, target, groups="g")
+    harness = GroupOffsetHarness(source, target, groups="g")
 
     async def script(_: GroupOffsetInstance) -> None:
         await until(lambda: ("c", "group", "h") not in newest(target))
         assert ("c", "group", "g") in newest(target)
-        assert set(stand.published.reports) == {"g"}
+        assert set(harness.published.reports) == {"g"}
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_records_of_tasks_that_are_no_more_are_taken_back() -> None:
     source, target = clusters()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
         await written(target, ("task", "0"), ("task", "2"))
@@ -208,7 +212,7 @@ def test_records_of_tasks_that_are_no_more_are_taken_back() -> None:
         await until(lambda: ("c", "task", "2") not in newest(target))
         await written(target, ("task", "0"), ("task", "1"))
 
-    play(stand, script, Assignment(3, frozenset({0, 1, 2})))
+    play(harness, script, Assignment(3, frozenset({0, 1, 2})))
 
 
 def test_records_of_a_connector_that_is_no_more_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,28 +226,28 @@ def test_records_of_a_connector_that_is_no_more_are_taken_back(monkeypatch: pyte
         value = encode(TaskRecord(1, 1, 1, "x"))
         asyncio.run(target.append(TOPIC, [(key, value) for key in some]))
     target.append_ms = 0
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(5)
+        await harness.rounds(5)
         assert ("gone", "task", "0") in newest(target), "not before rounds have gone well for an hour"
         monkeypatch.setattr(keeping, "SILENT_ROUNDS", 0.0)
-        await stand.rounds(3)
+        await harness.rounds(3)
         await until(lambda: not (any(place[0] == "gone" for place in newest(target))))
         assert ("there", "task", "0") in newest(target)
 
-    play(stand, script)
+    play(harness, script)
 
 
 @pytest.mark.parametrize("given", [WITHOUT_TOPIC, {"dry.run": "true"}])
 def test_it_can_be_switched_off(given: dict[str, str]) -> None:
     source, target = clusters()
-    stand = Stand(source, target, **given)
+    harness = GroupOffsetHarness(source, target, **given)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(3)
+        await harness.rounds(3)
 
-    play(stand, script)
+    play(harness, script)
     assert TOPIC not in target.ids
     assert not target.calls["append"]
 
@@ -257,40 +261,40 @@ def test_without_the_right_groups_are_synced_and_an_error_says_what_follows(righ
         target.compacted(TOPIC)
         denied = f"Not authorized to write to {TOPIC}: grant WRITE on it"
         target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, denied)
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        summary = await stand.rounds(3)
+        summary = await harness.rounds(3)
         (error,) = summary.errors
         assert TOPIC in error
         assert right.upper() in error
         assert "a service that is started while the source is away knows no groups" in error
-        assert shown(stand) == (5, "exact", 0, 5 + JUNK, 5 + JUNK, True, None)
+        assert shown(harness) == (5, "exact", 0, 5 + JUNK, 5 + JUNK, True, None)
         target.create_trouble.clear()
         target.append_trouble.clear()
-        while (await stand.rounds()).errors:
+        while (await harness.rounds()).errors:
             pass
         await written(target, ("group", "g"), ("task", "0"))
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_what_could_not_be_written_is_written_later_and_tasks_come_after_groups() -> None:
     source, target = clusters()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
         await written(target, ("task", "0"))
         target.append_trouble[TOPIC] = KafkaFailure(KafkaFault.LEADER_MOVED, "no leader")
         source.group("g", {("orders", 0): 8})
         before = newest(target)["c", "task", "0"]
-        await stand.rounds(4)
+        await harness.rounds(4)
         assert newest(target)["c", "task", "0"] == before, "its groups are not written yet"
         target.append_trouble.clear()
         await until(lambda: newest(target)["c", "task", "0"] != before)
         assert json.loads(newest(target)["c", "group", "g"])["partitions"][0]["offset"] == 8
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_what_is_written_by_the_time_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,56 +313,56 @@ def test_what_is_written_by_the_time_is_not_written_again(monkeypatch: pytest.Mo
 
     slow = Slow()
     slow.__dict__.update(target.__dict__)
-    stand = Stand(source, slow)
+    harness = GroupOffsetHarness(source, slow)
 
     async def script(_: GroupOffsetInstance) -> None:
         await written(slow, *(("group", name) for name in names), ("task", "0"))
 
-    play(stand, script)
+    play(harness, script)
     keys = [row.key for row in slow.logs[PLACE].rows if b'"kind":"group"' in (row.key or b"")]
     assert len(keys) == len(set(keys)) == 10
 
 
 def test_a_topic_that_was_deleted_is_filled_again() -> None:
     source, target = clusters()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
         await written(target, ("group", "g"), ("task", "0"))
         del target.ids[TOPIC], target.logs[PLACE]
         await written(target, ("group", "g"), ("task", "0"), ("missing", "orders"))
 
-    play(stand, script)
+    play(harness, script)
 
 
 # -- started while the source is away ----------------------------------------------------------------------------------
 
 
-async def settled(stand: Stand) -> Summary:
-    return await stand.summaries(8)
+async def settled(harness: GroupOffsetHarness) -> Summary:
+    return await harness.summaries(8)
 
 
 def test_an_instance_that_starts_without_the_source_knows_what_the_last_one_knew() -> None:
     source, target = clusters()
     before = first_life(source, target)
     source.away = UNREACHABLE
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        summary = await settled(stand)
+        summary = await settled(harness)
         assert summary.as_of_ms == json.loads(newest(target)["c", "task", "0"])["asOfMs"]
         assert (summary.tasks, summary.rounds) == ([0], 0)
         assert set(summary.away_since_ms) == {"source"}
-        assert shown(stand) == (5, "exact", 0, 5 + JUNK, 5 + JUNK, True, AWAY)
-        old, new = before.published.reports["g"], stand.published.reports["g"]
+        assert shown(harness) == (5, "exact", 0, 5 + JUNK, 5 + JUNK, True, AWAY)
+        old, new = before.published.reports["g"], harness.published.reports["g"]
         assert new.partitions[0].model_copy(update={"detail": {}}) == old.partitions[0].model_copy(
             update={"detail": {}}
         )
         for place, missing in before.published.missing.items():
-            assert stand.published.missing[place][:2] == missing[:2]
-        assert stand.published.missing[ORIGINAL].records == 10
+            assert harness.published.missing[place][:2] == missing[:2]
+        assert harness.published.missing[ORIGINAL].records == 10
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_it_goes_on_translating_by_runs() -> None:
@@ -367,14 +371,14 @@ def test_it_goes_on_translating_by_runs() -> None:
     source.away = UNREACHABLE
     target.logs[COPY].append(10, first=10)
     put_runs(target, Segment(0, 0, JUNK, 20))
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await settled(stand)
-        assert shown(stand) == (15, "exact", 0, 15 + JUNK, 15 + JUNK, True, AWAY)
+        await settled(harness)
+        assert shown(harness) == (15, "exact", 0, 15 + JUNK, 15 + JUNK, True, AWAY)
         assert target.offsets["g"][COPY] == Committed(15 + JUNK, "by hand")
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_where_there_are_no_runs_the_last_verdicts_stand() -> None:
@@ -382,55 +386,55 @@ def test_where_there_are_no_runs_the_last_verdicts_stand() -> None:
     del target.ids[RUNS], target.logs[TopicPartition(RUNS, 0)]
     first_life(source, target)
     source.away = UNREACHABLE
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        summary = await settled(stand)
+        summary = await settled(harness)
         assert summary.tasks == [0]
-        assert shown(stand) == (5, "exact", 0, 5 + JUNK, 5 + JUNK, True, AWAY)
+        assert shown(harness) == (5, "exact", 0, 5 + JUNK, 5 + JUNK, True, AWAY)
         target.away = UNREACHABLE
-        summary = await settled(stand)
+        summary = await settled(harness)
         assert set(summary.away_since_ms) == {"source", "target"}
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_without_either_cluster_nothing_is_known_until_one_is_back() -> None:
     source, target = clusters()
     first_life(source, target)
     source.away = target.away = UNREACHABLE
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        summary = await settled(stand)
+        summary = await settled(harness)
         assert set(summary.away_since_ms) == {"source", "target"}
         assert summary.tasks == ()
-        assert stand.published.reports == {}
+        assert harness.published.reports == {}
         target.away = None
-        while not (summary := await stand.summaries(1)).tasks:
+        while not (summary := await harness.summaries(1)).tasks:
             pass
         assert set(summary.away_since_ms) == {"source"}
         assert summary.as_of_ms == json.loads(newest(target)["c", "task", "0"])["asOfMs"]
-        assert shown(stand)[-2:] == (True, AWAY)
+        assert shown(harness)[-2:] == (True, AWAY)
         source.away = None
-        summary = await stand.rounds(1)
+        summary = await harness.rounds(1)
         assert summary.away_since_ms == {}
-        assert shown(stand)[-2:] == (True, None)
+        assert shown(harness)[-2:] == (True, None)
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_with_the_source_alive_nothing_counts_before_a_round_has_ended() -> None:
     source, target = clusters()
     first_life(source, target)
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
-        told = stand.published.summaries
+        await harness.rounds(1)
+        told = harness.published.summaries
         assert [each.tasks for each in told[:-1]] == [()] * (len(told) - 1)
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_what_the_target_has_higher_because_we_wrote_it_stays_ready() -> None:
@@ -440,14 +444,14 @@ def test_what_the_target_has_higher_because_we_wrote_it_stays_ready() -> None:
     first_life(source, target)
     put_runs(target, Segment(0, 0, JUNK, 3))
     source.away = UNREACHABLE
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await settled(stand)
-        assert shown(stand)[:5] == (5, "exact", 0, 5 + JUNK, 5 + JUNK)
-        assert shown(stand)[-2:] == (True, AWAY)
+        await settled(harness)
+        assert shown(harness)[:5] == (5, "exact", 0, 5 + JUNK, 5 + JUNK)
+        assert shown(harness)[-2:] == (True, AWAY)
 
-    play(stand, script)
+    play(harness, script)
 
 
 def test_a_group_that_could_not_be_looked_at_is_not_ready_after_a_restart() -> None:
@@ -455,18 +459,18 @@ def test_a_group_that_could_not_be_looked_at_is_not_ready_after_a_restart() -> N
     first_life(source, target)
     denied = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "no")
     source.group_trouble["g"] = denied
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def denied_now(_: GroupOffsetInstance) -> None:
-        await stand.rounds(3)
+        await harness.rounds(3)
         await until(
             lambda: json.loads(newest(target)["c", "group", "g"]).get("reason") == "source_not_authorized"
         )
 
-    play(stand, denied_now)
+    play(harness, denied_now)
     assert json.loads(newest(target)["c", "group", "g"])["partitions"][0]["offset"] == 5
     source.away = UNREACHABLE
-    again = Stand(source, target)
+    again = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
         await again.summaries(1)
@@ -480,13 +484,13 @@ def test_a_task_that_nobody_has_looked_at_stays_unknown(count: int) -> None:
     source, target = clusters()
     first_life(source, target)
     source.away = UNREACHABLE
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        summary = await settled(stand)
+        summary = await settled(harness)
         assert summary.tasks == ([0] if count == 1 else ())
 
-    play(stand, script, Assignment(count, frozenset(range(count))))
+    play(harness, script, Assignment(count, frozenset(range(count))))
 
 
 def test_records_that_can_not_be_read_are_left_out_and_counted() -> None:
@@ -496,16 +500,16 @@ def test_records_that_can_not_be_read_are_left_out_and_counted() -> None:
     key = RecordKey("c", "group", "h").encode()
     asyncio.run(target.append(TOPIC, [(key, b'{"version":1}'), (b"?", b"?")]))
     source.away = UNREACHABLE
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await settled(stand)
-        assert set(stand.published.reports) == {"g"}
+        await settled(harness)
+        assert set(harness.published.reports) == {"g"}
         source.away = None
-        summary = await stand.rounds(2)
+        summary = await harness.rounds(2)
         assert summary.unreadable_records[TOPIC] == 2
 
-    play(stand, script)
+    play(harness, script)
 
 
 # -- several services --------------------------------------------------------------------------------------------------
@@ -515,7 +519,7 @@ class Pair:
     """Two instances with a task each."""
 
     def __init__(self, source: FakeCluster, target: FakeCluster) -> None:
-        self.stands = [Stand(source, target), Stand(source, target)]
+        self.stands = [GroupOffsetHarness(source, target), GroupOffsetHarness(source, target)]
 
     def play(
         self, script: Callable[[list[GroupOffsetInstance]], Awaitable[None]], *, both: bool = True
@@ -560,11 +564,11 @@ def test_each_instance_knows_the_groups_of_both() -> None:
 
     async def script(_: list[GroupOffsetInstance]) -> None:
         await until(same)
-        for stand, other in ((one, 1), (two, 0)):
+        for harness, other in ((one, 1), (two, 0)):
             await until(
-                partial(lambda one, task: task in one.published.summaries[-1].elsewhere, stand, other)
+                partial(lambda one, task: task in one.published.summaries[-1].elsewhere, harness, other)
             )
-            summary = stand.published.summaries[-1]
+            summary = harness.published.summaries[-1]
             assert list(summary.tasks) == [1 - other]
             as_of_ms, interval_ms = summary.elsewhere[other]
             assert time.time() * 1000 - as_of_ms < 5_000

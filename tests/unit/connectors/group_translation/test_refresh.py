@@ -22,7 +22,7 @@ from connectors.requested import RequestedRounds
 from connectors.source import discovery, duty_failures, task
 from connectors.source.task import SourceInstance
 from tests.unit.commands.test_progress_command import serve
-from tests.unit.connectors.checkpoint.checkpoint_scenario import CheckpointStand
+from tests.unit.connectors.checkpoint.checkpoint_harness import CheckpointHarness
 from tests.unit.connectors.checkpoint.test_checkpoint_instance import at
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
 from tests.unit.connectors.group_offset import test_group_offset_instance
@@ -44,31 +44,33 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duty_failures, "FIRST_RETRY_SECONDS", 0.005)
 
 
-def seldom(source: FakeCluster, target: FakeCluster, **given: str) -> test_group_offset_instance.Stand:
+def seldom(
+    source: FakeCluster, target: FakeCluster, **given: str
+) -> test_group_offset_instance.GroupOffsetHarness:
     """An instance whose next round is an hour away."""
-    stand = test_group_offset_instance.Stand(source, target, **given)
-    stand.options = replace(stand.options, sync_interval=SELDOM, refresh_groups_interval=SELDOM)
-    return stand
+    harness = test_group_offset_instance.GroupOffsetHarness(source, target, **given)
+    harness.options = replace(harness.options, sync_interval=SELDOM, refresh_groups_interval=SELDOM)
+    return harness
 
 
 def test_groups_are_looked_for_and_synced_now() -> None:
     source, target = mirrored()
     source.group("old", {("orders", 0): 5})
     source.group("gone", {("orders", 0): 5})
-    stand = seldom(source, target, refresh_groups_enabled="false")
+    harness = seldom(source, target, refresh_groups_enabled="false")
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         source.group("new", {("orders", 0): 7})
         source.delete_group("gone")
         answer = await instance.operate("refresh", {})
         assert answer == {"found": 2, "added": ["new"], "removed": ["gone"]}
         assert target.offsets["new"][COPY].offset == 7 + JUNK
-        assert set(stand.published.reports) == {"old", "new"}
-        assert stand.published.summaries[-1].rounds == 2
+        assert set(harness.published.reports) == {"old", "new"}
+        assert harness.published.summaries[-1].rounds == 2
         assert (await instance.operate("refresh", {}))["added"] == []
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_round_under_way_is_not_waited_for() -> None:
@@ -89,10 +91,10 @@ def test_a_round_that_is_requested_during_one_follows_it() -> None:
     """The one under way may have read what was before."""
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
-    stand = seldom(source, target)
+    harness = seldom(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         answers: list[asyncio.Task[object]] = []
 
         def during(call: str) -> None:
@@ -102,21 +104,21 @@ def test_a_round_that_is_requested_during_one_follows_it() -> None:
         target.before = during
         answers.append(asyncio.ensure_future(instance.operate("refresh", {})))
         await answers[0]
-        assert stand.published.summaries[-1].rounds == 2
+        assert harness.published.summaries[-1].rounds == 2
         assert not answers[1].done()
         await answers[1]
-        assert stand.published.summaries[-1].rounds == 3
+        assert harness.published.summaries[-1].rounds == 3
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_refresh_that_can_not_be_is_an_error() -> None:
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
-    stand = seldom(source, target)
+    harness = seldom(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         source.away = UNREACHABLE
         with pytest.raises(KafkaFailure, match="source cluster: nobody there"):
             await instance.operate("refresh", {})
@@ -131,12 +133,12 @@ def test_a_refresh_that_can_not_be_is_an_error() -> None:
         with pytest.raises(OperationRefused, match="connector c does not run"):
             await instance.operate("refresh", {})
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_refresh_emits_checkpoints_and_syncs_offsets_whatever_their_intervals() -> None:
     source, target = at(5)
-    stand = CheckpointStand(
+    harness = CheckpointHarness(
         source,
         target,
         emit_interval=SELDOM,
@@ -148,44 +150,44 @@ def test_a_refresh_emits_checkpoints_and_syncs_offsets_whatever_their_intervals(
         await instance.operate("refresh", {})
         source.group("g", {("orders", 0): 7})
         assert (await instance.operate("refresh", {}))["found"] == 1
-        assert stand.published.offsets[-1] == (7, 7 + JUNK)
+        assert harness.published.offsets[-1] == (7, 7 + JUNK)
         assert target.offsets["g"][COPY].offset == 7 + JUNK
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_topics_are_looked_for_and_copied_now() -> None:
-    stand = test_source_instance.Stand()
-    stand.options = replace(stand.options, refresh_interval=SELDOM)
+    harness = test_source_instance.SourceHarness()
+    harness.options = replace(harness.options, refresh_interval=SELDOM)
 
     async def script(instance: SourceInstance) -> None:
         with pytest.raises(OperationRefused, match="connector mirror does not run"):
             await instance.operate("refresh", {})
-        await stand.begin(instance)
-        stand.source.topic("later", Log())
+        await harness.begin(instance)
+        harness.source.topic("later", Log())
         answer = await instance.operate("refresh", {})
         assert answer == {"found": 2, "added": ["later"], "removed": [], "errors": []}
-        assert (TopicPartition("later", 0), "A.later") in stand.wanted
-        stand.source.topic_trouble["orders"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
+        assert (TopicPartition("later", 0), "A.later") in harness.wanted
+        harness.source.topic_trouble["orders"] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
         assert (await instance.operate("refresh", {}))["errors"] == ["source cluster: not allowed"]
-        del stand.source.topic_trouble["orders"]
-        stand.source.away = UNREACHABLE
+        del harness.source.topic_trouble["orders"]
+        harness.source.away = UNREACHABLE
         with pytest.raises(KafkaFailure, match="source cluster: nobody there"):
             await instance.operate("refresh", {})
-        stand.source.away = None
+        harness.source.away = None
         await instance.operate("refresh", {})
         with pytest.raises(OperationRefused, match="no operation dance"):
             await instance.operate("dance", {})
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_source_connector_that_is_paused_during_a_refresh_refuses_it() -> None:
-    stand = test_source_instance.Stand()
-    stand.options = replace(stand.options, refresh_interval=SELDOM)
+    harness = test_source_instance.SourceHarness()
+    harness.options = replace(harness.options, refresh_interval=SELDOM)
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
+        await harness.begin(instance)
         hangs = asyncio.Event()
 
         async def never() -> list[str]:
@@ -193,7 +195,7 @@ def test_a_source_connector_that_is_paused_during_a_refresh_refuses_it() -> None
             await asyncio.Event().wait()
             raise AssertionError
 
-        stand.source.topic_names = never  # type: ignore[method-assign]
+        harness.source.topic_names = never  # type: ignore[method-assign]
         asking = asyncio.create_task(instance.operate("refresh", {}))
         await hangs.wait()
         instance.assign(test_source_instance.NOBODY)
@@ -201,7 +203,7 @@ def test_a_source_connector_that_is_paused_during_a_refresh_refuses_it() -> None
             await asking
         instance.assign(ALONE)
 
-    stand.play(script)
+    harness.play(script)
 
 
 # -- the command -----------------------------------------------------------------------------------------------------

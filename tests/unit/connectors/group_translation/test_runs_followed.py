@@ -12,9 +12,9 @@ from bridge.model.values import TopicPartition
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.runs import Segment
 from connectors.group_offset.task import GroupOffsetInstance
-from tests.unit.connectors.checkpoint.checkpoint_scenario import SYNCS, CheckpointStand, put
+from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, Stand
+from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
 
 READINESS = "mm2-group-readiness.A.internal"
 RUNS = "mm2-offset-runs.A.internal"
@@ -34,44 +34,44 @@ def clusters(committed: int) -> tuple[FakeCluster, FakeCluster]:
     return source, target
 
 
-def verdict(stand: Stand | CheckpointStand) -> Mapping[str, object]:
-    (row,) = stand.published.reports["g"].partitions
+def verdict(harness: GroupOffsetHarness | CheckpointHarness) -> Mapping[str, object]:
+    (row,) = harness.published.reports["g"].partitions
     return {"verdict": row.verdict, "evidence": row.evidence, "written": row.written, "reason": row.reason}
 
 
-async def _rounds(instance: GroupOffsetInstance, stand: Stand) -> None:
-    await stand.rounds(3)
+async def _rounds(instance: GroupOffsetInstance, harness: GroupOffsetHarness) -> None:
+    await harness.rounds(3)
 
 
-def played(source: FakeCluster, target: FakeCluster, **given: str) -> Stand:
-    stand = Stand(source, target, **given)
-    stand.play(lambda instance: _rounds(instance, stand))
-    return stand
+def played(source: FakeCluster, target: FakeCluster, **given: str) -> GroupOffsetHarness:
+    harness = GroupOffsetHarness(source, target, **given)
+    harness.play(lambda instance: _rounds(instance, harness))
+    return harness
 
 
 def test_runs_answer_and_the_source_is_looked_at_once() -> None:
     source, target = clusters(5)
     put_runs(target, Segment(0, 0, JUNK, 20))
-    stand = played(source, target)
-    assert verdict(stand) == {"verdict": "exact", "evidence": "run", "written": 5 + JUNK, "reason": None}
+    harness = played(source, target)
+    assert verdict(harness) == {"verdict": "exact", "evidence": "run", "written": 5 + JUNK, "reason": None}
     assert [place for place, _ in source.asked] == [ORIGINAL]
     assert (RUNS, True) in target.isolation  # aborted runs are none
-    assert stand.published.summaries[-1].errors == []
+    assert harness.published.summaries[-1].errors == []
 
 
 def test_no_runs_topic_is_nothing_to_speak_of() -> None:
-    stand = played(*clusters(5))
-    assert verdict(stand)["evidence"] == "verified"
-    assert stand.published.summaries[-1].errors == []
+    harness = played(*clusters(5))
+    assert verdict(harness)["evidence"] == "verified"
+    assert harness.published.summaries[-1].errors == []
 
 
 def test_a_runs_topic_that_may_not_be_read_is_as_good_as_none(caplog: pytest.LogCaptureFixture) -> None:
     source, target = clusters(5)
     put_runs(target, Segment(0, 0, JUNK, 20))
     target.topic_trouble[RUNS] = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
-    stand = played(source, target)
-    assert verdict(stand)["evidence"] == "verified"
-    assert stand.published.summaries[-1].errors == []
+    harness = played(source, target)
+    assert verdict(harness)["evidence"] == "verified"
+    assert harness.published.summaries[-1].errors == []
     assert caplog.messages.count(f"{RUNS} on the target cluster can't be read: not allowed") == 1
 
 
@@ -79,16 +79,16 @@ def test_a_record_that_cant_be_read_is_counted() -> None:
     source, target = clusters(5)
     put_runs(target, Segment(0, 0, JUNK, 20))
     put(target, RUNS, b"\0\1later schema", b"\0\1")
-    stand = played(source, target)
-    assert verdict(stand)["evidence"] == "run"
-    assert stand.published.summaries[-1].unreadable_records == {RUNS: 1, READINESS: 0}
+    harness = played(source, target)
+    assert verdict(harness)["evidence"] == "run"
+    assert harness.published.summaries[-1].unreadable_records == {RUNS: 1, READINESS: 0}
 
 
 def test_runs_that_do_not_hold_write_nothing() -> None:
     source, target = clusters(5)
     put_runs(target, Segment(0, 0, JUNK + 1, 18))
-    stand = played(source, target)
-    assert verdict(stand) == {
+    harness = played(source, target)
+    assert verdict(harness) == {
         "verdict": "pending",
         "evidence": None,
         "written": None,
@@ -100,8 +100,8 @@ def test_runs_that_do_not_hold_write_nothing() -> None:
 def test_the_plain_rule_stays_the_plain_rule() -> None:
     source, target = clusters(5)
     put_runs(target, Segment(0, 0, JUNK, 20))
-    stand = played(source, target, translation_verify="false", **WITHOUT_TOPIC)
-    assert verdict(stand)["evidence"] == "timestamp"
+    harness = played(source, target, translation_verify="false", **WITHOUT_TOPIC)
+    assert verdict(harness)["evidence"] == "timestamp"
     assert RUNS not in {topic for topic, _ in target.isolation}, "offset runs are not read"
 
 
@@ -122,32 +122,32 @@ def test_a_partition_of_the_source_that_does_not_answer_is_translated_by_runs() 
 
 def test_runs_that_come_later_and_go_again() -> None:
     source, target = clusters(5)
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        assert verdict(stand)["evidence"] == "verified"
+        await harness.rounds(2)
+        assert verdict(harness)["evidence"] == "verified"
         put_runs(target, Segment(0, 0, JUNK, 20))
         source.group("g", {("orders", 0): 6})
-        await stand.rounds(2)
-        assert verdict(stand)["evidence"] == "run"
+        await harness.rounds(2)
+        assert verdict(harness)["evidence"] == "run"
         target.topic(RUNS, Log(), topic_id="made anew")
         source.group("g", {("orders", 0): 7})
-        await stand.rounds(2)
-        assert verdict(stand)["evidence"] == "verified"
+        await harness.rounds(2)
+        assert verdict(harness)["evidence"] == "verified"
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_checkpoints_by_runs() -> None:
     source, target = clusters(5)
     source.topic(SYNCS, Log())
     put_runs(target, Segment(0, 0, JUNK, 20))
-    stand = CheckpointStand(source, target)
-    published = stand.play_rounds()
+    harness = CheckpointHarness(source, target)
+    published = harness.play_rounds()
     assert published.offsets == [(5, 5 + JUNK)]
-    assert verdict(stand)["evidence"] == "run"
-    assert stand.published.summaries[-1].errors == []
+    assert verdict(harness)["evidence"] == "run"
+    assert harness.published.summaries[-1].errors == []
 
 
 def test_who_asks_for_syncs_or_for_records_gets_those() -> None:
@@ -155,6 +155,6 @@ def test_who_asks_for_syncs_or_for_records_gets_those() -> None:
         source, target = clusters(5)
         source.topic(SYNCS, Log())
         put_runs(target, Segment(0, 0, JUNK, 20))
-        stand = CheckpointStand(source, target, translation_evidence=evidence)
-        stand.play_rounds()
-        assert verdict(stand)["evidence"] != "run"
+        harness = CheckpointHarness(source, target, translation_evidence=evidence)
+        harness.play_rounds()
+        assert verdict(harness)["evidence"] != "run"

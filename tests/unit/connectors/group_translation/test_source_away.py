@@ -17,9 +17,9 @@ from connectors.checkpoint.task import CheckpointInstance
 from connectors.group_offset.task import GroupOffsetInstance
 from connectors.group_translation import last_commits, scanning
 from connectors.group_translation.last_commits import LastCommits
-from tests.unit.connectors.checkpoint.checkpoint_scenario import SYNCS, CheckpointStand, put
+from tests.unit.connectors.checkpoint.checkpoint_harness import SYNCS, CheckpointHarness, put
 from tests.unit.connectors.fake_clusters import JUNK, FakeCluster, Log, mirrored
-from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, Stand
+from tests.unit.connectors.group_offset.test_group_offset_instance import WITHOUT_TOPIC, GroupOffsetHarness
 from tests.unit.connectors.group_translation.test_runs_followed import COPY, ORIGINAL, RUNS, put_runs
 
 UNREACHABLE = KafkaFailure(KafkaFault.UNREACHABLE, "nobody there")
@@ -51,66 +51,66 @@ def shown(found: GroupReport) -> tuple[object, ...]:
     return row.verdict, row.evidence, row.target_offset, row.written, found.reason, found.ready
 
 
-async def gone(stand: Stand | CheckpointStand) -> Summary:
+async def gone(harness: GroupOffsetHarness | CheckpointHarness) -> Summary:
     """The source goes away; until a round without it has begun after now, and another one after that."""
-    stand.source.away = UNREACHABLE
-    return await stand.summaries(8)
+    harness.source.away = UNREACHABLE
+    return await harness.summaries(8)
 
 
 def test_the_copy_that_ends_after_the_last_look_at_the_source_still_counts() -> None:
     source, target = behind(Committed(15, "kept by the group"))
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        before = await stand.rounds(2)
-        report = stand.published.reports["g"]
+        before = await harness.rounds(2)
+        report = harness.published.reports["g"]
         assert shown(report) == ("bounded", "run", 10 + JUNK, 10 + JUNK, None, True)
-        await gone(stand)
-        assert shown(stand.published.reports["g"]) == ("bounded", "run", 10 + JUNK, 10 + JUNK, AWAY, True)
+        await gone(harness)
+        assert shown(harness.published.reports["g"]) == ("bounded", "run", 10 + JUNK, 10 + JUNK, AWAY, True)
         copy_the_rest(target)
-        summary = await stand.summaries(8)
-        assert shown(stand.published.reports["g"]) == ("exact", "run", 15 + JUNK, 15 + JUNK, AWAY, True)
+        summary = await harness.summaries(8)
+        assert shown(harness.published.reports["g"]) == ("exact", "run", 15 + JUNK, 15 + JUNK, AWAY, True)
         assert target.offsets["g"][COPY] == Committed(15 + JUNK, "kept by the group")
         # It is no success, and not the end of the trouble.
         assert summary.errors == ["source cluster: nobody there"]
         assert (summary.rounds, summary.last_success_ms) == (before.rounds, before.last_success_ms)
         assert (summary.exact, summary.writes) == (1, 2)
-        told = len(stand.published.changes)
-        await stand.summaries(8)
-        assert len(stand.published.changes) == told  # nothing new
+        told = len(harness.published.changes)
+        await harness.summaries(8)
+        assert len(harness.published.changes) == told  # nothing new
         source.away = None
-        healed = await stand.rounds()
+        healed = await harness.rounds()
         assert healed.errors == []
-        assert shown(stand.published.reports["g"]) == ("exact", "run", 15 + JUNK, 15 + JUNK, None, True)
+        assert shown(harness.published.reports["g"]) == ("exact", "run", 15 + JUNK, 15 + JUNK, None, True)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_checkpoints_go_on_too() -> None:
     source, target = behind()
     source.topic(SYNCS, Log())  # stock's place for them, and out of reach with the rest
-    stand = CheckpointStand(source, target, sync_group_offsets_enabled="true")
+    harness = CheckpointHarness(source, target, sync_group_offsets_enabled="true")
 
     async def script(_: CheckpointInstance) -> None:
-        await stand.rounds()
-        await gone(stand)
-        assert stand.published.offsets == [(15, 10 + JUNK)]
+        await harness.rounds()
+        await gone(harness)
+        assert harness.published.offsets == [(15, 10 + JUNK)]
         copy_the_rest(target)
-        await stand.summaries(8)
-        assert stand.published.offsets == [(15, 10 + JUNK), (15, 15 + JUNK)]
+        await harness.summaries(8)
+        assert harness.published.offsets == [(15, 10 + JUNK), (15, 15 + JUNK)]
         assert target.offsets["g"][COPY].offset == 15 + JUNK
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_merged_run_is_settled_by_the_headers_of_the_target() -> None:
     """A marker of ours stands somewhere among the copies."""
     source, target = behind()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        await gone(stand)
+        await harness.rounds(2)
+        await gone(harness)
         log = target.logs[COPY]
         log.append(2, first=10)
         log.end += 1
@@ -119,10 +119,10 @@ def test_a_merged_run_is_settled_by_the_headers_of_the_target() -> None:
             ORIGINAL, "id-of-orders", COPY.topic, "id-of-A.orders", 0, 0, JUNK, 20, 0, 1, 0, 20, -1
         )
         put(target, RUNS, merged.key(), merged.value())
-        await stand.summaries(8)
-        assert shown(stand.published.reports["g"]) == ("exact", "run", 16 + JUNK, 16 + JUNK, AWAY, True)
+        await harness.summaries(8)
+        assert shown(harness.published.reports["g"]) == ("exact", "run", 16 + JUNK, 16 + JUNK, AWAY, True)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_as_long_as_there_is_more_to_read_one_round_follows_the_other(
@@ -132,10 +132,10 @@ def test_as_long_as_there_is_more_to_read_one_round_follows_the_other(
     monkeypatch.setattr(scanning, "READ_BYTES", 5)
     monkeypatch.setattr(scanning, "ALONE_BYTES", 10)
     source, target = behind()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         log = target.logs[COPY]
         for number in range(10, 20):
             log.end += 1
@@ -145,61 +145,61 @@ def test_as_long_as_there_is_more_to_read_one_round_follows_the_other(
         )
         put(target, RUNS, merged.key(), merged.value())
         instance._interval = 600.0
-        await asyncio.wait_for(gone(stand), 10)
-        assert shown(stand.published.reports["g"]) == ("exact", "run", 21 + JUNK, 21 + JUNK, AWAY, True)
+        await asyncio.wait_for(gone(harness), 10)
+        assert shown(harness.published.reports["g"]) == ("exact", "run", 21 + JUNK, 21 + JUNK, AWAY, True)
         assert sum(isinstance(need, Scan) for _, need in target.asked) > 3
 
-    stand.play(script)
+    harness.play(script)
 
 
 @pytest.mark.parametrize("there", ["ahead", "active"])
 def test_a_group_that_went_over_is_left_where_it_is(there: str) -> None:
     source, target = behind()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        await gone(stand)
+        await harness.rounds(2)
+        await gone(harness)
         state = GroupState.STABLE if there == "active" else GroupState.EMPTY
         target.group("g", {(COPY.topic, COPY.partition): 16 + JUNK if there == "ahead" else 12 + JUNK}, state)
         altered = len(target.altered)
         copy_the_rest(target)
-        await stand.summaries(8)
+        await harness.summaries(8)
         assert len(target.altered) == altered
-        report = stand.published.reports["g"]
+        report = harness.published.reports["g"]
         assert report.reason == ("group_active_on_target" if there == "active" else "target_ahead")
         assert not report.ready
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_what_was_exact_by_the_records_still_is() -> None:
     source, target = mirrored(topics=("orders", "payments"))
     source.group("g", {("orders", 0): 5, ("payments", 0): 6})
     put_runs(target, Segment(0, 0, JUNK, 20))
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        await gone(stand)
-        rows = {row.topic: row for row in stand.published.reports["g"].partitions}
+        await harness.rounds(2)
+        await gone(harness)
+        rows = {row.topic: row for row in harness.published.reports["g"].partitions}
         assert {topic: (row.evidence, row.written) for topic, row in rows.items()} == {
             "orders": ("run", 5 + JUNK),
             "payments": ("verified", 6 + JUNK),
         }
-        assert stand.published.reports["g"].ready
+        assert harness.published.reports["g"].ready
         # Made anew: what was exact there is not any more, and runs are of another one.
         target.topic("A.payments", Log(), topic_id="made anew")
         target.topic("A.orders", Log(), topic_id="made anew")
-        await stand.summaries(8)
-        report = stand.published.reports["g"]
+        await harness.summaries(8)
+        report = harness.published.reports["g"]
         assert {row.topic: row.evidence for row in report.partitions} == {
             "orders": "run",
             "payments": "verified",
         }, "the last verdicts stand"
         assert report.reason == AWAY
 
-    stand.play(script)
+    harness.play(script)
     assert len(target.altered) == 1
 
 
@@ -207,85 +207,85 @@ def test_runs_that_did_not_hold_are_not_believed_afterwards() -> None:
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
     put_runs(target, Segment(0, 0, JUNK + 1, 18))
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        assert stand.published.reports["g"].reason == "evidence_disagrees"
-        await gone(stand)
+        await harness.rounds(2)
+        assert harness.published.reports["g"].reason == "evidence_disagrees"
+        await gone(harness)
         put_runs(target, Segment(0, 0, JUNK + 1, 19))
-        await stand.summaries(8)
-        assert stand.published.reports["g"].reason == "evidence_disagrees"
+        await harness.summaries(8)
+        assert harness.published.reports["g"].reason == "evidence_disagrees"
 
-    stand.play(script)
+    harness.play(script)
     assert not target.altered
 
 
 def test_where_there_are_no_runs_nothing_is_asked_without_the_source() -> None:
     source, target = mirrored()
     source.group("g", {("orders", 0): 5})
-    stand = Stand(source, target, **WITHOUT_TOPIC)
+    harness = GroupOffsetHarness(source, target, **WITHOUT_TOPIC)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         source.away = UNREACHABLE
-        await stand.summaries(1)
+        await harness.summaries(1)
         asked = target.calls["topics"]
-        await stand.summaries(5)
+        await harness.summaries(5)
         assert target.calls["topics"] == asked
-        assert stand.published.reports["g"].reason == AWAY
+        assert harness.published.reports["g"].reason == AWAY
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_with_both_away_it_goes_on_trying() -> None:
     source, target = behind()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         source.away = target.away = UNREACHABLE
-        await stand.summaries(4)
+        await harness.summaries(4)
         target.away = None
         copy_the_rest(target)
-        await stand.summaries(8)
+        await harness.summaries(8)
         assert target.offsets["g"][COPY].offset == 15 + JUNK
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_once_an_interval_however_often_the_source_is_tried() -> None:
     source, target = behind()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(instance: GroupOffsetInstance) -> None:
-        await stand.rounds(1)
+        await harness.rounds(1)
         source.away = UNREACHABLE
-        await stand.summaries(2)
+        await harness.summaries(2)
         instance._interval = 600.0
-        await stand.summaries(4)
+        await harness.summaries(4)
         asked = target.calls["topics"]
-        await asyncio.wait_for(stand.summaries(10), 5)
+        await asyncio.wait_for(harness.summaries(10), 5)
         assert target.calls["topics"] == asked
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_group_whose_offsets_are_gone_is_not_remembered() -> None:
     source, target = behind()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
+        await harness.rounds(2)
         source.group("g", {})
-        await stand.rounds(2)
+        await harness.rounds(2)
         altered = len(target.altered)
-        await gone(stand)
+        await gone(harness)
         copy_the_rest(target)
-        await stand.summaries(8)
+        await harness.summaries(8)
         assert len(target.altered) == altered
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,16 +305,16 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_target_topic_that_is_deleted_meanwhile_is_no_answer_any_more() -> None:
     source, target = behind(5)
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        await gone(stand)
-        assert shown(stand.published.reports["g"])[-2:] == (AWAY, True)
+        await harness.rounds(2)
+        await gone(harness)
+        assert shown(harness.published.reports["g"])[-2:] == (AWAY, True)
         del target.ids["A.orders"], target.logs[COPY]
         target.offsets["g"].clear()
-        await stand.summaries(8)
-        assert shown(stand.published.reports["g"]) == (
+        await harness.summaries(8)
+        assert shown(harness.published.reports["g"]) == (
             "pending",
             None,
             None,
@@ -323,7 +323,7 @@ def test_a_target_topic_that_is_deleted_meanwhile_is_no_answer_any_more() -> Non
             False,
         )
 
-    stand.play(script)
+    harness.play(script)
 
 
 # -- what the source has refused ---------------------------------------------------------------------------------------
@@ -334,25 +334,25 @@ REFUSED = KafkaFailure(KafkaFault.NOT_AUTHORIZED, "not allowed")
 def test_a_group_that_the_source_refused_before_it_went_away_is_no_yes() -> None:
     """Where the group was when the source answered last nobody knows."""
     source, target = behind()
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
-        await stand.rounds(2)
-        assert stand.published.reports["g"].ready
+        await harness.rounds(2)
+        assert harness.published.reports["g"].ready
         source.group_trouble["g"] = REFUSED
-        await stand.rounds(2)
-        assert stand.published.reports["g"].reason == "source_not_authorized"
-        await gone(stand)
+        await harness.rounds(2)
+        assert harness.published.reports["g"].reason == "source_not_authorized"
+        await gone(harness)
         copy_the_rest(target)
-        await stand.summaries(8)
-        report = stand.published.reports["g"]
+        await harness.summaries(8)
+        report = harness.published.reports["g"]
         assert (report.ready, report.reason) == (False, AWAY)
         source.away = None
         source.group_trouble.clear()
-        await stand.rounds(2)
-        assert stand.published.reports["g"].ready
+        await harness.rounds(2)
+        assert harness.published.reports["g"].ready
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_offsets_of_a_topic_that_the_source_hides_by_now_are_refused_and_not_gone() -> None:
@@ -364,28 +364,28 @@ def test_offsets_of_a_topic_that_the_source_hides_by_now_are_refused_and_not_gon
         cluster.topic(name, log)
     both = {("orders", 0): 15, ("stock", 0): 3}
     source.group("g", both)
-    stand = Stand(source, target)
+    harness = GroupOffsetHarness(source, target)
 
     async def script(_: GroupOffsetInstance) -> None:
         def rows() -> dict[str, tuple[str, str | None]]:
-            report = stand.published.reports["g"]
+            report = harness.published.reports["g"]
             return {row.topic: (row.verdict, row.reason) for row in report.partitions}
 
-        await stand.rounds(2)
-        assert stand.published.reports["g"].ready
+        await harness.rounds(2)
+        assert harness.published.reports["g"].ready
         source.topic_trouble["orders"] = REFUSED
         source.group("g", {("stock", 0): 3})
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert rows() == {"orders": ("pending", "source_not_authorized"), "stock": ("exact", None)}
-        assert not stand.published.reports["g"].ready
-        await gone(stand)
-        assert not stand.published.reports["g"].ready
+        assert not harness.published.reports["g"].ready
+        await gone(harness)
+        assert not harness.published.reports["g"].ready
         source.away = None
         source.topic_trouble.clear()
-        await stand.rounds(2)
+        await harness.rounds(2)
         assert list(rows()) == ["stock"], "it has no offset of orders any more"
         source.group("g", both)
-        await stand.rounds(2)
-        assert stand.published.reports["g"].ready
+        await harness.rounds(2)
+        assert harness.published.reports["g"].ready
 
-    stand.play(script)
+    harness.play(script)

@@ -59,7 +59,7 @@ class Published:
         return self.summaries[-1]
 
 
-class Stand:
+class HeartbeatHarness:
     def __init__(self, **given: str) -> None:
         props = {
             "source.cluster.alias": "testSource",
@@ -94,10 +94,10 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_poll_creates_records() -> None:
     """MirrorHeartbeatTaskTest.testPollCreatesRecords; bytes as mm2.md 2."""
-    stand = Stand()
-    stand.play(stand.emit(2))
-    assert len(stand.published.emitted) == 2
-    for record in stand.published.emitted:
+    harness = HeartbeatHarness()
+    harness.play(harness.emit(2))
+    assert len(harness.published.emitted) == 2
+    for record in harness.published.emitted:
         assert record.source_partition == {
             "sourceClusterAlias": "testSource",
             "targetClusterAlias": "testTarget",
@@ -106,7 +106,7 @@ def test_poll_creates_records() -> None:
         assert record.topic == "heartbeats"
         beat = Heartbeat.decode(record.key, record.value)
         assert beat == Heartbeat("testSource", "testTarget", record.timestamp)
-    assert len({record.affinity for record in stand.published.emitted}) == 1
+    assert len({record.affinity for record in harness.published.emitted}) == 1
 
 
 def test_one_record_each_interval_and_the_first_after_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,97 +121,97 @@ def test_one_record_each_interval_and_the_first_after_one(monkeypatch: pytest.Mo
     clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now)
     monkeypatch.setattr(task_module, "time", clock)
     monkeypatch.setattr(HeartbeatInstance, "_until", until)
-    stand = Stand()
-    stand.options = replace(stand.options, emit_interval=7.0)
-    stand.play(stand.emit(3))
-    assert [record.timestamp for record in stand.published.emitted[:3]] == [107_000, 114_000, 121_000]
+    harness = HeartbeatHarness()
+    harness.options = replace(harness.options, emit_interval=7.0)
+    harness.play(harness.emit(3))
+    assert [record.timestamp for record in harness.published.emitted[:3]] == [107_000, 114_000, 121_000]
 
 
 def test_the_topic_is_made_first_once_and_with_its_replication_factor() -> None:
-    stand = Stand(heartbeats_topic_replication_factor="-1", replication_policy_separator="-")
-    stand.play(stand.emit(3))
-    assert stand.target.created == [("heartbeats", -1)]
+    harness = HeartbeatHarness(heartbeats_topic_replication_factor="-1", replication_policy_separator="-")
+    harness.play(harness.emit(3))
+    assert harness.target.created == [("heartbeats", -1)]
 
 
 def test_nothing_is_emitted_while_no_task_is_alive() -> None:
-    stand = Stand()
+    harness = HeartbeatHarness()
 
     async def script(instance: HeartbeatInstance) -> None:
         await asyncio.sleep(3 * INTERVAL)
-        assert stand.published.emitted == []
-        await stand.emit(1)(instance)
+        assert harness.published.emitted == []
+        await harness.emit(1)(instance)
         instance.assign(NOBODY)
         await asyncio.sleep(0)
-        before = len(stand.published.emitted)
+        before = len(harness.published.emitted)
         await asyncio.sleep(3 * INTERVAL)
-        assert len(stand.published.emitted) == before
-        await stand.emit(before + 1)(instance)
+        assert len(harness.published.emitted) == before
+        await harness.emit(before + 1)(instance)
 
-    stand.play(script)
-    assert stand.target.created == [("heartbeats", 3)]
+    harness.play(script)
+    assert harness.target.created == [("heartbeats", 3)]
 
 
 def test_emit_heartbeats_enabled_false_is_nothing_at_all() -> None:
-    stand = Stand(emit_heartbeats_enabled="false")
+    harness = HeartbeatHarness(emit_heartbeats_enabled="false")
 
     async def script(instance: HeartbeatInstance) -> None:
         instance.assign(ALONE)
         await asyncio.sleep(3 * INTERVAL)
 
-    stand.play(script)
-    assert (stand.published.emitted, stand.target.created) == ([], [])
+    harness.play(script)
+    assert (harness.published.emitted, harness.target.created) == ([], [])
 
 
 @pytest.mark.parametrize("raised", [True, False])
 def test_a_cluster_that_is_away_fails_nothing_and_is_named_while_it_lasts(raised: bool) -> None:
-    stand = Stand()
+    harness = HeartbeatHarness()
 
     async def script(instance: HeartbeatInstance) -> None:
         if raised:
-            stand.target.away = UNREACHABLE
+            harness.target.away = UNREACHABLE
         else:
-            stand.target.create_trouble["heartbeats"] = NO_FACTOR
+            harness.target.create_trouble["heartbeats"] = NO_FACTOR
         instance.assign(ALONE)
-        said = await stand.published.until(lambda summary: bool(summary.errors))
+        said = await harness.published.until(lambda summary: bool(summary.errors))
         assert said.errors == [f"target cluster: {UNREACHABLE if raised else NO_FACTOR}"]
-        assert (said.failure, stand.published.emitted) == (None, [])
+        assert (said.failure, harness.published.emitted) == (None, [])
         assert said.clusters_seen == {"source"}
         assert list(said.away_since_ms) == (["target"] if raised else [])
-        stand.target.away = None
-        stand.target.create_trouble.clear()
-        well = await stand.published.until(lambda summary: summary.rounds > 0)
+        harness.target.away = None
+        harness.target.create_trouble.clear()
+        well = await harness.published.until(lambda summary: summary.rounds > 0)
         assert (well.errors, dict(well.away_since_ms)) == ((), {})
         assert well.clusters_seen == {"source", "target"}
-        assert well.last_success_ms == stand.published.emitted[-1].timestamp
+        assert well.last_success_ms == harness.published.emitted[-1].timestamp
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_credentials_that_stay_wrong_are_a_failure_until_they_are_right() -> None:
-    stand = Stand()
+    harness = HeartbeatHarness()
 
     async def script(instance: HeartbeatInstance) -> None:
-        stand.target.away = REFUSED
+        harness.target.away = REFUSED
         instance.assign(ALONE)
-        said = await stand.published.until(lambda summary: summary.failure is not None)
+        said = await harness.published.until(lambda summary: summary.failure is not None)
         assert said.failure == "target cluster: Authentication failed"
         assert said.failure_code == "credentials"
-        stand.target.away = None
-        await stand.published.until(lambda summary: summary.failure is None and summary.rounds > 0)
+        harness.target.away = None
+        await harness.published.until(lambda summary: summary.failure is None and summary.rounds > 0)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_cluster_that_hangs_is_left_after_the_admin_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand = Stand(admin_timeout_ms="10")
+    harness = HeartbeatHarness(admin_timeout_ms="10")
 
     async def hang(name: str, replication_factor: int) -> None:
         await asyncio.sleep(60)
 
     async def script(instance: HeartbeatInstance) -> None:
-        monkeypatch.setattr(stand.target, "create_compacted_topic", hang)
+        monkeypatch.setattr(harness.target, "create_compacted_topic", hang)
         instance.assign(ALONE)
-        said = await stand.published.until(lambda summary: bool(summary.errors))
+        said = await harness.published.until(lambda summary: bool(summary.errors))
         assert said.errors == ["target cluster: no answer within admin.timeout.ms"]
 
-    stand.play(script)
+    harness.play(script)

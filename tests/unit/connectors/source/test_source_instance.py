@@ -71,7 +71,7 @@ class FakePipelines:
         return self.started[-1]
 
 
-class Stand:
+class SourceHarness:
     def __init__(self, **given: str) -> None:
         props = PROPS | {key.replace("_", "."): value for key, value in given.items()}
         self.options = SourceOptions.from_props(props, CheckedOnOpen())
@@ -128,384 +128,386 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_topics_are_made_with_their_configs_and_copied_once_they_are_there() -> None:
-    stand = Stand()
-    stand.source.topic_admin.overrides["orders"] = {"retention.ms": "7", "min.insync.replicas": "2"}
+    harness = SourceHarness()
+    harness.source.topic_admin.overrides["orders"] = {"retention.ms": "7", "min.insync.replicas": "2"}
 
     async def script(instance: SourceInstance) -> None:
-        said = await stand.begin(instance)
+        said = await harness.begin(instance)
         assert said.clusters_seen == {"source", "target"}
-        (made,) = stand.target.topic_admin.created
+        (made,) = harness.target.topic_admin.created
         assert made == ("A.orders", 2, 2, {"retention.ms": "7"})
-        assert stand.wanted == [(TopicPartition("orders", number), "A.orders") for number in range(2)]
-        first = stand.pipeline.wanted[-1][0]
+        assert harness.wanted == [(TopicPartition("orders", number), "A.orders") for number in range(2)]
+        first = harness.pipeline.wanted[-1][0]
         assert (first.source_topic_id, first.target_topic_id) == ("id-of-orders", "id-of-A.orders")
-        assert stand.pipeline.spec == stand.options.spec("mirror", PROPS)
-        await stand.until(lambda said: said.last_success_ms is not None)
+        assert harness.pipeline.spec == harness.options.spec("mirror", PROPS)
+        await harness.until(lambda said: said.last_success_ms is not None)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
-    stand = Stand()
-    stand.often()
-    stand.published.stored = {("A", 0, "orders"): 41, ("A", 0, "later"): -1, ("B", 1, "orders"): 7}
-    stand.published.answering.clear()
+    harness = SourceHarness()
+    harness.often()
+    harness.published.stored = {("A", 0, "orders"): 41, ("A", 0, "later"): -1, ("B", 1, "orders"): 7}
+    harness.published.answering.clear()
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await stand.until(lambda said: bool(said.errors))
+        said = await harness.until(lambda said: bool(said.errors))
         assert "2 partition(s) are not copied yet: no Connect worker has told" in said.errors[0]
         assert said.failure is None
-        assert not stand.pipelines.started
-        stand.published.answering.set()
-        await stand.until(lambda said: not said.errors)
-        assert [each.start for each in stand.pipeline.wanted[-1]] == [42, None]
+        assert not harness.pipelines.started
+        harness.published.answering.set()
+        await harness.until(lambda said: not said.errors)
+        assert [each.start for each in harness.pipeline.wanted[-1]] == [42, None]
         # What comes later waits for an answer of its own, and holds nothing else up.
-        stand.published.answering.clear()
-        stand.source.topic("later", Log())
-        await stand.until(lambda said: bool(said.errors))
-        assert [each.start for each in stand.pipeline.wanted[-1]] == [42, None]
-        stand.published.answering.set()
-        await stand.until(lambda said: not said.errors)
-        assert [(each.source.topic, each.start) for each in stand.pipeline.wanted[-1]] == [
+        harness.published.answering.clear()
+        harness.source.topic("later", Log())
+        await harness.until(lambda said: bool(said.errors))
+        assert [each.start for each in harness.pipeline.wanted[-1]] == [42, None]
+        harness.published.answering.set()
+        await harness.until(lambda said: not said.errors)
+        assert [(each.source.topic, each.start) for each in harness.pipeline.wanted[-1]] == [
             ("later", None),
             ("orders", 42),
             ("orders", None),
         ]
         # Another start of the task asks again: an operator may have altered the offsets meanwhile.
-        stand.published.stored["A", 1, "orders"] = 9
+        harness.published.stored["A", 1, "orders"] = 9
         instance.assign(NOBODY)
-        await asyncio.wait_for(stand.pipeline.stopping.wait(), 1)
+        await asyncio.wait_for(harness.pipeline.stopping.wait(), 1)
         instance.assign(ALONE)
-        await stand.until(lambda _: len(stand.pipelines.started) == 2 and bool(stand.pipeline.wanted))
-        assert [each.start for each in stand.pipeline.wanted[-1]] == [None, 42, 10]
+        await harness.until(lambda _: len(harness.pipelines.started) == 2 and bool(harness.pipeline.wanted))
+        assert [each.start for each in harness.pipeline.wanted[-1]] == [None, 42, 10]
 
-    stand.play(script)
+    harness.play(script)
 
 
 @pytest.mark.parametrize("location", ["source", "target", None])
 def test_internal_topics_are_made_before_anything_is_copied(location: str | None) -> None:
-    stand = Stand()
-    stand.options = replace(
-        stand.options, syncs_on_target=location == "target", emit_syncs=location is not None
+    harness = SourceHarness()
+    harness.options = replace(
+        harness.options, syncs_on_target=location == "target", emit_syncs=location is not None
     )
     state = [(f"mm2-{name}.A.internal", 3) for name in ("offset-runs", "layout", "gaps")]
 
     async def script(instance: SourceInstance) -> None:
         trouble_ = KafkaFailure(KafkaFault.OTHER, "no such factor")
-        stand.target.create_trouble[state[2][0]] = trouble_
+        harness.target.create_trouble[state[2][0]] = trouble_
         instance.assign(ALONE)
-        said = await stand.until(lambda said: bool(said.errors))
+        said = await harness.until(lambda said: bool(said.errors))
         assert said.errors == ["target cluster: no such factor"]
-        assert (stand.pipelines.started, stand.target.topic_admin.created) == ([], [])
-        stand.target.create_trouble.clear()
-        await stand.until(lambda said: said.rounds > 0)
+        assert (harness.pipelines.started, harness.target.topic_admin.created) == ([], [])
+        harness.target.create_trouble.clear()
+        await harness.until(lambda said: said.rounds > 0)
         at_source = [("mm2-offset-syncs.B.internal", 3)] if location == "source" else []
         at_target = [("mm2-offset-syncs.A.internal", 3)] if location == "target" else []
-        assert stand.source.created == at_source
-        assert list(dict.fromkeys(stand.target.created)) == [*state, *at_target]
-        assert len(stand.pipelines.started) == 1
+        assert harness.source.created == at_source
+        assert list(dict.fromkeys(harness.target.created)) == [*state, *at_target]
+        assert len(harness.pipelines.started) == 1
 
-    stand.play(script)
+    harness.play(script)
 
 
 @pytest.mark.parametrize("name", ["offset-runs", "layout", "gaps", "offset-syncs"])
 def test_nothing_is_copied_with_a_state_topic_that_is_not_compacted(name: str) -> None:
-    stand = Stand()
-    stand.options = replace(stand.options, syncs_on_target=True)
+    harness = SourceHarness()
+    harness.options = replace(harness.options, syncs_on_target=True)
     topic = f"mm2-{name}.A.internal"
-    stand.target.topic(topic, Log())
+    harness.target.topic(topic, Log())
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await stand.until(lambda said: said.failure is not None)
+        said = await harness.until(lambda said: said.failure is not None)
         assert said.failure is not None
         assert f"Topic '{topic}' is required to have 'cleanup.policy=compact'" in said.failure
-        assert (stand.pipelines.started, stand.target.topic_admin.created) == ([], [])
+        assert (harness.pipelines.started, harness.target.topic_admin.created) == ([], [])
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_state_topic_is_looked_at_again_and_made_again_while_records_are_copied() -> None:
-    stand = Stand()
-    stand.often()
+    harness = SourceHarness()
+    harness.often()
     runs = "mm2-offset-runs.A.internal"
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        del stand.target.ids[runs]
-        await stand.until(lambda _: runs in stand.target.ids)
-        stand.target.topic_admin.overrides[runs] = {"cleanup.policy": "delete"}
-        said = await stand.until(lambda said: said.failure is not None)
+        await harness.begin(instance)
+        del harness.target.ids[runs]
+        await harness.until(lambda _: runs in harness.target.ids)
+        harness.target.topic_admin.overrides[runs] = {"cleanup.policy": "delete"}
+        said = await harness.until(lambda said: said.failure is not None)
         assert runs in str(said.failure)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_b26_what_is_made_is_awaited() -> None:
-    stand = Stand()
-    stand.target.topic_admin.slow.add("A.orders")
+    harness = SourceHarness()
+    harness.target.topic_admin.slow.add("A.orders")
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
         looked = asyncio.Event()
-        stand.target.before = lambda _: looked.set() if stand.target.calls["topics"] > 8 else None
+        harness.target.before = lambda _: looked.set() if harness.target.calls["topics"] > 8 else None
         await looked.wait()
-        assert stand.pipelines.started == []
-        stand.target.topic_admin.appear()
-        await stand.until(lambda said: said.rounds > 0)
-        assert len(stand.wanted) == 2
-        assert len(stand.target.topic_admin.created) == 1
+        assert harness.pipelines.started == []
+        harness.target.topic_admin.appear()
+        await harness.until(lambda said: said.rounds > 0)
+        assert len(harness.wanted) == 2
+        assert len(harness.target.topic_admin.created) == 1
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_b26_what_does_not_appear_is_told_and_the_rest_is_copied() -> None:
-    stand = Stand()
-    stand.often()
-    stand.options = replace(stand.options, admin_timeout_ms=20)
-    stand.source.topic("stock", Log())
-    stand.target.topic_admin.slow.add("A.orders")
+    harness = SourceHarness()
+    harness.often()
+    harness.options = replace(harness.options, admin_timeout_ms=20)
+    harness.source.topic("stock", Log())
+    harness.target.topic_admin.slow.add("A.orders")
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await stand.until(lambda said: bool(said.errors))
+        said = await harness.until(lambda said: bool(said.errors))
         assert said.failure is None
         (error,) = said.errors
         assert error.endswith("topic A.orders was made and is not there yet with all of its partitions")
-        assert stand.wanted == [(TopicPartition("stock", 0), "A.stock")]
+        assert harness.wanted == [(TopicPartition("stock", 0), "A.stock")]
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_b27_a_first_look_that_fails_is_tried_again_soon_without_refresh_too() -> None:
-    stand = Stand(refresh_topics_enabled="false")
-    stand.source.away = KafkaFailure(KafkaFault.TIMEOUT, "nobody there")
+    harness = SourceHarness(refresh_topics_enabled="false")
+    harness.source.away = KafkaFailure(KafkaFault.TIMEOUT, "nobody there")
     began_ms = int(time.time() * 1000)
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await stand.until(lambda said: bool(said.errors))
+        said = await harness.until(lambda said: bool(said.errors))
         assert (said.errors, said.failure) == (["source cluster: nobody there"], None)
         assert said.clusters_seen == frozenset()
         assert began_ms <= said.away_since_ms["source"] <= int(time.time() * 1000)
         assert list(said.away_since_ms) == ["source"]
         since = said.away_since_ms
         later = int(time.time() * 1000) + 5
-        await stand.until(lambda said: time.time() * 1000 > later)
-        assert stand.published.summaries[-1].away_since_ms == since, "since the first round that failed"
-        stand.source.away = None
-        said = await stand.until(lambda said: said.rounds > 0 and not said.errors)
+        await harness.until(lambda said: time.time() * 1000 > later)
+        assert harness.published.summaries[-1].away_since_ms == since, "since the first round that failed"
+        harness.source.away = None
+        said = await harness.until(lambda said: said.rounds > 0 and not said.errors)
         assert said.away_since_ms == {}
-        assert len(stand.wanted) == 2
-        before = stand.source.calls["topic_names"]
+        assert len(harness.wanted) == 2
+        before = harness.source.calls["topic_names"]
         await asyncio.sleep(0.05)
-        assert stand.source.calls["topic_names"] == before, "and not refreshed any more"
+        assert harness.source.calls["topic_names"] == before, "and not refreshed any more"
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_new_topics_and_partitions_are_found_and_gone_ones_left_out() -> None:
-    stand = Stand()
-    stand.often()
+    harness = SourceHarness()
+    harness.often()
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        stand.source.grow("orders", 3)
-        stand.source.topic("stock", Log())
-        await stand.until(lambda _: len(stand.wanted) == 4)
-        assert stand.target.topic_admin.grown == [{"A.orders": 3}]
-        del stand.source.ids["orders"]
-        await stand.until(lambda _: stand.wanted == [(TopicPartition("stock", 0), "A.stock")])
-        assert "A.orders" in stand.target.ids, "B28: what was copied stays"
-        assert len(stand.pipelines.started) == 1
+        await harness.begin(instance)
+        harness.source.grow("orders", 3)
+        harness.source.topic("stock", Log())
+        await harness.until(lambda _: len(harness.wanted) == 4)
+        assert harness.target.topic_admin.grown == [{"A.orders": 3}]
+        del harness.source.ids["orders"]
+        await harness.until(lambda _: harness.wanted == [(TopicPartition("stock", 0), "A.stock")])
+        assert "A.orders" in harness.target.ids, "B28: what was copied stays"
+        assert len(harness.pipelines.started) == 1
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_b28_configs_of_a_topic_that_is_gone_stay() -> None:
-    stand = Stand()
-    stand.often()
-    stand.source.topic_admin.overrides["orders"] = {"retention.ms": "7"}
+    harness = SourceHarness()
+    harness.often()
+    harness.source.topic_admin.overrides["orders"] = {"retention.ms": "7"}
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        del stand.source.ids["orders"]
-        await stand.until(lambda _: stand.wanted == [])
-        before = stand.source.calls["topic_names"]
-        await stand.until(lambda _: stand.source.calls["topic_names"] > before + 2)
-        assert stand.target.topic_admin.overrides["A.orders"] == {"retention.ms": "7"}
-        assert stand.target.topic_admin.altered == []
+        await harness.begin(instance)
+        del harness.source.ids["orders"]
+        await harness.until(lambda _: harness.wanted == [])
+        before = harness.source.calls["topic_names"]
+        await harness.until(lambda _: harness.source.calls["topic_names"] > before + 2)
+        assert harness.target.topic_admin.overrides["A.orders"] == {"retention.ms": "7"}
+        assert harness.target.topic_admin.altered == []
 
-    stand.play(script)
+    harness.play(script)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_topic_that_nobody_can_describe_now_is_copied_on(side: str) -> None:
-    stand = Stand()
-    stand.often()
-    stand.source.topic("stock", Log())
+    harness = SourceHarness()
+    harness.often()
+    harness.source.topic("stock", Log())
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        before = set(stand.wanted)
+        await harness.begin(instance)
+        before = set(harness.wanted)
         moved = KafkaFailure(KafkaFault.LEADER_MOVED, "leader not available")
-        cluster, name = (stand.source, "orders") if side == "source" else (stand.target, "A.orders")
+        cluster, name = (harness.source, "orders") if side == "source" else (harness.target, "A.orders")
         cluster.topic_trouble[name] = moved
-        said = await stand.until(lambda said: bool(said.errors))
+        said = await harness.until(lambda said: bool(said.errors))
         assert said.errors == [f"{side} cluster: leader not available"]
-        assert set(stand.wanted) == before
+        assert set(harness.wanted) == before
 
-    stand.play(script)
+    harness.play(script)
 
 
 @pytest.mark.parametrize("failure", [REFUSED, OTHER], ids=["missing right", "other"])
 def test_what_may_not_be_made_fails_no_task_and_the_other_topics_are_copied(failure: KafkaFailure) -> None:
-    stand = Stand()
-    stand.source.topic("stock", Log())
-    stand.target.topic_admin.trouble["A.orders"] = failure
+    harness = SourceHarness()
+    harness.source.topic("stock", Log())
+    harness.target.topic_admin.trouble["A.orders"] = failure
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        rounds = (await stand.until(lambda said: bool(said.errors))).rounds
-        said = await stand.until(lambda said: said.rounds > rounds + 3)
+        rounds = (await harness.until(lambda said: bool(said.errors))).rounds
+        said = await harness.until(lambda said: said.rounds > rounds + 3)
         assert said.errors == [f"target cluster: {failure}"]
         assert (said.failure, said.failure_code) == (None, "")
         assert said.away_since_ms == {}, "it has answered"
-        assert stand.wanted == [(TopicPartition("stock", 0), "A.stock")]
+        assert harness.wanted == [(TopicPartition("stock", 0), "A.stock")]
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_missing_describe_configs_acl() -> None:
     """MirrorSourceConnectorTest.testMissingDescribeConfigsAcl: stock's words, in health instead of the log."""
-    stand = Stand()
-    stand.source.topic("stock", Log())
-    stand.source.topic_admin.trouble |= {"orders": REFUSED, "stock": REFUSED}
+    harness = SourceHarness()
+    harness.source.topic("stock", Log())
+    harness.source.topic_admin.trouble |= {"orders": REFUSED, "stock": REFUSED}
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
-        said = await stand.until(lambda said: bool(said.errors))
+        said = await harness.until(lambda said: bool(said.errors))
         assert (
             "TopicAuthorizationException occurred while trying to describe configs for topics [orders, stock] on A "
             "cluster" in said.errors[0]
         )
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_without_an_active_task_nothing_is_copied_and_with_one_again() -> None:
-    stand = Stand()
+    harness = SourceHarness()
 
     async def script(instance: SourceInstance) -> None:
         await asyncio.sleep(0.02)
-        assert (stand.source.calls, stand.pipelines.started) == ({}, [])
-        await stand.begin(instance)
+        assert (harness.source.calls, harness.pipelines.started) == ({}, [])
+        await harness.begin(instance)
         instance.assign(NOBODY)
-        await stand.pipeline.stopping.wait()
-        calls = stand.source.calls.total() + stand.target.calls.total()
+        await harness.pipeline.stopping.wait()
+        calls = harness.source.calls.total() + harness.target.calls.total()
         await asyncio.sleep(0.03)
-        assert stand.source.calls.total() + stand.target.calls.total() == calls
+        assert harness.source.calls.total() + harness.target.calls.total() == calls
         instance.assign(ALONE)
-        await stand.until(lambda _: len(stand.pipelines.started) == 2)
+        await harness.until(lambda _: len(harness.pipelines.started) == 2)
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_not_enabled_it_does_nothing_at_all() -> None:
-    stand = Stand(enabled="false")
+    harness = SourceHarness(enabled="false")
 
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
         await asyncio.sleep(0.02)
-        assert (stand.source.calls, stand.target.calls) == ({}, {})
+        assert (harness.source.calls, harness.target.calls) == ({}, {})
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_what_the_pipeline_says_is_said() -> None:
-    stand = Stand()
+    harness = SourceHarness()
     gaps = [
         Gap(TopicPartition("orders", 1), GapKind.TRUNCATED, "id", number, number + 4, seen, "retention")
         for number, seen in [(99, 1), *((number, int(time.time() * 1000)) for number in range(12))]
     ]
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        stand.pipeline.status = PipelineStatus(PipelineState.RETRYING, errors=["the driver ended"], gaps=gaps)
-        said = await stand.until(lambda said: bool(said.errors))
+        await harness.begin(instance)
+        harness.pipeline.status = PipelineStatus(
+            PipelineState.RETRYING, errors=["the driver ended"], gaps=gaps
+        )
+        said = await harness.until(lambda said: bool(said.errors))
         assert (said.errors, said.failure, len(said.gaps)) == (["the driver ended"], None, 11)
         assert said.gaps[-2] == "gap in orders-1 (truncated): upstream offsets [11, 15): retention"
         assert said.gaps[-1] == "2 older gap(s), see the gap ledger"
-        stand.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:2])
+        harness.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:2])
         well = said.last_success_ms or 0
-        await stand.until(lambda said: (said.last_success_ms or 0) > well and len(said.gaps) == 1)
-        stand.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:1])
-        await stand.until(lambda said: not said.gaps)
-        stand.pipeline.status = PipelineStatus(
+        await harness.until(lambda said: (said.last_success_ms or 0) > well and len(said.gaps) == 1)
+        harness.pipeline.status = PipelineStatus(PipelineState.COPYING, gaps=gaps[:1])
+        await harness.until(lambda said: not said.gaps)
+        harness.pipeline.status = PipelineStatus(
             PipelineState.FAILED, failure="orders-1: policy says fail", failure_code="policy"
         )
-        said = await stand.until(lambda said: said.failure is not None)
+        said = await harness.until(lambda said: said.failure is not None)
         assert (said.failure, said.failure_code) == ("orders-1: policy says fail", "policy")
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_progress_is_told_when_it_changes_and_for_the_last_time_when_copying_stops() -> None:
-    stand = Stand()
+    harness = SourceHarness()
     place = TopicPartition("orders", 1)
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        stand.pipeline.status = PipelineStatus(
+        await harness.begin(instance)
+        harness.pipeline.status = PipelineStatus(
             PipelineState.COPYING, 1, {place: Progress(*place, "A.orders", 5, 7)}
         )
-        told, summaries = stand.published.copying, stand.published.summaries
-        await stand.until(lambda _: bool(told and told[-1].changed))
+        told, summaries = harness.published.copying, harness.published.summaries
+        await harness.until(lambda _: bool(told and told[-1].changed))
         (row,) = told[-1].changed
         assert (row.target_topic, row.position, row.lag, row.records) == ("A.orders", 5, 2, 0)
         assert (told[0].whole, told[-1].totals.partitions) == (True, 2)
         reports, looks = len(told), len(summaries)
-        await stand.until(lambda _: len(summaries) > looks + 3)
+        await harness.until(lambda _: len(summaries) > looks + 3)
         assert len(told) == reports
         instance.assign(NOBODY)
-        stand.pipeline.status = replace(
-            stand.pipeline.status,
+        harness.pipeline.status = replace(
+            harness.pipeline.status,
             progress={place: Progress(*place, "A.orders", 7, 7, 2, 200, 0.0, 0.0, 9, 9)},
         )
-        await stand.pipeline.stopping.wait()
+        await harness.pipeline.stopping.wait()
 
-    stand.play(script)
-    last = stand.published.copying[-1].totals
+    harness.play(script)
+    last = harness.published.copying[-1].totals
     assert (last.state, last.records, last.lag) == ("stopped", 2, 0)
 
 
 def test_b25_a_remote_topic_that_overwrites_timestamps_is_named() -> None:
-    stand = Stand()
-    stand.target.topic("A.orders", Log(), Log())
-    stand.target.append_time.add("A.orders")
+    harness = SourceHarness()
+    harness.target.topic("A.orders", Log(), Log())
+    harness.target.append_time.add("A.orders")
 
     async def script(instance: SourceInstance) -> None:
-        (error,) = (await stand.begin(instance)).errors
+        (error,) = (await harness.begin(instance)).errors
         assert error.startswith("target cluster: topic A.orders has message.timestamp.type=LogAppendTime")
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_configs_are_synced_by_difference_and_nothing_is_written_twice() -> None:
-    stand = Stand()
-    stand.often()
-    stand.target.topic("A.orders", Log(), Log())
-    stand.target.topic_admin.overrides["A.orders"] = {"retention.ms": "9"}
-    stand.source.topic_admin.overrides["orders"] = {"cleanup.policy": "compact"}
+    harness = SourceHarness()
+    harness.often()
+    harness.target.topic("A.orders", Log(), Log())
+    harness.target.topic_admin.overrides["A.orders"] = {"retention.ms": "9"}
+    harness.source.topic_admin.overrides["orders"] = {"cleanup.policy": "compact"}
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        await stand.until(lambda _: stand.target.calls["configs"] > 3)
+        await harness.begin(instance)
+        await harness.until(lambda _: harness.target.calls["configs"] > 3)
         changes = {"cleanup.policy": "compact", "retention.ms": None}
-        assert stand.target.topic_admin.altered == [{"A.orders": changes}]
+        assert harness.target.topic_admin.altered == [{"A.orders": changes}]
 
-    stand.play(script)
+    harness.play(script)
 
 
 def rule(name: str, pattern: PatternType = PatternType.LITERAL) -> TopicAcl:
@@ -514,83 +516,83 @@ def rule(name: str, pattern: PatternType = PatternType.LITERAL) -> TopicAcl:
 
 @pytest.mark.parametrize("revoke", ["true", "false"])
 def test_acls_are_synced_by_difference_and_revoked_when_asked_to(revoke: str) -> None:
-    stand = Stand(sync_topic_acls_revoke=revoke)
-    stand.often()
-    stand.source.topic_admin.rules = {rule("orders"), rule("*")}
+    harness = SourceHarness(sync_topic_acls_revoke=revoke)
+    harness.often()
+    harness.source.topic_admin.rules = {rule("orders"), rule("*")}
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        await stand.until(lambda _: stand.target.calls["acls"] > 2)
+        await harness.begin(instance)
+        await harness.until(lambda _: harness.target.calls["acls"] > 2)
         everything = rule("A.", PatternType.PREFIXED)
-        assert stand.target.topic_admin.rules_created == [everything, rule("A.orders")]
-        stand.source.topic_admin.rules = {rule("orders")}
-        seen = stand.target.calls["acls"]
-        await stand.until(lambda _: stand.target.calls["acls"] > seen + 2)
-        assert stand.target.topic_admin.rules_deleted == ([everything] if revoke == "true" else [])
-        assert len(stand.target.topic_admin.rules_created) == 2
+        assert harness.target.topic_admin.rules_created == [everything, rule("A.orders")]
+        harness.source.topic_admin.rules = {rule("orders")}
+        seen = harness.target.calls["acls"]
+        await harness.until(lambda _: harness.target.calls["acls"] > seen + 2)
+        assert harness.target.topic_admin.rules_deleted == ([everything] if revoke == "true" else [])
+        assert len(harness.target.topic_admin.rules_created) == 2
 
-    stand.play(script)
+    harness.play(script)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_no_broker_acl_authorizer(side: str, caplog: pytest.LogCaptureFixture) -> None:
     """MirrorSourceConnectorTest.testNoBrokerAclAuthorizer."""
-    stand = Stand()
-    stand.often()
+    harness = SourceHarness()
+    harness.often()
     caplog.set_level("INFO", "connectors.source")
-    without = stand.source if side == "source" else stand.target
-    stand.source.topic_admin.rules = {rule("orders")}
+    without = harness.source if side == "source" else harness.target
+    harness.source.topic_admin.rules = {rule("orders")}
     without.topic_admin.rules = None
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        said = await stand.until(lambda _: without.calls["acls"] > 3)
-        assert (said.errors, stand.target.topic_admin.rules_created) == ([], [])
+        await harness.begin(instance)
+        said = await harness.until(lambda _: without.calls["acls"] > 3)
+        assert (said.errors, harness.target.topic_admin.rules_created) == ([], [])
 
-    stand.play(script)
+    harness.play(script)
     assert caplog.messages.count(f"the {side} cluster has no authorizer: no ACLs to sync") == 1
 
 
 def test_acls_that_we_may_not_see_fail_nothing_and_are_named() -> None:
-    stand = Stand()
+    harness = SourceHarness()
 
     async def refuse() -> None:
         raise REFUSED
 
     async def script(instance: SourceInstance) -> None:
-        stand.source.topic_admin.acls = refuse  # type: ignore[method-assign]
-        await stand.begin(instance)
-        said = await stand.until(lambda said: bool(said.errors))
+        harness.source.topic_admin.acls = refuse  # type: ignore[method-assign]
+        await harness.begin(instance)
+        said = await harness.until(lambda said: bool(said.errors))
         assert said.failure is None
         assert "sync.topic.acls.enabled=false" in said.errors[0]
         await asyncio.sleep(0.1)
-        assert stand.published.summaries[-1].failure is None
-        assert len(stand.wanted) == 2
+        assert harness.published.summaries[-1].failure is None
+        assert len(harness.wanted) == 2
 
-    stand.play(script)
+    harness.play(script)
 
 
 def test_a_topic_that_the_source_hides_by_now_is_named_and_not_given_up() -> None:
     """A broker lists no topic that we may not describe."""
-    stand = Stand(topics="orders,st.*")
-    stand.often()
-    stand.source.topic("stock", Log())
+    harness = SourceHarness(topics="orders,st.*")
+    harness.often()
+    harness.source.topic("stock", Log())
 
     async def script(instance: SourceInstance) -> None:
-        await stand.begin(instance)
-        before = set(stand.wanted)
+        await harness.begin(instance)
+        before = set(harness.wanted)
         assert {place.topic for place, _ in before} == {"orders", "stock"}
-        hidden = {name: stand.source.ids.pop(name) for name in ("orders", "stock")}
+        hidden = {name: harness.source.ids.pop(name) for name in ("orders", "stock")}
         for name in hidden:
-            stand.source.topic_trouble[name] = KafkaFailure(
+            harness.source.topic_trouble[name] = KafkaFailure(
                 KafkaFault.NOT_AUTHORIZED, f"grant READ on topic {name}"
             )
-        said = await stand.until(lambda said: len(said.errors) == 2)
+        said = await harness.until(lambda said: len(said.errors) == 2)
         assert said.errors == [f"source cluster: grant READ on topic {name}" for name in ("orders", "stock")]
-        assert (said.failure, set(stand.wanted)) == (None, before)
-        stand.source.ids |= hidden
-        stand.source.topic_trouble.clear()
-        await stand.until(lambda said: not said.errors)
-        assert set(stand.wanted) == before
+        assert (said.failure, set(harness.wanted)) == (None, before)
+        harness.source.ids |= hidden
+        harness.source.topic_trouble.clear()
+        await harness.until(lambda said: not said.errors)
+        assert set(harness.wanted) == before
 
-    stand.play(script)
+    harness.play(script)

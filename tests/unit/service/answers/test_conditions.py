@@ -16,7 +16,7 @@ from bridge.service.state.rounds_state import RoundsState
 from bridge.service.state.snapshots import MOST_FORGOTTEN, Snapshots
 from bridge.service.state.task_table import FORGET_MS
 from connectors.base import Summary
-from tests.unit.service.http.test_routes import START, Stand, run
+from tests.unit.service.http.test_routes import START, ServiceHarness, run
 from tests.unit.service.http.test_routes import TASK as OF_TWO
 from tests.unit.service.service_fakes import FakeEngine, session
 
@@ -25,10 +25,10 @@ BOTH = frozenset({"source", "target"})
 PAGE = Path(__file__).parents[4] / "docs" / "readiness.md"
 
 
-def working(test: Callable[[Stand], Awaitable[None]]) -> None:
+def working(test: Callable[[ServiceHarness], Awaitable[None]]) -> None:
     """A connector `c` of one task that works."""
 
-    async def begun(at: Stand) -> None:
+    async def begun(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c", START)
         await at.put("/v1/connectors/c/tasks/0", TASK)
         says(at)
@@ -38,13 +38,13 @@ def working(test: Callable[[Stand], Awaitable[None]]) -> None:
     run(begun)
 
 
-def says(at: Stand, **changes: Any) -> None:
+def says(at: ServiceHarness, **changes: Any) -> None:
     known = at.service.table.connector("c")
     given: dict[str, Any] = {"rounds": 1, "clusters_seen": BOTH} | changes
     at.service.snapshots.summary("c", known.generation, Summary(**given))
 
 
-async def health(at: Stand) -> tuple[str, list[tuple[str, str]]]:
+async def health(at: ServiceHarness) -> tuple[str, list[tuple[str, str]]]:
     """Of everything, and the names and sentences of the one connector's conditions, each of which the docs name."""
     body = (await at.client.get("/health")).json()
     (each,) = body["connectors"]
@@ -57,7 +57,7 @@ async def health(at: Stand) -> tuple[str, list[tuple[str, str]]]:
 
 
 def test_before_there_is_a_task_it_is_starting_for_a_minute_and_no_longer() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c", START)
         assert await health(at) == ("starting", [("starting", "connector c has no task yet")])
         assert (await at.client.get("/health")).json()["connectors"][0]["errors"] == []
@@ -70,7 +70,7 @@ def test_before_there_is_a_task_it_is_starting_for_a_minute_and_no_longer() -> N
 
 
 def test_before_the_first_round_it_is_starting_for_a_minute_and_no_longer() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         waits = "connector c waits for: source cluster, target cluster"
         assert await health(at) == ("starting", [("starting", waits)])
@@ -87,7 +87,7 @@ def test_before_the_first_round_it_is_starting_for_a_minute_and_no_longer() -> N
 
 
 def test_a_configuration_that_is_changed_starts_anew() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         for _ in range(STARTING_MS // 1000):
             at.clock.ms += 1000
             at.service.table.poll("c", 0, session(1))
@@ -99,7 +99,7 @@ def test_a_configuration_that_is_changed_starts_anew() -> None:
 
 
 def test_a_task_that_another_service_looks_after_is_not_missing() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2), "task_count": 2})
         for _ in range(2 * STARTING_MS // 1000):
             at.clock.ms += 1000
@@ -112,7 +112,7 @@ def test_a_task_that_another_service_looks_after_is_not_missing() -> None:
 
 
 def test_a_task_that_connect_never_started_is_missing() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2), "task_count": 3})
         assert await health(at) == ("starting", [("starting", "connector c has no task 1, 2 yet")])
         for _ in range(2 * STARTING_MS // 1000):
@@ -127,7 +127,7 @@ def test_a_task_that_connect_never_started_is_missing() -> None:
 
 
 def test_a_pause_a_stop_and_a_worker_that_dies() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         at.service.table.stop_connector("c", session(1))
         at.clock.ms += 1_500
         at.service.expire()
@@ -139,7 +139,7 @@ def test_a_pause_a_stop_and_a_worker_that_dies() -> None:
 
     working(test)
 
-    async def dies(at: Stand) -> None:
+    async def dies(at: ServiceHarness) -> None:
         at.clock.ms += STARTING_MS + 30_000
         at.service.expire()
         status, ((name, text),) = await health(at)
@@ -152,7 +152,7 @@ def test_a_pause_a_stop_and_a_worker_that_dies() -> None:
 def test_tasks_that_say_that_connect_does_not_poll_them_are_paused_until_it_does() -> None:
     """Their connector's stop may have gone to the service of another worker."""
 
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         for task in (0, 1):
             await at.put(f"/v1/connectors/c/tasks/{task}", {**TASK, "session": session(2), "task_count": 2})
         idle = {"session": session(2), "idle_ms": 1_000}
@@ -180,7 +180,7 @@ def test_tasks_that_say_that_connect_does_not_poll_them_are_paused_until_it_does
 
 
 def test_a_poll_that_came_since_makes_an_idle_task_void_and_old_sessions_are_fenced() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         idle = {"session": session(1), "idle_ms": 1_000}
         at.clock.ms += 400
         assert (await at.client.post("/v1/connectors/c/tasks/0/idle", json=idle)).status_code == 200
@@ -198,7 +198,7 @@ def test_a_poll_that_came_since_makes_an_idle_task_void_and_old_sessions_are_fen
 
 
 def test_one_task_of_two_that_lapses_or_is_stopped() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         for task in (0, 1):
             await at.put(f"/v1/connectors/c/tasks/{task}", {**TASK, "session": session(2), "task_count": 2})
         assert await health(at) == ("ok", [])
@@ -217,7 +217,7 @@ def test_one_task_of_two_that_lapses_or_is_stopped() -> None:
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_cluster_that_is_away_is_named_with_the_last_error_and_since_when(side: str) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         says(at, away_since_ms={side: 1_000})
         assert await health(at) == (
             "degraded",
@@ -242,7 +242,7 @@ def test_a_cluster_that_is_away_is_named_with_the_last_error_and_since_when(side
 
 @pytest.mark.parametrize("code", ["no_java", "copy_taken", "credentials", "fenced", "bad_config", ""])
 def test_a_permanent_error_is_named_and_fails_the_task(code: str) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         says(at, failure="it is wrong: mend it", failure_code=code)
         assert await health(at) == ("down", [(code or "failed", "it is wrong: mend it")])
         polled = (await at.poll()).json()
@@ -254,7 +254,7 @@ def test_a_permanent_error_is_named_and_fails_the_task(code: str) -> None:
 
 
 def test_an_instance_that_breaks_a_process_that_does_not_run_and_gaps() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = at.service.table.connector("c").generation
         at.service.snapshots.note(InstanceStatus("c", generation, "boom", 4.0, 3))
         text = "instance broke 3 time(s), is made anew in 4 s: boom"
@@ -301,14 +301,14 @@ def test_every_condition_of_the_docs_is_one_that_the_code_says() -> None:
 # -- what is deleted --------------------------------------------------------------------------------------------------
 
 
-async def _series(at: Stand) -> list[str]:
+async def _series(at: ServiceHarness) -> list[str]:
     metrics = (await at.client.get("/metrics")).text
     return [line for line in metrics.splitlines() if 'connector="c"' in line]
 
 
 @pytest.mark.parametrize("how", ["deleted", "forgotten"])
 def test_metrics_and_groups_of_a_connector_go_with_it_and_do_not_come_back(how: str) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = at.service.table.connector("c").generation
         says(at, last_success_ms=1, unreadable_records={"t": 1})
         assert any("seconds_since_last_success" in line for line in await _series(at))

@@ -18,7 +18,7 @@ from bridge.service.answers.reasons import REASONS
 from bridge.service.ipc.messages import InstanceStatus, pack_report
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import CopyReport, Missing, Summary
-from tests.unit.service.http.test_routes import START, Stand, run
+from tests.unit.service.http.test_routes import START, ServiceHarness, run
 from tests.unit.service.service_fakes import FakeEngine, report, session
 
 FLOW = {"source.cluster.alias": "A", "target.cluster.alias": "B"}
@@ -30,7 +30,7 @@ INTERVAL_MS = 2_000
 class Flow:
     """A connector of groups `g` and one that copies `s`, both at work; everything is ready."""
 
-    def __init__(self, at: Stand) -> None:
+    def __init__(self, at: ServiceHarness) -> None:
         self.at, self.table, self.snapshots = at, at.service.table, at.service.snapshots
 
     async def begin(self) -> None:
@@ -85,7 +85,7 @@ _ANSWERS = {"ready", "ready_as_of", "not_ready", "cannot_tell"}
 
 
 def flow(test: Callable[[Flow], Awaitable[None]]) -> None:
-    async def begun(at: Stand) -> None:
+    async def begun(at: ServiceHarness) -> None:
         made = Flow(at)
         await made.begin()
         assert await made.answers() == (both("ready"), [])
@@ -98,7 +98,7 @@ def both(answer: str) -> dict[str, str]:
     return {"one": answer, "zero": answer}
 
 
-async def _health(at: Stand) -> str:
+async def _health(at: ServiceHarness) -> str:
     return str((await at.client.get("/health")).json()["status"])
 
 

@@ -10,11 +10,11 @@ import pytest
 from bridge.service.ipc.messages import InstanceStatus
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Summary
-from tests.unit.service.http.test_routes import START, TASK, Stand, run
+from tests.unit.service.http.test_routes import START, TASK, ServiceHarness, run
 from tests.unit.service.service_fakes import FakeEngine, session
 
 
-async def _ready(at: Stand) -> tuple[int, list[str]]:
+async def _ready(at: ServiceHarness) -> tuple[int, list[str]]:
     answer = await at.client.get("/health/ready")
     body = answer.json()
     assert body["status"] == ("not_ready" if body["reasons"] else "ready")
@@ -24,7 +24,7 @@ async def _ready(at: Stand) -> tuple[int, list[str]]:
 def test_a_service_that_no_connector_has_reached_is_ready() -> None:
     """Who routes by readiness must let the first PUT through."""
 
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         assert await _ready(at) == (200, [])
         await at.put("/v1/connectors/c/tasks/0", TASK)
         assert await _ready(at) == (200, [])
@@ -42,7 +42,7 @@ def test_a_service_that_no_connector_has_reached_is_ready() -> None:
     ],
 )
 def test_not_ready_while_the_rounds_process_does_not_run(state: RoundsState, reason: str, shown: str) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         seen = Summary(rounds=int(shown != "starting"), clusters_seen=frozenset({"source", "target"}))
         at.service.snapshots.summary("c", 1, seen)
@@ -63,7 +63,7 @@ def test_not_ready_while_the_rounds_process_does_not_run(state: RoundsState, rea
 
 
 def test_not_ready_while_it_drains() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         at.service.long_polls.drain()
         assert await _ready(at) == (503, ["the service ends and takes no more work"])
 
@@ -71,7 +71,7 @@ def test_not_ready_while_it_drains() -> None:
 
 
 def test_not_ready_while_no_thread_can_take_another_configuration() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         free = threading.Event()
         try:
             calls = [asyncio.create_task(at.service.pools.starts.run(free.wait)) for _ in range(2)]
@@ -89,7 +89,7 @@ def test_not_ready_while_no_thread_can_take_another_configuration() -> None:
 
 
 def test_a_connector_says_what_it_waits_for() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         async def said() -> tuple[str, list[str]]:
             (listed,) = (await at.client.get("/v1/connectors")).json()["connectors"]
             (in_health,) = (await at.client.get("/health")).json()["connectors"]
@@ -122,7 +122,7 @@ def test_a_connector_says_what_it_waits_for() -> None:
 
 
 def test_a_connector_with_a_failure_waits_for_nothing() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         at.service.snapshots.summary("c", 1, Summary(failure="the credentials are wrong"))
         status = (await at.client.get("/v1/connectors/c/status")).json()
@@ -134,7 +134,7 @@ def test_a_connector_with_a_failure_waits_for_nothing() -> None:
 def test_a_changed_configuration_waits_for_its_clusters_again() -> None:
     """The clusters that the old configuration named were seen, which says nothing of the new ones."""
 
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         seen = Summary(rounds=1, clusters_seen=frozenset({"source", "target"}))
         at.service.snapshots.summary("c", 1, seen)

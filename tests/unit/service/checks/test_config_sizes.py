@@ -11,7 +11,7 @@ from bridge.service.checks import config_sizes
 from bridge.service.checks.config_sizes import MOST_CHARACTERS, MOST_OF_ONE, check_room
 from bridge.service.ipc.messages import MOST_BYTES, pack_desired
 from bridge.service.state.task_table import TaskTable
-from tests.unit.service.http.test_routes import START, stand
+from tests.unit.service.http.test_routes import START, service_harness
 from tests.unit.service.service_fakes import session
 
 
@@ -50,7 +50,7 @@ def test_a_service_that_has_its_most_tasks_takes_no_other_connector(monkeypatch:
 
 def test_a_start_says_so() -> None:
     async def test() -> tuple[int, str]:
-        async with stand() as at:
+        async with service_harness() as at:
             for number in range(9):
                 body = {**START, "config": {"mode": "ok", "x": "y" * (MOST_OF_ONE - 1000)}}
                 answer = await at.put(f"/v1/connectors/c{number}", body)

@@ -14,7 +14,7 @@ from bridge.service.ipc.messages import pack_report
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments, Summary
 from tests.unit.service.answers.test_readiness import FLOW, Flow
-from tests.unit.service.http.test_routes import Stand, error, run
+from tests.unit.service.http.test_routes import ServiceHarness, error, run
 from tests.unit.service.service_fakes import FakeEngine, partition, report, session
 
 ROW = {
@@ -83,7 +83,7 @@ class Made(Flow):
 
 
 def play(test: Callable[[Made], Awaitable[None]]) -> None:
-    async def begun(at: Stand) -> None:
+    async def begun(at: ServiceHarness) -> None:
         made = Made(at)
         await made.begin()
         await test(made)
@@ -234,7 +234,7 @@ def test_trouble_with_a_cluster_is_told_and_nothing_is_answered() -> None:
 
 
 def test_every_command_wants_the_token() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         for path in ("/v1/failover", "/v1/failover/rollback"):
             error(await at.client.post(path, json={"flow": "A-to-B", "all": True}), 401, "unauthorized")
 

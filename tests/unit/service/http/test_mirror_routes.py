@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.service.http.test_routes import START, stand
+from tests.unit.service.http.test_routes import START, service_harness
 from tests.unit.service.service_fakes import session
 
 BASE = "/v1/connectors/c/clusters"
@@ -18,7 +18,7 @@ THERE = {"topic": "A.orders", "partition": 1, "offset": 7, "metadata": ""}
 
 
 async def _ask(path: str, **config: str) -> tuple[int, Any]:
-    async with stand() as service:
+    async with service_harness() as service:
         body = {**START, "session": session(1), "config": {"mode": "ok", **config}}
         await service.put("/v1/connectors/c", body)
         answer = await service.client.get(path)
@@ -88,7 +88,7 @@ def test_health_answers_while_a_pattern_is_matched(pattern: str) -> None:
     """Before, the first held the interpreter's lock until the end of time, and nobody was answered."""
 
     async def test() -> tuple[int, str, float]:
-        async with stand() as service:
+        async with service_harness() as service:
             await service.put("/v1/connectors/c", {**START, "session": session(1)})
             query = f"{BASE}/target/consumer-offsets?alias=A&pattern={pattern}"
             asked = asyncio.create_task(service.client.get(query))

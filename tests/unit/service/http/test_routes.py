@@ -40,7 +40,7 @@ START = {"session": session(1), "kind": "fake", "config": {"mode": "ok"}, "versi
 TASK = {**START, "task_count": 2}
 
 
-class Stand:
+class ServiceHarness:
     """A service on a clock of its own, and a client of it."""
 
     def __init__(self, service: Service, client: httpx.AsyncClient, clock: Clock) -> None:
@@ -73,9 +73,9 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(
+async def service_harness(
     token: str | None = None, kind: FakeKind | None = None, size: int = 1, queue: int = 8
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[ServiceHarness]:
     clock = Clock()
     service = fake_service(clock, kind, size, queue)
     app = create_app(service, access=Access(lambda: Tokens() if token is None else Tokens((token,))))
@@ -84,12 +84,12 @@ async def stand(
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://bridge") as client,
     ):
-        yield Stand(service, client, clock)
+        yield ServiceHarness(service, client, clock)
 
 
-def run(test: Callable[[Stand], Awaitable[None]], **parts: Any) -> None:
+def run(test: Callable[[ServiceHarness], Awaitable[None]], **parts: Any) -> None:
     async def go() -> None:
-        async with stand(**parts) as made:
+        async with service_harness(**parts) as made:
             await test(made)
 
     asyncio.run(go())
@@ -105,7 +105,7 @@ def error(response: httpx.Response, status: int, code: str) -> ErrorBody:
 
 
 def test_a_task_lives_from_start_to_stop() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         assert (await at.put("/v1/connectors/c", START)).json() == {
             "name": "c",
             "task": None,
@@ -136,7 +136,7 @@ def test_a_task_lives_from_start_to_stop() -> None:
 
 
 def test_a_lease_that_runs_out_is_told_to_the_rounds() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         at.clock.ms += 30_000
         at.service.expire()
@@ -151,7 +151,7 @@ def test_a_lease_that_runs_out_is_told_to_the_rounds() -> None:
 
 
 def test_an_older_session_is_fenced_while_its_poll_is_held() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         held = asyncio.create_task(at.poll(wait=1000))
         await asyncio.sleep(0.05)
@@ -166,7 +166,7 @@ def test_an_older_session_is_fenced_while_its_poll_is_held() -> None:
 
 
 def test_polls_are_held_and_answered_at_once_on_drain() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         polled = (await at.poll(wait=200)).json()
         assert 100 < polled["held_ms"] < 400
@@ -180,7 +180,7 @@ def test_polls_are_held_and_answered_at_once_on_drain() -> None:
 
 
 def test_a_permanent_failure_reaches_a_held_poll_and_a_restarted_task_starts_afresh() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         generation = at.service.table.connector("c").generation
         held = asyncio.create_task(at.poll(wait=1000))
@@ -197,7 +197,7 @@ def test_a_permanent_failure_reaches_a_held_poll_and_a_restarted_task_starts_afr
 
 
 def test_validate_answers_in_connects_words_with_every_error_and_no_secret() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         config = {"mode": "leak", "how.many": "many", "partitions": "x", "target.password": SECRET}
         answer = await at.put("/v1/plugins/fake/validate", {"config": config})
         assert answer.json()["error_count"] == 3
@@ -222,7 +222,7 @@ def test_a_full_pool_refuses_with_retry_after_and_recovers() -> None:
     kind = FakeKind()
     kind.slow_seconds = 0.3
 
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         answers = await asyncio.gather(
             *(at.put("/v1/plugins/fake/validate", {"config": {}}) for _ in range(4))
         )
@@ -241,7 +241,7 @@ def test_ten_tasks_of_one_connector_cost_one_check() -> None:
     kind = FakeKind()
     kind.slow_seconds = 0.2
 
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         began = asyncio.get_running_loop().time()
         for index in range(10):
             body = {**TASK, "task_count": 10, "session": session(index)}
@@ -252,7 +252,7 @@ def test_ten_tasks_of_one_connector_cost_one_check() -> None:
 
 
 def test_protocols_may_differ_by_one() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         for good in (0, 1, 2):
             assert (await at.put("/v1/connectors/c", {**START, "protocol": good})).status_code == 200
         refused = error(
@@ -286,7 +286,7 @@ def test_protocols_may_differ_by_one() -> None:
     ],
 )
 def test_bodies_that_are_not_of_the_form(body: bytes) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         headers = {"content-type": "application/json"}
         answer = await at.client.put("/v1/plugins/fake/validate", content=body, headers=headers)
         assert error(answer, 422, "body_rejected").validation_errors
@@ -295,7 +295,7 @@ def test_bodies_that_are_not_of_the_form(body: bytes) -> None:
 
 
 def test_all_errors_of_a_body_are_listed_and_nothing_is_echoed() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         body = {
             "session": SECRET,
             "kind": 5,
@@ -317,7 +317,7 @@ def test_all_errors_of_a_body_are_listed_and_nothing_is_echoed() -> None:
 
 
 def test_strange_but_legal_input_is_taken() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         config = {"mode": "ok", "a\x00b": "c\x00d", "ключ": "значение 🦊", "": ""}
         name = "名 /\x00,\"'%2F;?#"
         path = f"/v1/connectors/{quote(name, safe='')}"
@@ -330,7 +330,7 @@ def test_strange_but_legal_input_is_taken() -> None:
 
 
 def test_wrong_content_type_method_and_route() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         headers = {"content-type": "text/plain"}
         answer = await at.client.put("/v1/plugins/fake/validate", content=b"{}", headers=headers)
         assert "text/plain" in error(answer, 422, "body_rejected").message
@@ -350,7 +350,7 @@ def test_wrong_content_type_method_and_route() -> None:
 
 
 def test_bodies_past_the_limit_are_refused_by_length_and_by_count() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         body = json.dumps({"config": {"a": "x" * (2 << 20)}}).encode()
         answer = await at.client.put(
             "/v1/plugins/fake/validate", content=body, headers={"content-type": "application/json"}
@@ -370,7 +370,7 @@ def test_bodies_past_the_limit_are_refused_by_length_and_by_count() -> None:
 
 
 def test_the_token_is_wanted_everywhere_but_on_open_paths() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         for headers in (
             {},
             {"authorization": "Bearer wrong"},
@@ -394,7 +394,7 @@ def test_the_token_is_wanted_everywhere_but_on_open_paths() -> None:
     "group", ["a/b", "a,b", "'\"`", "группа 🦊", "x/explain", "%2F", "a b+c", "\x00", "?#&="]
 )
 def test_group_ids_of_any_kind(group: str) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         at.reports(report(group), report("other"))
         path = f"/v1/groups/{quote(group, safe='')}"
         answer = (await at.client.get(path)).json()
@@ -409,7 +409,7 @@ def test_group_ids_of_any_kind(group: str) -> None:
 
 
 def test_explain_says_what_was_committed_what_the_answer_is_and_why() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         pending = (
             report("g")
             .partitions[0]
@@ -450,7 +450,7 @@ def test_explain_says_what_was_committed_what_the_answer_is_and_why() -> None:
 
 
 def test_groups_page_by_page_with_filters() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         for connector in ("b", "a"):
             at.reports(
                 *(
@@ -491,7 +491,7 @@ def test_groups_page_by_page_with_filters() -> None:
 
 
 def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         at.reports(report("a-group"))
         said = Summary(
@@ -539,7 +539,7 @@ def test_every_reason_is_explained_and_in_the_docs(reason: Reason) -> None:
 
 
 def test_request_ids_come_back_and_are_made_when_missing_or_strange() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         assert (await at.client.get("/health/live", headers={"x-request-id": "abc-1"})).headers[
             "x-request-id"
         ] == "abc-1"
@@ -550,7 +550,7 @@ def test_request_ids_come_back_and_are_made_when_missing_or_strange() -> None:
 
 
 def test_an_error_of_ours_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         def broken() -> None:
             raise RuntimeError(SECRET)
 

@@ -18,7 +18,7 @@ from bridge.service.rounds.publisher import PipePublisher, PipeWriter
 from bridge.service.state import copy_progress
 from bridge.service.state.copy_progress import CopySnapshot, joined, portions
 from connectors.base import CopyReport, Summary
-from tests.unit.service.http.test_routes import TASK, Stand, error, run
+from tests.unit.service.http.test_routes import TASK, ServiceHarness, error, run
 from tests.unit.service.service_fakes import fake_service
 
 
@@ -131,14 +131,14 @@ def test_the_uplink_sends_what_waits_in_one(monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(test())
 
 
-async def told(at: Stand, *reports: CopyReport) -> None:
+async def told(at: ServiceHarness, *reports: CopyReport) -> None:
     await at.put("/v1/connectors/c/tasks/0", TASK)
     for each in reports:
         at.service.snapshots.progress("c", at.service.table.connector("c").generation, each)
 
 
 def test_progress_comes_in_pages_after_the_sums() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         rows = [row(number, topic) for topic in ("a", "b/ö") for number in range(11)]
         await told(at, CopyReport(totals(), rows, whole=True))
 
@@ -170,7 +170,7 @@ def test_progress_comes_in_pages_after_the_sums() -> None:
 
 
 def test_a_connector_that_copies_nothing_and_one_that_nobody_knows() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await told(at)
         answer = (await at.client.get("/v1/connectors/c/progress")).json()
         assert answer == {"connector": "c", "totals": None, "partitions": [], "total": 0, "next": None}
@@ -191,7 +191,7 @@ def test_a_connector_that_copies_nothing_and_one_that_nobody_knows() -> None:
 
 
 def test_gaps_are_listed_newest_first_and_counted_whole() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await told(at, CopyReport(totals(gaps={"truncated": 150}), gaps=[gap(n) for n in range(50, 150)]))
         found = Gaps.model_validate_json((await at.client.get("/v1/connectors/c/gaps?limit=3")).content)
         assert (found.total, found.kinds) == (150, {"truncated": 150})
@@ -219,7 +219,7 @@ def lines(text: str, metric: str) -> Sequence[str]:
 
 
 def test_metrics_have_stocks_names_for_partitions_and_sums_for_connectors() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await told(at, REPORT)
         text = (await at.client.get("/metrics")).text
         tags = 'connector="c",partition="1",source="A",target="B",topic="A.orders"'
@@ -253,7 +253,7 @@ def test_metrics_have_stocks_names_for_partitions_and_sums_for_connectors() -> N
 def test_series_of_partitions_are_bounded_over_all_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy_metrics, "MOST_PARTITIONS", 3)
 
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         for name in ("c", "d"):
             await at.put(f"/v1/connectors/{name}/tasks/0", TASK)
             report = CopyReport(totals(), [row(0), row(1)], whole=True)

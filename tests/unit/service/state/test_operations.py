@@ -24,7 +24,7 @@ from bridge.service.state.operations import (
 )
 from bridge.service.state.rounds_state import RoundsState
 from connectors.base import Arguments
-from tests.unit.service.http.test_routes import START, TASK, Stand, error, run
+from tests.unit.service.http.test_routes import START, TASK, ServiceHarness, error, run
 from tests.unit.service.service_fakes import FakeEngine
 from tests.unit.service.service_process import service
 
@@ -69,7 +69,7 @@ def test_each_answer_reaches_whoever_asked_for_it() -> None:
 
 
 def test_refresh_over_http() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         path = "/v1/connectors/c/refresh"
         error(await at.client.post(path), 404, "unknown_connector")
         await at.put("/v1/connectors/c", START)
@@ -106,7 +106,7 @@ def test_refresh_over_http() -> None:
 
 
 def test_refresh_wants_the_token() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         error(await at.client.post("/v1/connectors/c/refresh"), 401, "unauthorized")
 
     run(test, token="secret")

@@ -13,7 +13,7 @@ import pytest
 from bridge.protocol.messages import PollResponse
 from bridge.service.state.source_offsets import AT_ONCE, OffsetRequests, pack_stored_offsets
 from connectors.base import SourcePartition
-from tests.unit.service.http.test_routes import Stand, run
+from tests.unit.service.http.test_routes import ServiceHarness, run
 from tests.unit.service.service_fakes import FakeEngine, places, session
 from tests.unit.service.service_process import service
 from tests.unit.service.test_service_records import PATH, started
@@ -32,7 +32,7 @@ def told(count: int, start: int = 0) -> list[dict[str, Any]]:
     ]
 
 
-async def poll(at: Stand, offsets: Entries | None, wait: int = 0) -> PollResponse:
+async def poll(at: ServiceHarness, offsets: Entries | None, wait: int = 0) -> PollResponse:
     body: dict[str, Any] = {"session": session(1), "wait_ms": wait}
     answer = await at.client.post(
         f"{PATH}/poll", json=body if offsets is None else {**body, "offsets": offsets}
@@ -41,13 +41,13 @@ async def poll(at: Stand, offsets: Entries | None, wait: int = 0) -> PollRespons
     return PollResponse.model_validate_json(answer.content, strict=True)
 
 
-def forwarded(at: Stand) -> list[Any]:
+def forwarded(at: ServiceHarness) -> list[Any]:
     assert isinstance(at.service.rounds, FakeEngine)
     return at.service.rounds.offsets
 
 
 def test_a_question_is_asked_until_it_is_answered_and_the_answer_handed_on_once() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         assert (await poll(at, [])).offsets_of == []
         at.service.stored.asked("c", generation, places(3))
@@ -64,7 +64,7 @@ def test_a_question_is_asked_until_it_is_answered_and_the_answer_handed_on_once(
 
 
 def test_a_shim_that_cant_tell_is_not_asked_and_its_polls_are_held() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         at.service.stored.asked("c", await started(at), places(3))
         answer = await poll(at, None, wait=50)
         assert answer.offsets_of == []
@@ -74,7 +74,7 @@ def test_a_shim_that_cant_tell_is_not_asked_and_its_polls_are_held() -> None:
 
 
 def test_a_held_poll_is_answered_when_somebody_asks() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         held = asyncio.create_task(poll(at, [], wait=1000))
         await asyncio.sleep(0.05)
@@ -87,7 +87,7 @@ def test_a_held_poll_is_answered_when_somebody_asks() -> None:
 
 
 def test_many_partitions_are_asked_for_in_portions() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         at.service.stored.asked("c", await started(at), places(AT_ONCE + 7))
         assert len((await poll(at, [])).offsets_of) == AT_ONCE
         assert (await poll(at, told(AT_ONCE))).offsets_of == places(AT_ONCE + 7)[AT_ONCE:]
@@ -96,7 +96,7 @@ def test_many_partitions_are_asked_for_in_portions() -> None:
 
 
 def test_the_question_of_a_newer_instance_takes_the_place_of_an_older_ones() -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         at.service.stored.asked("c", generation, places(1))
         at.service.stored.asked("c", generation + 1, places(2)[1:])
@@ -112,7 +112,7 @@ def test_the_question_of_a_newer_instance_takes_the_place_of_an_older_ones() -> 
 
 @pytest.mark.parametrize("wrong", [[{}], [{"source_partition": {}}], "x", [None], told(10_001)])
 def test_what_is_no_answer_is_refused(wrong: object) -> None:
-    async def test(at: Stand) -> None:
+    async def test(at: ServiceHarness) -> None:
         await started(at)
         body = {"session": session(1), "wait_ms": 0, "offsets": wrong}
         answer: httpx.Response = await at.client.post(f"{PATH}/poll", json=body)

@@ -55,7 +55,7 @@ class Connected(Published):
         return [(each.upstream_offset, each.downstream_offset) for each in self.checkpoints]
 
 
-class CheckpointStand(Watching):
+class CheckpointHarness(Watching):
     """An instance that runs for the time of `play`; both intervals are a few hundredths of a second unless given."""
 
     published: Connected
