@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import aiokafka.client
 import pytest
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -14,10 +17,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.library_client import new_connection
+from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import MOST_ANSWER
 from bridge.model.values import Side
-
-API_VERSIONS, METADATA = 18, 3
 
 
 class Joining:
@@ -33,7 +35,7 @@ class Joining:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 api, _, number = struct.unpack_from(">hhi", await reader.readexactly(size))
                 body = struct.pack(">i", number) + (
-                    self._versions() if api == API_VERSIONS else self._metadata()
+                    self._versions() if api == ApiKeys.API_VERSIONS else self._metadata()
                 )
                 writer.write(struct.pack(">i", len(body)) + body)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -43,7 +45,7 @@ class Joining:
 
     @staticmethod
     def _versions() -> bytes:
-        return struct.pack(">hi6h", 0, 2, API_VERSIONS, 0, 0, METADATA, 0, 0)
+        return struct.pack(">hi6h", 0, 2, ApiKeys.API_VERSIONS, 0, 0, ApiKeys.METADATA, 0, 0)
 
     def _metadata(self) -> bytes:
         """Version 0: brokers, and no topics."""
@@ -72,36 +74,51 @@ class Lying(Joining):
         self.left.set()
 
 
+@asynccontextmanager
+async def listening(broker: Joining) -> AsyncIterator[int]:
+    """The port on which the broker accepts connections."""
+    server = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
+    try:
+        async with asyncio.timeout(10):
+            yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@asynccontextmanager
+async def connection_to(broker: Joining) -> AsyncIterator[AIOKafkaConnection]:
+    """The library's connection, to be connected."""
+    async with listening(broker) as port:
+        connection = new_connection("127.0.0.1", port, request_timeout_ms=20_000)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
 @pytest.mark.parametrize("size", [-4, 3, MOST_ANSWER + 1])
 def test_a_length_that_no_answer_has_ends_the_librarys_connection(size: int) -> None:
     async def work() -> None:
         broker = Lying(size)
-        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
-        port = listening.sockets[0].getsockname()[1]
-        connection = new_connection("127.0.0.1", port, request_timeout_ms=20_000)
-        try:
-            async with asyncio.timeout(10):
-                await connection.connect()
-                with pytest.raises(KafkaConnectionError, match=f"sent an answer of {size} bytes"):
-                    await connection.send(MetadataRequest([]))
-                await broker.left.wait()
-        finally:
-            await connection.close()
-            listening.close()
-            await listening.wait_closed()
+        async with connection_to(broker) as connection:
+            await connection.connect()
+            with pytest.raises(KafkaConnectionError, match=f"sent an answer of {size} bytes"):
+                await connection.send(MetadataRequest([]))
+            await broker.left.wait()
 
     asyncio.run(work())
 
 
 class Talking(Lying):
-    """A broker that sends `told` as soon as somebody is there."""
+    """A broker that sends these bytes as soon as somebody connects."""
 
-    def __init__(self, told: bytes) -> None:
+    def __init__(self, sent: bytes) -> None:
         super().__init__(0)
-        self.told = told
+        self.sent = sent
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(struct.pack(">i", len(self.told)) + self.told)
+        writer.write(struct.pack(">i", len(self.sent)) + self.sent)
         await reader.read()
         writer.close()
         await writer.wait_closed()
@@ -109,29 +126,22 @@ class Talking(Lying):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "sent",
     [
-        struct.pack(">ihi", 1, 0, 1) + struct.pack(">3h", API_VERSIONS, 5, 2),
+        struct.pack(">ihi", 1, 0, 1) + struct.pack(">3h", ApiKeys.API_VERSIONS, 5, 2),
         struct.pack(">ihi", 1, 0, 1 << 30),
         struct.pack(">ih", 1, 0),
         struct.pack(">i", 77),
     ],
     ids=["lowest above highest", "a billion versions", "cut short", "to something else"],
 )
-def test_what_the_library_can_not_read_ends_its_connection(told: bytes) -> None:
+def test_what_the_library_can_not_read_ends_its_connection(sent: bytes) -> None:
     async def work() -> None:
-        broker = Talking(told)
-        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
-        port = listening.sockets[0].getsockname()[1]
-        connection = new_connection("127.0.0.1", port, request_timeout_ms=20_000)
-        try:
-            async with asyncio.timeout(10):
-                with pytest.raises(KafkaError):
-                    await connection.connect()
-                await broker.left.wait()
-        finally:
-            listening.close()
-            await listening.wait_closed()
+        broker = Talking(sent)
+        async with connection_to(broker) as connection:
+            with pytest.raises(KafkaError):
+                await connection.connect()
+            await broker.left.wait()
 
     asyncio.run(work())
 
@@ -143,20 +153,17 @@ def test_the_client_has_such_connections() -> None:
 def test_a_broker_that_names_no_brokers_yet_is_asked_again() -> None:
     async def work() -> None:
         broker = Joining()
-        listening = await asyncio.start_server(broker.connected, "127.0.0.1", 0)
-        broker.port = listening.sockets[0].getsockname()[1]
-        props = {"target.cluster.bootstrap.servers": f"127.0.0.1:{broker.port}"}
-        client = NetworkClient(client_settings(Side.TARGET, props).raw)
-        try:
-            with pytest.raises(KafkaFailure, match="The cluster named no brokers") as failed:
-                await client.nodes()
-            assert failed.value.fault is KafkaFault.UNREACHABLE
-            assert failed.value.retriable
-            broker.joined = True
-            assert await client.nodes() == [1]
-        finally:
-            await client.close()
-            listening.close()
-            await listening.wait_closed()
+        async with listening(broker) as broker.port:
+            props = {"target.cluster.bootstrap.servers": f"127.0.0.1:{broker.port}"}
+            client = NetworkClient(client_settings(Side.TARGET, props).raw)
+            try:
+                with pytest.raises(KafkaFailure, match="The cluster named no brokers") as failed:
+                    await client.nodes()
+                assert failed.value.fault is KafkaFault.UNREACHABLE
+                assert failed.value.retriable
+                broker.joined = True
+                assert await client.nodes() == [1]
+            finally:
+                await client.close()
 
     asyncio.run(work())
