@@ -102,8 +102,8 @@ class Copier:
         told = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
-                self._fetcher.bound(throttle.fetch_bytes(self._producer.window))
-                for part in await self._fetcher.next(self._clock.patience()):
+                self._fetcher.limit(throttle.fetch_bytes(self._producer.window))
+                for part in await self._fetcher.poll(self._clock.patience()):
                     await self._take(part)
                 if not told:
                     told = True
@@ -140,7 +140,7 @@ class Copier:
         self._seen.clear()
         topics = sorted({each.target_topic for each in self._copies})
         self._largest = await largest_batches(self._target, topics)
-        self._fetcher.set(
+        self._fetcher.assign(
             {
                 place: fetch_from(each, self._positions[place], self._runs[each.id].last)
                 for place, each in self._copied.items()

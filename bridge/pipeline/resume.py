@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
-from bridge.kafka.consumer.fetch_result import (
-    CompletedFetch,
+from bridge.kafka.consumer.fetcher import CompletedFetch
+from bridge.kafka.consumer.header_scan import scan
+from bridge.kafka.consumer.log_bounds import all_bounds
+from bridge.kafka.consumer.position_validation import (
     FetchError,
     FetchErrorKind,
     FetchPosition,
     log_errors,
 )
-from bridge.kafka.consumer.header_scan import scan
-from bridge.kafka.consumer.log_bounds import all_bounds
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.record.batch import CorruptBatch

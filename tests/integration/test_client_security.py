@@ -153,9 +153,9 @@ def test_batches_go_both_ways_over_connections_for_what_is_large(
                 await sender.flush()
                 topic_id = (await client.metadata([place.topic]))[place.topic].topic_id
                 await fetcher.start()
-                fetcher.set({place: FetchPosition(topic_id, 0)})
+                fetcher.assign({place: FetchPosition(topic_id, 0)})
                 while len(back) < len(values):
-                    for part in await fetcher.next(1.0):
+                    for part in await fetcher.poll(1.0):
                         batches = DataBatches.committed(part.records, part.offset, part.aborted)
                         for each in batches.batches:
                             back += (record.value or b"" for record in DefaultRecordBatch(bytes(each.data)))

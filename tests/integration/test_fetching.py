@@ -50,13 +50,13 @@ class Reading:
             for number in range(partitions)
         }
         await self.fetcher.start()
-        self.fetcher.set(starts)
+        self.fetcher.assign(starts)
         return topic_id
 
     async def until(self, true: Callable[[], bool]) -> None:
         async with asyncio.timeout(WAIT):
             while not true():
-                for part in await self.fetcher.next(0.5):
+                for part in await self.fetcher.poll(0.5):
                     self.take(part)
 
     def take(self, part: CompletedFetch) -> None:
@@ -75,7 +75,7 @@ class Reading:
         """The first part with records; it is in hand until it is taken."""
         async with asyncio.timeout(WAIT):
             while True:
-                for part in await self.fetcher.next(0.5):
+                for part in await self.fetcher.poll(0.5):
                     if part.records:
                         return part
 
@@ -188,7 +188,7 @@ def test_a_topic_made_anew_is_never_taken_for_the_old_one(source: Cluster) -> No
         assert reader.count() == 100
         # Set anew, it goes on with what is there now.
         topic_id = (await reader.client.metadata([topic]))[topic].topic_id
-        reader.fetcher.set({TopicPartition(topic, 0): FetchPosition(topic_id, 0)})
+        reader.fetcher.assign({TopicPartition(topic, 0): FetchPosition(topic_id, 0)})
         await reader.until(lambda: reader.count() == 100 + 300)
 
     reading(source.bootstrap, work)
@@ -203,7 +203,7 @@ def test_by_name_the_check_sees_what_the_fetch_does_not(source: Cluster) -> None
     async def work(reader: Reading) -> None:
         topic_id = await reader.begin(topic, 1)
         # A topic of unknown id makes all be fetched by name.
-        reader.fetcher.set(
+        reader.fetcher.assign(
             {place: FetchPosition(topic_id, 0), TopicPartition(other, 0): FetchPosition("", 0)}
         )
         part = await reader.first()
@@ -261,8 +261,8 @@ def test_what_is_not_done_is_bounded(source: Cluster) -> None:
         held: list[CompletedFetch] = []
         async with asyncio.timeout(WAIT):
             while sum(len(part.records) for part in held) < 24_000:
-                held += await reader.fetcher.next(0.5)
-        held += await reader.fetcher.next(0.5)
+                held += await reader.fetcher.poll(0.5)
+        held += await reader.fetcher.poll(0.5)
         assert sum(len(part.records) for part in held) < 24_000 + 16_000
         assert len([part for part in held if part.records]) == len({part.tp for part in held if part.records})
         for part in held:
@@ -300,7 +300,7 @@ def test_a_missing_topic_is_told_and_costs_no_other(source: Cluster) -> None:
             TopicPartition(topic, 0): FetchPosition(topic_id, 0),
             missing: FetchPosition(str(uuid.uuid4()), 0),
         }
-        reader.fetcher.set(places)
+        reader.fetcher.assign(places)
         await reader.until(lambda: reader.count() == 10)
         assert list(reader.fetcher.errors) == [missing]
         await reader.until(lambda: bool(reader.troubles))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.kafka.consumer.broker_fetcher import FetchNode
+from bridge.kafka.consumer.broker_fetcher import BrokerFetcher
 from bridge.local import Cluster, eventually
 from bridge.model.copying import PipelineState
 from bridge.model.values import TopicPartition
@@ -54,13 +54,15 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    gate, real = Gate(), FetchNode._fetch
+    gate, real = Gate(), BrokerFetcher.ready
 
-    async def fetch(node: FetchNode) -> None:
-        await gate.passed()
-        await real(node)
+    async def ready(broker: BrokerFetcher, room: int) -> bool:
+        is_ready = await real(broker, room)
+        if is_ready:
+            await gate.passed()
+        return is_ready
 
-    monkeypatch.setattr(FetchNode, "_fetch", fetch)
+    monkeypatch.setattr(BrokerFetcher, "ready", ready)
     return gate
 
 

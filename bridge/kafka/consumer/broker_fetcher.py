@@ -1,15 +1,13 @@
-"""The fetching from one broker: one request at a time, which waits there for records when there are none."""
+"""Fetch requests to one broker: what each asks for, and how much."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.consumer.fetch_result import FetchPosition
 from bridge.kafka.consumer.fetch_session import FetchSession
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
@@ -19,17 +17,15 @@ from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition, PartitionData
 from bridge.model.values import TopicPartition
 
-_HURRY = 0.01
-"""Seconds for which a broker's other partitions wait while records of some are in hand: all are asked for together
-when these are done soon, and without them, for as short a time, when not."""
-PAUSE_SECONDS = (0.05, 2.0)
-"""Seconds: the first pause before a partition is tried again, and the longest."""
-_IDS_FROM = 13
+_BATCHING_SECONDS = 0.01
+"""For which a broker's other partitions wait while records of some are in hand: all are asked for together when these
+are done soon, and without them, for as short a time, when not."""
+_TOPIC_IDS_FROM = 13
 """Fetch version that names topics by id."""
 
 
 class FetchConfig(NamedTuple):
-    """Of fetches; sizes in bytes."""
+    """Of all fetches of a fetcher; sizes in bytes."""
 
     committed_only: bool
     max_wait_ms: int
@@ -37,46 +33,29 @@ class FetchConfig(NamedTuple):
     partition_bytes: int
 
 
-class Owner(Protocol):
-    """Whoever knows the partitions of all brokers."""
+class BrokerFetcher:
+    """Sends one fetch at a time: `ready`, then `fetch`. For use in one event loop."""
 
-    @property
-    def names(self) -> dict[str, str]:
-        """Topics by their ids; empty where fetches go by name."""
-
-    @property
-    def room(self) -> int:
-        """Bytes that may be fetched now."""
-
-    def rack(self, node: int) -> str:
-        """What that node is told of where we are."""
-
-    async def take(self, tp: TopicPartition, got: PartitionData) -> None: ...
-
-    def node_failed(self, node: FetchNode, error: KafkaFailure) -> None: ...
-
-
-class FetchNode:
-    """Partitions that are fetched from one broker."""
-
-    def __init__(self, client: NetworkClient, number: int, config: FetchConfig, owner: Owner) -> None:
-        self._client, self._number, self._config, self._owner = client, number, config, owner
+    def __init__(self, client: NetworkClient, node: int, config: FetchConfig) -> None:
+        self._client, self.node, self._config = client, node, config
         self._session = FetchSession()
         self._in_hand: set[TopicPartition] = set()
         self._large: dict[TopicPartition, int] = {}
         """Bytes to ask for where a batch was larger than what was asked for, with room for larger ones: such a batch
-        comes alone in an answer, and those of all other partitions not at all."""
+        comes alone in a response, and those of all other partitions not at all."""
         self._window = Window()
-        """How much an answer may hold: what the broker has sent in time. One that is too large for the way here would
-        be given up and asked for again, for ever."""
+        """How much a response may hold: what the broker has sent in time. One that is too large for the network would
+        time out and be asked for again, for ever."""
         self._round_trip = UNKNOWN
-        """Seconds that the quickest answer took."""
+        """Seconds that the quickest response took."""
         self._changed = asyncio.Event()
         self.tps: set[TopicPartition] = set()
+        """Those that are fetched from this broker, also while their records are in hand."""
         self.by_name = False
         """Whether the broker is too old to be asked by topic id."""
 
     def want(self, tp: TopicPartition, topic_id: str, offset: int, last_epoch: int) -> None:
+        """Fetches the partition from there on."""
         self.tps.add(tp)
         self._in_hand.discard(tp)
         size = stretched(self._config.partition_bytes, self._round_trip, self._config.max_bytes)
@@ -99,85 +78,63 @@ class FetchNode:
         """There is room again."""
         self._changed.set()
 
-    async def run(self) -> None:
-        while True:
-            self._changed.clear()
-            if not self._session or self._owner.room <= 0:
-                await self._changed.wait()
-            elif self._in_hand and await happens(self._changed, _HURRY):
-                continue
-            else:
-                await self._fetch()
+    async def ready(self, room: int) -> bool:
+        """Whether to fetch now, with room for so many bytes. Else waits for a change, and is to be asked again."""
+        self._changed.clear()
+        if not self._session or room <= 0:
+            await self._changed.wait()
+            return False
+        return not (self._in_hand and await happens(self._changed, _BATCHING_SECONDS))
 
-    async def _fetch(self) -> None:
+    async def fetch(
+        self, room: int, rack: str, topic_names: Mapping[str, str]
+    ) -> Mapping[TopicPartition, PartitionData]:
+        """What the broker sends, within `max_wait_ms`; nothing when it has lost the session. `topic_names`: by topic
+        id; empty where fetches go by name. Raises KafkaFailure."""
         config, doing = self._config, "fetch"
         plan = self._session.plan()
-        rack, most = self._owner.rack(self._number), min(self._owner.room, self._window.size)
-        wait_ms = int(_HURRY * 1000) if self._in_hand else config.max_wait_ms
+        most = min(room, self._window.size)
+        wait_ms = int(_BATCHING_SECONDS * 1000) if self._in_hand else config.max_wait_ms
         call = log_requests.fetch(
             plan.parts,
             committed_only=config.committed_only,
-            by_id=bool(self._owner.names),
+            by_id=bool(topic_names),
             params=FetchParams(wait_ms, most, plan.session, plan.epoch, plan.forgotten, rack),
         )
         began = time.monotonic()
         try:
-            answer = await self._client.send_bulk(
-                self._number,
+            response = await self._client.send_bulk(
+                self.node,
                 call,
-                lambda reader: log_requests.read_fetch_response(reader, call.API_VERSION, self._owner.names),
+                lambda reader: log_requests.read_fetch_response(reader, call.API_VERSION, topic_names),
                 doing,
             )
             took = time.monotonic() - began
             self._round_trip = quickest(self._round_trip, took)
-            self.by_name = call.API_VERSION < _IDS_FROM
-            if not self._session.answered(answer.error, answer.session):
-                return
-            failed = of_code(answer.error, doing)
+            self.by_name = call.API_VERSION < _TOPIC_IDS_FROM
+            if not self._session.answered(response.error, response.session):
+                return {}
+            failed = of_code(response.error, doing)
             if failed is not None:
                 raise failed
         except KafkaFailure as error:
             if error.fault is KafkaFault.TIMEOUT:
                 self._window.timed_out()
             self._session.reset()
-            self._owner.node_failed(self, error)
-            return
-        size = sum(len(got.records) for got in answer.parts.values())
+            raise
+        size = sum(len(data.records) for data in response.parts.values())
         self._window.answered(size, size, took, self._round_trip)
-        for tp, got in answer.parts.items():
-            told = self._session.told(tp)
-            # What is set, dropped or in hand since the request was sent, the answer is not about.
-            if told is not None and self._session.wanted(tp) is told:
-                if len(got.records) > told.max_bytes:
-                    self._large[tp] = 2 * len(got.records)
-                await self._owner.take(tp, got)
+        for tp, data in response.parts.items():
+            sent = self._session.told(tp)
+            if sent is not None and len(data.records) > sent.max_bytes:
+                self._large[tp] = 2 * len(data.records)
+        return response.parts
 
-
-@dataclass(eq=False, slots=True)
-class PartitionState:
-    """One partition that is fetched, wherever from."""
-
-    topic_id: str
-    offset: int
-    last_epoch: int
-    node: FetchNode | None = None
-    in_hand: int = 0
-    """Bytes that were fetched and are not done."""
-    by_name: bool = False
-    checked: FetchPosition | None = None  # at the last `check`
-    backoff: Backoff = field(default_factory=lambda: Backoff(*PAUSE_SECONDS))
-    """Before it is tried again."""
-    doubted: float | None = None
-    """Since when its topic seems to be gone, or another."""
-
-    @property
-    def position(self) -> FetchPosition:
-        return FetchPosition(self.topic_id, self.offset, self.last_epoch)
-
-    def healed(self) -> None:
-        """Forgets the trouble that it had."""
-        self.doubted = None
-        self.backoff.reset()
+    def is_current(self, tp: TopicPartition) -> bool:
+        """Whether the last response is about what is wanted of a partition now: not if it was set, dropped or handed
+        out since the request was sent."""
+        sent = self._session.told(tp)
+        return sent is not None and self._session.wanted(tp) is sent
 
 
 async def happens(event: asyncio.Event, seconds: float) -> bool:

@@ -9,38 +9,86 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure
-from bridge.kafka.consumer.broker_fetcher import FetchConfig, FetchNode, PartitionState, happens
-from bridge.kafka.consumer.fetch_result import (
-    CompletedFetch,
+from bridge.kafka.consumer.broker_fetcher import BrokerFetcher, FetchConfig, happens
+from bridge.kafka.consumer.position_validation import (
     FetchError,
     FetchErrorKind,
     FetchPosition,
     errors_by_name,
-    out_of_range,
+    range_error,
     topic_errors,
 )
-from bridge.kafka.consumer.preferred_replica import Replicas
+from bridge.kafka.consumer.preferred_replica import PreferredReplicas
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import PartitionData
+from bridge.kafka.protocol.wire import BytesLike
 from bridge.model.values import TopicPartition
 
 __all__ = ["CompletedFetch", "FetchError", "FetchErrorKind", "FetchPosition", "Fetcher"]
 
-DOUBT_SECONDS = 2.0
-"""Seconds for which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of
-new topics one after the other."""
+UNKNOWN_TOPIC_SECONDS = 2.0
+"""For which a broker may not know a topic (any more, or by this id) before we believe it: brokers learn of new topics
+one after the other."""
+RETRY_SECONDS = (0.05, 2.0)
+"""The first pause before a partition is tried again, and the longest."""
+
+
+class CompletedFetch(NamedTuple):
+    """One partition's share of a response, fetched at `offset`: complete batches, and perhaps the beginning of one
+    more. `aborted`: (producer id, first offset) of aborted transactions, read_committed only. With `error` there are no
+    records, and none come until the partition is assigned again."""
+
+    tp: TopicPartition
+    records: BytesLike
+    offset: int
+    aborted: Sequence[tuple[int, int]] = ()
+    high_watermark: int = -1
+    last_stable: int = -1
+    log_start: int = -1
+    error: FetchError | None = None
+
+
+@dataclass(eq=False, slots=True)
+class PartitionState:
+    """One partition that is fetched, wherever from."""
+
+    topic_id: str
+    offset: int
+    last_epoch: int
+    broker: BrokerFetcher | None = None
+    in_hand: int = 0
+    """Bytes that were fetched and are not done."""
+    by_name: bool = False
+    checked: FetchPosition | None = None
+    """The position at the last `check`."""
+    backoff: Backoff = field(default_factory=lambda: Backoff(*RETRY_SECONDS))
+    """Before it is tried again."""
+    unknown_since: float | None = None
+    """When brokers began not to know its topic, in monotonic time."""
+
+    @property
+    def position(self) -> FetchPosition:
+        return FetchPosition(self.topic_id, self.offset, self.last_epoch)
+
+    def healed(self) -> None:
+        """Forgets the errors before: the next one is tried again as soon as the first."""
+        self.unknown_since = None
+        self.backoff.reset()
 
 
 class Fetcher:
-    """Fetches a set of partitions until told another.
+    """Fetches the partitions that it is assigned.
 
     A partition whose records have come is fetched again when they are `done`; what has come and is not done stays below
     `max_bytes`, give or take a batch for each broker. `partition_bytes` are asked for near by, more over a distance.
-    What time heals is tried again while other partitions go on; `errors` says what it is. For use in one event loop.
+    What time heals is tried again while other partitions go on; `errors` has the failure. For use in one event loop.
     """
 
     def __init__(
@@ -55,16 +103,19 @@ class Fetcher:
         self._client = client
         self._config = FetchConfig(committed_only, max_wait_ms, max_bytes, partition_bytes)
         self._partitions: dict[TopicPartition, PartitionState] = {}
-        self._replicas = Replicas(client.rack, client.metadata_seconds, time.monotonic)
-        self._nodes: dict[int, FetchNode] = {}
-        self._homeless: dict[TopicPartition, float] = {}  # whose leader has to be looked for, and when
-        self._lost, self._news = asyncio.Event(), asyncio.Event()
-        self._arrived: list[CompletedFetch] = []
-        self._held, self._max_bytes = 0, max_bytes
+        self._topic_names: dict[str, str] = {}
+        """By topic id; empty where fetches go by name."""
+        self._replicas = PreferredReplicas(client.rack, client.metadata_seconds, time.monotonic)
+        self._brokers: dict[int, BrokerFetcher] = {}
+        self._leaderless: dict[TopicPartition, float] = {}
+        """When to look for the leader, in monotonic time."""
+        self._leaderless_changed, self._completed_changed = asyncio.Event(), asyncio.Event()
+        self._completed: list[CompletedFetch] = []
+        self._in_hand, self._max_bytes = 0, max_bytes
         self._tasks: set[asyncio.Task[None]] = set()
         self._fatal: BaseException | None = None
-        self.names: dict[str, str] = {}
-        self.errors: dict[TopicPartition, KafkaFailure] = {}  # of partitions that are tried again
+        self.errors: dict[TopicPartition, KafkaFailure] = {}
+        """Of partitions that are tried again."""
 
     async def start(self) -> None:
         self._run(self._look_for_leaders())
@@ -74,34 +125,34 @@ class Fetcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def set(self, partitions: Mapping[TopicPartition, FetchPosition]) -> None:
-        """Fetches these from now on, each from where it says; what has come before and was not handed out never is."""
+    def assign(self, partitions: Mapping[TopicPartition, FetchPosition]) -> None:
+        """Fetches these from now on, and nothing else. What has come before and was not polled is dropped."""
         for tp in list(self._partitions):
-            self._leave(tp)
+            self._unassign_broker(tp)
         self._partitions = {tp: PartitionState(*start, checked=start) for tp, start in partitions.items()}
-        ids = {start.topic_id: tp.topic for tp, start in partitions.items()}
-        self.names = {} if "" in ids else ids
-        self._homeless = dict.fromkeys(partitions, 0.0)
-        self._arrived, self._held = [], 0
+        names = {start.topic_id: tp.topic for tp, start in partitions.items()}
+        self._topic_names = {} if "" in names else names
+        self._leaderless = dict.fromkeys(partitions, 0.0)
+        self._completed, self._in_hand = [], 0
         self._replicas.forget()
         self.errors.clear()
-        self._lost.set()
+        self._leaderless_changed.set()
 
-    def bound(self, max_bytes: int) -> None:
+    def limit(self, max_bytes: int) -> None:
         """Another `max_bytes` from now on."""
-        full, self._max_bytes = self.room <= 0, max_bytes
+        full, self._max_bytes = self._room <= 0, max_bytes
         self._wake(full)
 
-    async def next(self, seconds: float) -> list[CompletedFetch]:
-        """What has come, at once if anything has, else within `seconds`; parts without records tell of log ends that
-        have moved. Raises KafkaFailure for what time does not heal."""
-        if not self._arrived and self._fatal is None:
-            self._news.clear()
-            await happens(self._news, seconds)
+    async def poll(self, seconds: float) -> list[CompletedFetch]:
+        """What has come: at once if anything has, else within `seconds`. Fetches without records say that the ends of
+        the log have moved. Raises KafkaFailure for what time does not heal."""
+        if not self._completed and self._fatal is None:
+            self._completed_changed.clear()
+            await happens(self._completed_changed, seconds)
         if self._fatal is not None:
             raise self._fatal
-        arrived, self._arrived = self._arrived, []
-        return arrived
+        completed, self._completed = self._completed, []
+        return completed
 
     def done(self, tp: TopicPartition, next_offset: int, leader_epoch: int) -> None:
         """What came last is not needed any more: go on at `next_offset`. `leader_epoch`: of the last batch before it,
@@ -109,182 +160,194 @@ class Fetcher:
         partition = self._partitions.get(tp)
         if partition is None or not partition.in_hand:
             return
-        full = self.room <= 0
-        self._held -= partition.in_hand
+        full = self._room <= 0
+        self._in_hand -= partition.in_hand
         partition.in_hand, partition.offset = 0, next_offset
         if leader_epoch >= 0:
             partition.last_epoch = leader_epoch
-        if partition.node is not None:
-            partition.node.want(tp, partition.topic_id, next_offset, partition.last_epoch)
+        if partition.broker is not None:
+            partition.broker.want(tp, partition.topic_id, next_offset, partition.last_epoch)
         self._wake(full)
-
-    def _wake(self, full: bool) -> None:
-        """Has all nodes go on if it was `full`, and is no longer."""
-        if full and self.room > 0:
-            for node in self._nodes.values():
-                node.wake()
 
     async def check(self) -> dict[TopicPartition, FetchError]:
         """Whether what was fetched by name is of the topics and logs that are there now; nothing is asked where fetches
         go by id. Raises KafkaFailure when that can't be known now."""
-        asked = {tp: each for tp, each in self._partitions.items() if each.by_name}
-        if not asked:
+        by_name = {tp: each for tp, each in self._partitions.items() if each.by_name}
+        if not by_name:
             return {}
-        before = {tp: each.checked for tp, each in asked.items() if each.checked}
-        now = {tp: each.position for tp, each in asked.items()}
-        troubles = await errors_by_name(self._client, before, now)
-        if not troubles:
-            for tp, each in asked.items():
+        before = {tp: each.checked for tp, each in by_name.items() if each.checked}
+        now = {tp: each.position for tp, each in by_name.items()}
+        errors = await errors_by_name(self._client, before, now)
+        if not errors:
+            for tp, each in by_name.items():
                 each.checked = now[tp]
-        return troubles
+        return errors
 
-    # -- what nodes tell (fetch_node.Owner) ------------------------------------------------------------------------
+    # -- fetches ---------------------------------------------------------------------------------------------------
 
     @property
-    def room(self) -> int:
-        return (self._max_bytes - self._held) // max(1, len(self._nodes))
+    def _room(self) -> int:
+        """Bytes that one broker may send now."""
+        return (self._max_bytes - self._in_hand) // max(1, len(self._brokers))
 
-    def rack(self, node: int) -> str:
-        return self._replicas.rack(node)
+    def _wake(self, full: bool) -> None:
+        """Has all brokers fetched from again if it was `full`, and is no longer."""
+        if full and self._room > 0:
+            for broker in self._brokers.values():
+                broker.wake()
 
-    async def take(self, tp: TopicPartition, got: PartitionData) -> None:
-        partition = self._partitions[tp]
-        if self._replicas.follows(tp) and (got.error or got.diverged is not None):
-            self._later([tp], of_code(got.error, f"fetch {tp.topic}-{tp.partition} from a replica"))
-        elif got.preferred >= 0:
-            self._leave(tp)
-            self._replicas.follow(tp, got.preferred)
-            self._settle(tp, got.preferred)
-            self._lost.set()
-        elif got.diverged is not None:
-            epoch, end_offset = got.diverged
-            self._park(tp, FetchError(FetchErrorKind.DIVERGED, epoch=epoch, end_offset=end_offset))
-        elif got.error == Errors.TOPIC_AUTHORIZATION_FAILED:
-            self._park(tp, FetchError(FetchErrorKind.NOT_AUTHORIZED))
-        elif got.error == Errors.OFFSET_OUT_OF_RANGE:
+    async def _fetch_from(self, broker: BrokerFetcher) -> None:
+        while True:
+            if not await broker.ready(self._room):
+                continue
+            try:
+                rack = self._replicas.rack(broker.node)
+                partitions = await broker.fetch(self._room, rack, self._topic_names)
+            except KafkaFailure as error:
+                self._failed(list(broker.tps), error)
+                continue
+            for tp, data in partitions.items():
+                if broker.is_current(tp):
+                    await self._accept(tp, data)
+
+    async def _accept(self, tp: TopicPartition, data: PartitionData) -> None:
+        partition, name = self._partitions[tp], f"{tp.topic}-{tp.partition}"
+        if self._replicas.follows(tp) and (data.error or data.diverged is not None):
+            self._retry([tp], of_code(data.error, f"fetch {name} from a replica"))
+        elif data.preferred >= 0:
+            self._unassign_broker(tp)
+            self._replicas.follow(tp, data.preferred)
+            self._assign_broker(tp, data.preferred)
+            self._leaderless_changed.set()
+        elif data.diverged is not None:
+            epoch, end_offset = data.diverged
+            self._stop(tp, FetchError(FetchErrorKind.DIVERGED, epoch=epoch, end_offset=end_offset))
+        elif data.error == Errors.TOPIC_AUTHORIZATION_FAILED:
+            self._stop(tp, FetchError(FetchErrorKind.NOT_AUTHORIZED))
+        elif data.error == Errors.OFFSET_OUT_OF_RANGE:
             await self._out_of_range(tp, partition)
-        elif got.error:
-            self._later([tp], of_code(got.error, f"fetch {tp.topic}-{tp.partition}"))
+        elif data.error:
+            self._retry([tp], of_code(data.error, f"fetch {name}"))
         else:
             partition.healed()
             self.errors.pop(tp, None)
-            if got.records and partition.node is not None:
-                partition.node.hand_out(tp)
-                partition.by_name, partition.in_hand = partition.node.by_name, len(got.records)
-                self._held += partition.in_hand
-            self._tell(CompletedFetch.of(tp, partition.offset, got))
+            if data.records and partition.broker is not None:
+                partition.broker.hand_out(tp)
+                partition.by_name, partition.in_hand = partition.broker.by_name, len(data.records)
+                self._in_hand += partition.in_hand
+            ends = (data.high_watermark, data.last_stable, data.log_start)
+            self._complete(CompletedFetch(tp, data.records, partition.offset, data.aborted, *ends))
 
-    def node_failed(self, node: FetchNode, error: KafkaFailure) -> None:
-        self._failed(list(node.tps), error)
+    async def _out_of_range(self, tp: TopicPartition, partition: PartitionState) -> None:
+        try:
+            error = await range_error(self._client, tp, partition.offset)
+        except KafkaFailure as failed:
+            self._failed(self._unchanged({tp: partition}), failed)
+            return
+        for each in self._unchanged({tp: partition}):
+            if error is not None:
+                self._stop(each, error)
+            else:
+                doing = f"fetch {tp.topic}-{tp.partition}"
+                self._retry([each], of_code(Errors.OFFSET_OUT_OF_RANGE, doing))
 
     # -- leaders, and what to do without one -----------------------------------------------------------------------
 
     async def _look_for_leaders(self) -> None:
         while True:
-            for tp in self._replicas.over():
-                self._leave(tp)
-                self._homeless.setdefault(tp, 0.0)
+            for tp in self._replicas.expired():
+                self._unassign_broker(tp)
+                self._leaderless.setdefault(tp, 0.0)
             now = time.monotonic()
-            due = [tp for tp, at in self._homeless.items() if at <= now]
-            self._lost.clear()
+            due = [tp for tp, at in self._leaderless.items() if at <= now]
+            self._leaderless_changed.clear()
             if due:
-                await self._find(due)
+                await self._find_leaders(due)
             else:
-                soon = (now + 3600, self._replicas.next_end, *self._homeless.values())
-                await happens(self._lost, min(soon) - now)
+                soon = (now + 3600, self._replicas.next_expiry, *self._leaderless.values())
+                await happens(self._leaderless_changed, min(soon) - now)
 
-    async def _find(self, tps: Sequence[TopicPartition]) -> None:
+    async def _find_leaders(self, tps: Sequence[TopicPartition]) -> None:
         wanted = {tp: self._partitions[tp] for tp in tps}
         try:
             positions = {tp: each.position for tp, each in wanted.items()}
-            troubles = await topic_errors(self._client, positions)
-        except KafkaFailure as error:
-            self._failed(self._still(wanted), error)
+            errors = await topic_errors(self._client, positions)
+        except KafkaFailure as failed:
+            self._failed(self._unchanged(wanted), failed)
             return
-        for tp in self._still(wanted):
-            partition, trouble = wanted[tp], troubles.get(tp)
+        for tp in self._unchanged(wanted):
             nodes, leaderless = self._client.by_leader([tp])
-            if trouble is not None:
-                self._doubt(tp, partition, trouble)
+            if tp in errors:
+                self._no_topic(tp, wanted[tp], errors[tp])
             elif leaderless:
-                self._later([tp], leaderless[tp])
+                self._retry([tp], leaderless[tp])
             else:
-                (number,) = nodes
-                del self._homeless[tp]
-                self._replicas.to_leader(tp, number)
-                self._settle(tp, number)
+                (leader,) = nodes
+                del self._leaderless[tp]
+                self._replicas.to_leader(tp, leader)
+                self._assign_broker(tp, leader)
 
-    def _settle(self, tp: TopicPartition, number: int) -> None:
-        """To be fetched from that node from now on."""
-        partition = self._partitions[tp]
-        partition.node = self._node(number)
-        if not partition.in_hand:
-            partition.node.want(tp, partition.topic_id, partition.offset, partition.last_epoch)
-
-    def _failed(self, tps: Iterable[TopicPartition], error: KafkaFailure) -> None:
-        if error.retriable:
-            self._later(tps, error)
-        else:
-            self._fatal = error
-            self._news.set()
-
-    def _still(self, wanted: Mapping[TopicPartition, PartitionState]) -> list[TopicPartition]:
-        """Those that nobody has set anew meanwhile."""
+    def _unchanged(self, wanted: Mapping[TopicPartition, PartitionState]) -> list[TopicPartition]:
+        """Those that were not assigned anew meanwhile."""
         return [tp for tp, each in wanted.items() if self._partitions.get(tp) is each]
 
-    def _node(self, number: int) -> FetchNode:
-        node = self._nodes.get(number)
-        if node is None:
-            node = self._nodes[number] = FetchNode(self._client, number, self._config, self)
-            self._run(node.run())
-        return node
+    def _assign_broker(self, tp: TopicPartition, node: int) -> None:
+        """Fetches the partition from that node from now on."""
+        partition, broker = self._partitions[tp], self._brokers.get(node)
+        if broker is None:
+            broker = self._brokers[node] = BrokerFetcher(self._client, node, self._config)
+            self._run(self._fetch_from(broker))
+        partition.broker = broker
+        if not partition.in_hand:
+            broker.want(tp, partition.topic_id, partition.offset, partition.last_epoch)
 
-    async def _out_of_range(self, tp: TopicPartition, partition: PartitionState) -> None:
-        try:
-            trouble = await out_of_range(self._client, tp, partition.offset)
-        except KafkaFailure as error:
-            self._failed(self._still({tp: partition}), error)
-            return
-        for each in self._still({tp: partition}):
-            if trouble is not None:
-                self._park(each, trouble)
-            else:
-                self._later([each], of_code(Errors.OFFSET_OUT_OF_RANGE, f"fetch {tp.topic}-{tp.partition}"))
+    def _unassign_broker(self, tp: TopicPartition) -> None:
+        partition = self._partitions[tp]
+        if partition.broker is not None:
+            partition.broker.drop(tp)
+            partition.broker = None
 
-    def _doubt(self, tp: TopicPartition, partition: PartitionState, trouble: FetchError) -> None:
-        now = time.monotonic()
-        partition.doubted = partition.doubted or now
-        if trouble.kind is FetchErrorKind.UNKNOWN_TOPIC_ID and now - partition.doubted < DOUBT_SECONDS:
-            self._later([tp], of_code(Errors.UNKNOWN_TOPIC_ID, f"fetch {tp.topic}-{tp.partition}"))
+    # -- errors ----------------------------------------------------------------------------------------------------
+
+    def _failed(self, tps: Iterable[TopicPartition], failed: KafkaFailure) -> None:
+        if failed.retriable:
+            self._retry(tps, failed)
         else:
-            self._park(tp, trouble)
+            self._fatal = failed
+            self._completed_changed.set()
 
-    def _later(self, tps: Iterable[TopicPartition], why: KafkaFailure | None) -> None:
+    def _no_topic(self, tp: TopicPartition, partition: PartitionState, error: FetchError) -> None:
+        now = time.monotonic()
+        partition.unknown_since = partition.unknown_since or now
+        patient = now - partition.unknown_since < UNKNOWN_TOPIC_SECONDS
+        if error.kind is FetchErrorKind.UNKNOWN_TOPIC_ID and patient:
+            self._retry([tp], of_code(Errors.UNKNOWN_TOPIC_ID, f"fetch {tp.topic}-{tp.partition}"))
+        else:
+            self._stop(tp, error)
+
+    def _retry(self, tps: Iterable[TopicPartition], failed: KafkaFailure | None) -> None:
+        """After a pause, from the leader."""
         for tp in tps:
-            self._leave(tp)
+            self._unassign_broker(tp)
             self._replicas.fail(tp)
-            self._homeless[tp] = time.monotonic() + self._partitions[tp].backoff.next()
-            if why is not None:
-                self.errors[tp] = why
-        self._lost.set()
+            self._leaderless[tp] = time.monotonic() + self._partitions[tp].backoff.next()
+            if failed is not None:
+                self.errors[tp] = failed
+        self._leaderless_changed.set()
 
-    def _park(self, tp: TopicPartition, trouble: FetchError) -> None:
-        """Until the partition is set again."""
-        self._leave(tp)
+    def _stop(self, tp: TopicPartition, error: FetchError) -> None:
+        """Until the partition is assigned again."""
+        self._unassign_broker(tp)
         self._replicas.fail(tp)
         self.errors.pop(tp, None)
-        self._homeless.pop(tp, None)
-        self._tell(CompletedFetch(tp, b"", self._partitions[tp].offset, error=trouble))
+        self._leaderless.pop(tp, None)
+        self._complete(CompletedFetch(tp, b"", self._partitions[tp].offset, error=error))
 
-    def _leave(self, tp: TopicPartition) -> None:
-        partition = self._partitions[tp]
-        if partition.node is not None:
-            partition.node.drop(tp)
-            partition.node = None
+    # -- tasks -----------------------------------------------------------------------------------------------------
 
-    def _tell(self, part: CompletedFetch) -> None:
-        self._arrived.append(part)
-        self._news.set()
+    def _complete(self, fetch: CompletedFetch) -> None:
+        self._completed.append(fetch)
+        self._completed_changed.set()
 
     def _run(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -292,7 +355,7 @@ class Fetcher:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Tasks run until they are cancelled: what ends one is a defect, and `next` raises it."""
+        """Tasks run until they are cancelled: what ends one is a defect, and `poll` raises it."""
         if not task.cancelled():
             self._fatal = task.exception()
-            self._news.set()
+            self._completed_changed.set()

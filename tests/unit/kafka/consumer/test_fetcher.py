@@ -17,6 +17,7 @@ from bridge.kafka.consumer import fetcher as consumer_fetcher
 from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchError, FetchErrorKind, FetchPosition
 from bridge.kafka.errors import failure
 from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition
@@ -157,8 +158,8 @@ class MemoryClient:
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> MemoryClient:
-    monkeypatch.setattr(broker_fetcher, "PAUSE_SECONDS", (0.005, 0.01))
-    monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", 0.05)
+    monkeypatch.setattr(consumer_fetcher, "RETRY_SECONDS", (0.005, 0.01))
+    monkeypatch.setattr(consumer_fetcher, "UNKNOWN_TOPIC_SECONDS", 0.05)
     return MemoryClient(monkeypatch)
 
 
@@ -166,7 +167,7 @@ def fetch(client: MemoryClient, work: Callable[[Fetcher], Awaitable[T]]) -> T:
     async def go() -> T:
         fetcher = Fetcher(client, committed_only=True)  # type: ignore[arg-type]
         await fetcher.start()
-        fetcher.set({A: FetchPosition(ID, 5, 2), B: FetchPosition(ID, 6)})
+        fetcher.assign({A: FetchPosition(ID, 5, 2), B: FetchPosition(ID, 6)})
         try:
             return await work(fetcher)
         finally:
@@ -179,7 +180,7 @@ def fetch(client: MemoryClient, work: Callable[[Fetcher], Awaitable[T]]) -> T:
 async def until(fetcher: Fetcher, wanted: Callable[[CompletedFetch], bool]) -> CompletedFetch:
     async with asyncio.timeout(5.0):
         while True:
-            for part in await fetcher.next(0.5):
+            for part in await fetcher.poll(0.5):
                 if wanted(part):
                     return part
 
@@ -245,7 +246,7 @@ def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(client
 
     async def work(fetcher: Fetcher) -> None:
         for _ in range(20):
-            for part in await fetcher.next(0.5):
+            for part in await fetcher.poll(0.5):
                 fetcher.done(part.tp, part.offset + 1, 0)
 
     fetch(client, work)
@@ -279,15 +280,15 @@ def test_no_more_is_asked_for_than_comes_in_time(client: MemoryClient) -> None:
 
     async def work(fetcher: Fetcher) -> None:
         while len(client.most) < 4:
-            await fetcher.next(0.01)
+            await fetcher.poll(0.01)
         client.broken = {}
         while len(client.most) < 12:
-            for part in await fetcher.next(0.5):
+            for part in await fetcher.poll(0.5):
                 fetcher.done(part.tp, part.offset + 1, 0)
         client.far = 4.0
         asked = len(client.most)
         while len(client.most) < asked + 3:
-            for part in await fetcher.next(0.5):
+            for part in await fetcher.poll(0.5):
                 fetcher.done(part.tp, part.offset + 1, 0)
 
     fetch(client, work)
@@ -325,7 +326,7 @@ def test_an_offset_out_of_range_comes_with_where_the_log_is(client: MemoryClient
     client.serve = lambda node, tp, at: Answer(1) if at == 2 else None
 
     async def work(fetcher: Fetcher) -> None:
-        fetcher.set({A: FetchPosition(ID, 2)})
+        fetcher.assign({A: FetchPosition(ID, 2)})
         part = await until(fetcher, lambda part: part.tp == A)
         assert part.error == FetchError(FetchErrorKind.OUT_OF_RANGE, log_start=3, log_end=100)
 
@@ -352,16 +353,16 @@ def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
 ) -> None:
     known, client.topic = client.topic, found
     client.serve = lambda *_: Answer(records=b"x")
-    doubt = consumer_fetcher.DOUBT_SECONDS
-    monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", 60.0)
+    doubt = consumer_fetcher.UNKNOWN_TOPIC_SECONDS
+    monkeypatch.setattr(consumer_fetcher, "UNKNOWN_TOPIC_SECONDS", 60.0)
 
     async def work(fetcher: Fetcher) -> None:
         while set(fetcher.errors) != {A, B}:
-            assert await fetcher.next(0.01) == []
+            assert await fetcher.poll(0.01) == []
         client.topic = known
         # An answer from before may still be under way: it must not be believed.
         assert (await until(fetcher, lambda part: part.tp == A)).records == b"x"
-        monkeypatch.setattr(consumer_fetcher, "DOUBT_SECONDS", doubt)
+        monkeypatch.setattr(consumer_fetcher, "UNKNOWN_TOPIC_SECONDS", doubt)
         client.topic = found
         client.serve = lambda *_: Answer(100)
         fetcher.done(A, 9, 0)
@@ -372,14 +373,41 @@ def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
     fetch(client, work)
 
 
+def test_an_error_after_a_success_is_tried_again_as_soon_as_the_first(
+    client: MemoryClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_fetcher, "RETRY_SECONDS", (0.001, 60.0))
+    failed: set[int] = set()
+
+    def serve(node: int, tp: TopicPartition, at: int) -> Answer | None:
+        if tp != A:
+            return None
+        if at in failed:
+            return Answer(records=b"x")
+        failed.add(at)
+        return Answer(Errors.NOT_LEADER_OR_FOLLOWER)
+
+    client.serve = serve
+
+    async def work(fetcher: Fetcher) -> None:
+        async with asyncio.timeout(10.0):  # pauses that go on doubling take a minute
+            for offset in range(5, 21):
+                await until(fetcher, lambda part, offset=offset: (part.tp, part.offset) == (A, offset))  # type: ignore[misc]
+                assert not fetcher.errors
+                fetcher.done(A, offset + 1, 0)
+
+    fetch(client, work)
+    assert len(failed) >= 16
+
+
 def test_what_was_asked_before_a_new_set_is_not_handed_out(client: MemoryClient) -> None:
     client.serve = lambda node, tp, at: Answer(records=b"%d" % at)
 
     async def work(fetcher: Fetcher) -> None:
         client.gate.clear()
         await client.asked.wait()
-        fetcher.set({A: FetchPosition(ID, 39)})
-        assert await fetcher.next(0.02) == []  # the leader is found meanwhile
+        fetcher.assign({A: FetchPosition(ID, 39)})
+        assert await fetcher.poll(0.02) == []  # the leader is found meanwhile
         client.gate.set()
         part = await until(fetcher, lambda part: True)
         assert (part.tp, part.offset, part.records) == (A, 39, b"39")
@@ -513,7 +541,7 @@ def test_the_leader_is_asked_again_when_the_metadata_is_too_old(
     async def work(fetcher: Fetcher) -> None:
         async with asyncio.timeout(5.0):
             while sum(A in known for node, _, known in client.fetched if node == 1) < 3:
-                await fetcher.next(0.05)
+                await fetcher.poll(0.05)
         assert not fetcher.errors
 
     fetch(client, work)
@@ -528,7 +556,7 @@ def test_the_only_partition_of_a_broker_comes_back_to_it_where_it_was(client: Me
     async def go() -> CompletedFetch:
         fetcher = Fetcher(client, committed_only=True)  # type: ignore[arg-type]
         await fetcher.start()
-        fetcher.set({A: FetchPosition(ID, 5, 2)})
+        fetcher.assign({A: FetchPosition(ID, 5, 2)})
         try:
             return await until(fetcher, lambda part: bool(part.records))
         finally:

@@ -1,0 +1,113 @@
+"""Whether a position is still one of its log: the errors that no waiting heals, and the requests that tell them from
+those that heal. Kafka's consumer calls it offset validation (KIP-320)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from bridge.errors import KafkaFailure
+from bridge.kafka.consumer.log_bounds import bounds
+from bridge.kafka.errors import of_code
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol import epoch_requests
+from bridge.kafka.protocol.error_codes import Errors
+from bridge.model.values import TopicPartition
+
+
+class FetchPosition(NamedTuple):
+    """Where to fetch from. `topic_id`: "" where brokers have none. `last_epoch`: leader epoch of the last batch before
+    `offset`, -1 for unknown; it tells a log that diverged below `offset`."""
+
+    topic_id: str
+    offset: int
+    last_epoch: int = -1
+
+
+class FetchErrorKind(StrEnum):
+    OUT_OF_RANGE = "out_of_range"
+    """The log begins above the position, or ends below it."""
+    DIVERGED = "diverged"
+    """The log has other records below the position: an unclean election."""
+    UNKNOWN_TOPIC_ID = "unknown_topic_id"
+    """The topic was deleted, and perhaps made again."""
+    NOT_AUTHORIZED = "not_authorized"
+
+
+class FetchError(NamedTuple):
+    """`log_start`, `log_end`: of an OUT_OF_RANGE partition. `epoch`, `end_offset`: up to where a DIVERGED log agrees
+    with what was fetched. -1 for unknown."""
+
+    kind: FetchErrorKind
+    log_start: int = -1
+    log_end: int = -1
+    epoch: int = -1
+    end_offset: int = -1
+
+
+async def range_error(client: NetworkClient, tp: TopicPartition, offset: int) -> FetchError | None:
+    """None when the offset is in range by now: a new leader may be behind for a moment. Raises KafkaFailure."""
+    log = (await bounds(client, [tp], committed_only=False))[tp]
+    if isinstance(log, KafkaFailure):
+        raise log
+    if log.start <= offset <= log.end:
+        return None
+    return FetchError(FetchErrorKind.OUT_OF_RANGE, log_start=log.start, log_end=log.end)
+
+
+async def topic_errors(
+    client: NetworkClient, positions: Mapping[TopicPartition, FetchPosition]
+) -> dict[TopicPartition, FetchError]:
+    """Partitions whose topic does not exist any more, or is another one. Raises KafkaFailure."""
+    topics = await client.metadata(sorted({tp.topic for tp in positions}))
+    errors = {}
+    for tp, position in positions.items():
+        topic = topics[tp.topic]
+        if topic.error == Errors.TOPIC_AUTHORIZATION_FAILED:
+            errors[tp] = FetchError(FetchErrorKind.NOT_AUTHORIZED)
+        elif topic.error == Errors.UNKNOWN_TOPIC_OR_PARTITION or (
+            topic.topic_id and position.topic_id and topic.topic_id != position.topic_id
+        ):
+            errors[tp] = FetchError(FetchErrorKind.UNKNOWN_TOPIC_ID)
+    return errors
+
+
+async def log_errors(
+    client: NetworkClient, positions: Mapping[TopicPartition, FetchPosition]
+) -> dict[TopicPartition, FetchError]:
+    """Partitions whose log ends below the position, or has another epoch there (OffsetForLeaderEpoch, KIP-320). Those
+    without a known epoch can't be validated. Needs `client.metadata` of the topics first. Raises KafkaFailure."""
+    known = [tp for tp, position in positions.items() if position.last_epoch >= 0]
+    nodes, leaderless = client.by_leader(known)
+    for failed in leaderless.values():
+        raise failed
+
+    async def ask(node: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, FetchError]:
+        doing = "check leader epochs"
+        call = epoch_requests.epoch_ends({tp: positions[tp].last_epoch for tp in tps})
+        ends = epoch_requests.read_epoch_ends(await client.send(node, call, doing))
+        errors = {}
+        for tp, end in ends.items():
+            failed = of_code(end.error, f"{doing} of {tp.topic}-{tp.partition}")
+            if failed is not None:
+                raise failed
+            if end.epoch < positions[tp].last_epoch or end.end_offset < positions[tp].offset:
+                errors[tp] = FetchError(FetchErrorKind.DIVERGED, epoch=end.epoch, end_offset=end.end_offset)
+        return errors
+
+    by_node = await asyncio.gather(*(ask(node, tps) for node, tps in nodes.items()))
+    return {tp: error for errors in by_node for tp, error in errors.items()}
+
+
+async def errors_by_name(
+    client: NetworkClient,
+    before: Mapping[TopicPartition, FetchPosition],
+    now: Mapping[TopicPartition, FetchPosition],
+) -> dict[TopicPartition, FetchError]:
+    """What fetches by name do not notice. `before`: the positions at the last such validation; the epoch that they
+    have come to since may have begun below. Raises KafkaFailure."""
+    return (
+        await topic_errors(client, now) or await log_errors(client, before) or await log_errors(client, now)
+    )
