@@ -31,7 +31,7 @@ _START_SECONDS = 30.0
 _FLUSHED_AFTER = 0.8
 """Part of a transaction's time by which all of it has to be answered; the rest is for its end to reach the broker."""
 _CLOSE_SECONDS = 2.0
-_PAUSES = (0.1, 5.0)
+RETRY_SECONDS = (0.1, 5.0)
 """Seconds: the first pause after a failure and the longest."""
 
 
@@ -238,7 +238,7 @@ class SyncProducer:
         await self._client.close()
 
     async def _send(self) -> None:
-        backoff = Backoff(*_PAUSES)
+        backoff = Backoff(*RETRY_SECONDS)
         while self._pending:
             taken, self._pending = self._pending, []
             topics: dict[str, list[KeyValue]] = {}

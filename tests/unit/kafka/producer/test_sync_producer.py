@@ -40,7 +40,7 @@ class Flaky(SyncProducer):
 def test_a_failure_after_a_success_is_tried_again_as_soon_as_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(producer, "_PAUSES", (0.001, 60.0))
+    monkeypatch.setattr(producer, "RETRY_SECONDS", (0.001, 60.0))
 
     async def go() -> list[KeyValue]:
         syncs = Flaky()
