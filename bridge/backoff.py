@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 JITTER = 0.2
-"""Share by which a pause is shorter or longer at random: what failed together would else come back together."""
+"""Share by which a pause is shorter or longer at random, so that what failed together does not come back together."""
 
 
 class Backoff:

@@ -21,7 +21,7 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
 
 def ending(returncode: int) -> str:
-    """How a process has ended, from a returncode of `subprocess`: `exit status 3`, or `signal SIGKILL`."""
+    """How a process ended, by its returncode in `subprocess`: `exit status 3`, or `signal SIGKILL`."""
     if returncode >= 0:
         return f"exit status {returncode}"
     try:
@@ -38,12 +38,12 @@ class ChildProcess:
     - `process`, `connector`: these fields of the lines that it writes to standard error, which go to our log.
     - `read`: reads standard output until it ends. A ValueError is output that can't be read: the process is killed, and
       restarted as if it had ended by itself.
-    - `ended`: called with how a life has ended and the seconds until the next one; False for no next one.
-    - `started`: called when the process runs, before anything is read; the first to `send` something.
-    - `before_start`: asked before each start; False for no more starts.
-    - `steady_seconds`: after a life longer than that the backoff begins again.
-    - `limit`: bytes that `read` finds buffered at most.
-    - `new_session`: whether signals of the terminal, Ctrl-C above all, are kept from the process.
+    - `started`: called when the process runs, before its output is read. It sends what the process needs first.
+    - `ended`: called with how the process ended and the seconds until it is restarted; returns False to end that.
+    - `before_start`: called before each start; returns False to end that.
+    - `steady_seconds`: a process that runs for longer resets the backoff.
+    - `limit`: most bytes of output that are buffered for `read`.
+    - `new_session`: keeps signals of the terminal, Ctrl-C above all, from the process.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ChildProcess:
             process.stdin.write(data)
 
     def kill(self) -> None:
-        """Ends this life of the process, not its supervision."""
+        """Kills the process, which is then restarted."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
@@ -109,7 +109,7 @@ class ChildProcess:
                     extra={"connector": self._log_fields[1]},
                 )
         finally:
-            # Also if whoever waits for the end is cancelled: no process is left behind.
+            # Also if the caller is cancelled: no process is left behind.
             self._supervisor.cancel()
             await asyncio.wait({self._supervisor})
 
@@ -128,7 +128,7 @@ class ChildProcess:
             await asyncio.sleep(pause)
 
     async def _run(self) -> str:
-        """One life of the process; returns how it ended. Cancelled, it kills the process."""
+        """Runs the process once; returns how it ended. Kills it when cancelled."""
         forward = Forward(*self._log_fields)
         try:
             process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Every error that crosses a room, and the one tree they hang from.
+"""Every error that one room raises and another catches, in one tree.
 
     BridgeError                 code, message for a person, retriable
     ├── ConfigRejected          400  every error of a configuration at once
@@ -9,11 +9,11 @@
     ├── OperationRefused        409  it would lose records or copy them twice
     ├── GroupsRefused           409  groups are not ready to fail over; `errors` say why, group by group
     ├── BodyRejected            422  the request body is not of the contract's form
-    ├── Misdirected             421  the request names a host that the service is not
+    ├── Misdirected             421  the request's Host header names another host
     ├── TooLarge                413  the request body is larger than the service reads
     ├── Overloaded              503  the bounded pool is full; ask again after `retry_after` seconds
-    ├── NotAnswered             503  whoever has to do it did not answer in time; ask again
-    └── KafkaFailure            what a cluster said, translated at the edge of bridge.kafka
+    ├── NotAnswered             503  the connector, or the rounds process, did not answer in time; ask again
+    └── KafkaFailure            an error of a cluster, translated by bridge.kafka
 
 Messages are for operators: they name the key, the value and what would be right, and never carry a secret.
 """
@@ -107,18 +107,18 @@ class Fenced(BridgeError):
 
 
 class OperationRefused(BridgeError):
-    """It would lose records or copy them twice; the text says why, and what to do."""
+    """The operation would lose records or copy them twice; the text says why, and what to do."""
 
     code = ErrorCode.REFUSED
     status = 409
 
 
 class NothingCopied(OperationRefused):
-    """There is no position to be changed: nothing was copied yet."""
+    """Nothing was copied yet, so there is no position to change."""
 
 
 class GroupsRefused(BridgeError):
-    """Groups that can't fail over now, or of which that can't be told (`code`); `errors`: each with its reasons."""
+    """Groups are not ready to fail over, or it is not known whether they are (`code`). `errors`: the reasons."""
 
     code = ErrorCode.NOT_READY
     status = 409
@@ -134,12 +134,12 @@ class BodyRejected(BridgeError):
 
 
 class BodyErrors(BodyRejected):
-    """A request with at least one error; `errors` has all of them, named by their place."""
+    """A request body with at least one error; `errors` has all of them, by the path of the field."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         self.errors = tuple(errors)
-        told = "; ".join(f"{error.key}: {error.message}" for error in self.errors)
-        super().__init__(f"The request is not of the contract's form: {told}")
+        listed = "; ".join(f"{error.key}: {error.message}" for error in self.errors)
+        super().__init__(f"The request is not of the contract's form: {listed}")
 
 
 class Misdirected(BridgeError):
@@ -165,7 +165,7 @@ class Overloaded(BridgeError):
 
 
 class NotAnswered(BridgeError):
-    """Whoever has to do it did not answer in time; it may have been done."""
+    """The connector, or the rounds process, did not answer in time. What was asked for may have been done."""
 
     code = ErrorCode.NOT_ANSWERED
     status = 503
@@ -173,7 +173,7 @@ class NotAnswered(BridgeError):
 
 
 class KafkaFault(StrEnum):
-    """What kind of trouble a cluster is, as far as we act on it."""
+    """Kinds of Kafka errors, as far as we treat them differently."""
 
     UNREACHABLE = "unreachable"
     CREDENTIALS = "credentials"
@@ -188,12 +188,12 @@ class KafkaFault(StrEnum):
     FENCED = "fenced"
     """A newer holder of a transactional id took over, or the transaction took longer than its timeout."""
     ABORTED = "aborted"
-    """Nothing wrong with this one: another part of its transaction failed."""
+    """Another part of the same transaction failed."""
     RECORD_REFUSED = "record_refused"
     """An invalid timestamp, no key in a compacted topic."""
     RECORD_TOO_LARGE = "record_too_large"
     TOPIC_CONFIG = "topic_config"
-    """A topic is configured so that it loses what it has to keep."""
+    """A topic's configuration would delete records that have to be kept."""
     OTHER = "other"
 
 
@@ -202,7 +202,8 @@ AWAY = frozenset({KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT})
 
 
 class KafkaFailure(BridgeError):
-    """A cluster refused or did not answer. `fault` says which kind; `retriable` whether time may heal it."""
+    """A cluster refused a request, or did not answer it. `fault`: the kind of error; `retriable`: whether a retry may
+    succeed."""
 
     code = ErrorCode.KAFKA
     status = 503

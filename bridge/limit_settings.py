@@ -1,4 +1,4 @@
-"""Settings of the service for what callers can use up."""
+"""Settings of the service that limit what its clients can use: threads, connections, bytes and time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Regexes that match within a limit. Backtracking can take longer than the universe lasts, in `re` with the
-interpreter's lock held; so `re` is used where it is quick whatever comes, and the `regex` library, which lets other
-threads run and ends when its time is over, for all else.
+"""Regular expressions of users, matched within a time limit.
+
+Backtracking can take years, and `re` holds the interpreter's lock meanwhile. So `re` matches only patterns that are
+quick on every text; all others go to the `regex` library, which releases the lock and has a timeout.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ import time
 import regex
 
 MATCH_SECONDS = 0.5
-"""For one text. What is written sensibly takes microseconds."""
+"""For one text. A sensible pattern takes microseconds."""
 WINDOW_SECONDS = 60.0
 _SLOW_SECONDS = 0.01
-"""A match that takes longer counts. All of them in a window have MATCH_SECONDS too, of which one that ends by itself
-costs a fifth at most: a machine that was suspended is not the pattern's fault."""
+"""Matches that take longer than this are added up, and may take MATCH_SECONDS in a window together. One that ends by
+itself counts as a fifth of that at most: a machine that was suspended is not the pattern's fault."""
 _SHORT = 1_000
-"""Characters, up to which what is quick is so: topics have 249 at most."""
+"""Characters up to which a quick pattern is quick: topic names have 249 at most."""
 _SHOWN = 200
 
 
 class PatternProblem(ValueError):
-    """A pattern that is not a Java regex, or one that can't be had here; the message says which and why."""
+    """A pattern that is not a Java regex, or that Python has no form of; the message names it and says why."""
 
 
 class PatternTooSlow(PatternProblem):
-    """It has taken too long to match a text. `key`: the setting, empty for none."""
+    """A pattern took too long to match a text. `key`: the configuration key that holds it, "" for none."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(f"{key}: {why}" if key else why)
@@ -34,8 +35,8 @@ class PatternTooSlow(PatternProblem):
 
 
 class JavaPattern:
-    """`quick`: whether no text of usual length takes `re` long. `translated` is Python's form of `source`; `key` names
-    the setting in errors. Raises PatternProblem."""
+    """A Java regex. `translated`: its form in Python; `quick`: whether `re` matches every text of usual length quickly;
+    `key`: the configuration key that errors name. Raises PatternProblem."""
 
     def __init__(self, source: str, translated: str, *, quick: bool, key: str = "") -> None:
         self.pattern = source

@@ -1,4 +1,4 @@
-"""What connector configurations may name, as whoever runs the service allows it (docs/security.md)."""
+"""What the operator of the service allows connector configurations to name (docs/security.md)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ IMPORT_SECONDS = "MIRROR_BRIDGE_IMPORT_SECONDS"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Patterns may have `*` and `?`. Keys, masters and modules are allowed beside those that always are
-    (connectors.config.allowed_names); no folder and no address means any."""
+    """Patterns with `*` and `?`. Keys, masters and modules are allowed in addition to those that always are
+    (connectors.config.allowed_names). An empty list of folders or addresses allows any."""
 
     spark_keys: tuple[str, ...] = ()
     spark_masters: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Policy:
     folders: tuple[str, ...] = ()
     bootstrap: tuple[str, ...] = ()
     import_seconds: float = 3.0
-    """Time in which classes and functions of the operator's have to be loaded."""
+    """Seconds in which Python code that a configuration names has to be loaded."""
 
 
 def fits(text: str, patterns: Iterable[str]) -> bool:

@@ -1,5 +1,4 @@
-"""Settings of `mirror-bridge serve`: the environment (`MIRROR_BRIDGE_…`), flags over it, every error in one
-line."""
+"""Settings of `mirror-bridge serve`, from flags and the environment (`MIRROR_BRIDGE_…`); a flag wins."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ _NO_AUTH = (
 
 
 class Settings(PolicySettings, LimitSettings):
-    """What `serve` can be told. Everything about clusters is in the connector JSON, not here."""
+    """All settings of `serve`. Everything about clusters is in the connectors' configurations, not here."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True
@@ -137,7 +136,7 @@ class Settings(PolicySettings, LimitSettings):
         return self
 
     def tokens(self) -> Tokens:
-        """Those of now: files are read. Raises ValueError, which names the setting and shows no token."""
+        """The tokens as they are now, files read. Raises ValueError, which names the setting and shows no token."""
         tokens = Tokens(
             read_tokens("auth_token", self.auth_token, self.auth_token_file),
             read_tokens("read_token", self.read_token, self.read_token_file),
@@ -156,13 +155,13 @@ class Settings(PolicySettings, LimitSettings):
         return tuple(path for path in (self.auth_token_file, self.read_token_file) if path is not None)
 
     def authenticates(self) -> bool:
-        """Who asks has to show a token or a certificate."""
+        """Whether clients have to show a token or a certificate."""
         tokens = (self.auth_token, self.auth_token_file)
         return self.tls_client_ca is not None or any(token is not None for token in tokens)
 
     def hosts(self) -> frozenset[str] | None:
-        """Names that a request's Host may have; None is any. A page in a browser can show neither a token nor a
-        certificate, whatever name it gives us."""
+        """Names that a request's Host header may have; None is any. Where clients authenticate, any name is safe: a web
+        page that makes a browser call us can show neither a token nor a certificate."""
         given = self.allowed_hosts
         if given is None:
             return None if self.authenticates() else frozenset({*LOOPBACK_NAMES, self.host.lower()})
@@ -178,7 +177,7 @@ class Settings(PolicySettings, LimitSettings):
         return tuple(path for path in files if path is not None)
 
     def tls(self) -> ssl.SSLContext:
-        """Of the files as they are now; they have to be given."""
+        """A context of the files as they are now. `tls_cert` and `tls_key` must be set."""
         assert self.tls_cert is not None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -210,15 +209,16 @@ class Settings(PolicySettings, LimitSettings):
 
 
 def load_settings(**flags: Any) -> Settings:
-    """The environment, and over it the flags that are not None; raises SettingsRejected with every error."""
+    """The settings of the environment and of flags; a flag that is not None wins. Raises SettingsRejected with every
+    error."""
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
-        told = "; ".join(
+        listed = "; ".join(
             ".".join(str(part) for part in item["loc"]) + (": " if item["loc"] else "") + _plain(item["msg"])
             for item in error.errors(include_input=False, include_url=False)
         )
-        raise SettingsRejected(f"bad settings: {told}") from None
+        raise SettingsRejected(f"bad settings: {listed}") from None
     except Exception as error:  # pydantic-settings: a list in the environment that is not JSON
         raise SettingsRejected(f"bad settings: {error}") from None
 

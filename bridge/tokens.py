@@ -9,12 +9,12 @@ from pydantic import SecretStr
 
 _LONGEST_FILE = 1 << 16
 _MOST = 2
-"""The one, and the one that replaces it."""
+"""The token in use, and the one that replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Bearer tokens by what they are good for; none at all: nobody is asked for one."""
+    """Bearer tokens, by what they allow. Without any, nobody has to show one."""
 
     changing: tuple[str, ...] = field(default=(), repr=False)
     reading: tuple[str, ...] = field(default=(), repr=False)
@@ -26,16 +26,18 @@ def check_token(token: str) -> None:
 
 
 def read_tokens(name: str, given: SecretStr | None, path: Path | None) -> tuple[str, ...]:
-    """Those of the setting `name`, or of its file. Raises ValueError, which names the setting and shows no token."""
+    """The tokens of a setting, or of its file. Raises ValueError, which names the setting and shows no token."""
     if given is not None:
         return (given.get_secret_value(),)
     if path is None:
         return ()
     try:
-        found = _lines(path)
-        if not 1 <= len(found) <= _MOST:
-            raise ValueError(f"has {len(found)} tokens; give one, or two on a line each while you replace it")
-        for token in found:
+        tokens = _lines(path)
+        if not 1 <= len(tokens) <= _MOST:
+            raise ValueError(
+                f"has {len(tokens)} tokens; give one, or two on a line each while you replace it"
+            )
+        for token in tokens:
             check_token(token)
     except OSError as error:
         raise ValueError(f"{name}_file can't be read: {error.strerror}") from None
@@ -43,7 +45,7 @@ def read_tokens(name: str, given: SecretStr | None, path: Path | None) -> tuple[
         raise ValueError(f"{name}_file is not UTF-8") from None
     except ValueError as error:
         raise ValueError(f"{name}_file: {error}") from None
-    return found
+    return tokens
 
 
 def _lines(path: Path) -> tuple[str, ...]:

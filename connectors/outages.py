@@ -29,25 +29,25 @@ class Outages:
     def cluster_failed(self, side: Side, failure: KafkaFailure, duty: str = ROUND) -> None:
         """A cluster as a whole refused or did not answer."""
         if failure.fault in AWAY:
-            _CLUSTERS.wrong(self._clusters[side], str(failure), self._who(duty), connector=self._name)
+            _CLUSTERS.failed(self._clusters[side], str(failure), self._who(duty), connector=self._name)
         else:
             self.failed(f"{self._clusters[side]}: {failure}", duty)
 
     def failed(self, why: str, duty: str = ROUND) -> None:
-        _ROUNDS.wrong(self._who(duty), why, connector=self._name)
+        _ROUNDS.failed(self._who(duty), why, connector=self._name)
 
     def well(self, duty: str = ROUND, sides: Sequence[Side] = tuple(Side)) -> None:
         """All of it went well, with answers of these clusters."""
         for side in sides:
-            _CLUSTERS.well(self._clusters[side], self._who(duty), connector=self._name)
-        _ROUNDS.well(self._who(duty), connector=self._name)
+            _CLUSTERS.succeeded(self._clusters[side], self._who(duty), connector=self._name)
+        _ROUNDS.succeeded(self._who(duty), connector=self._name)
 
     def answered(self, side: Side, duty: str = ROUND) -> None:
-        _CLUSTERS.well(self._clusters[side], self._who(duty), connector=self._name)
+        _CLUSTERS.succeeded(self._clusters[side], self._who(duty), connector=self._name)
 
     def left(self, duty: str = ROUND) -> None:
         """It is not done any more."""
-        _CLUSTERS.left(self._who(duty))
+        _CLUSTERS.forget(self._who(duty))
 
     def _who(self, duty: str) -> str:
         return f"{duty} of {self._name}"

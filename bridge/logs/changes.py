@@ -1,4 +1,4 @@
-"""One line when something begins to be wrong, and one when it is over, however often it is tried meanwhile."""
+"""Two log lines for an outage: one when it begins, one when it is over, however many attempts fail in between."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from bridge.logs.lines import iso
 
 FORGET_SECONDS = 86_400.0
-"""What nobody has tried for so long is not logged as over any more."""
+"""An outage is forgotten, and its end not logged, when nobody has tried again for this long."""
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _Outage:
     since: float
-    last: float
-    """When it was tried last."""
-    of: set[str] = field(default_factory=set)
-    """Who meets with it."""
-    well_since: float | None = None
+    last_attempt: float
+    affected: set[str] = field(default_factory=set)
+    """Whose last attempt failed."""
+    over_since: float | None = None
 
 
 class Changes:
-    """`begins` and `ends` are the verbs of the two lines: does not answer, answers again. Several who meet with the
-    same are one trouble, over when none of them does. `calm`: so many seconds it must go well before it is over."""
+    """Outages by what fails, a cluster for example. `begins` and `ends` are the verbs of the lines: does not answer,
+    answers again. Failures of several callers are one outage, which is over when all of them succeed again. `calm`:
+    seconds without a failure before the end is logged."""
 
     def __init__(
         self,
@@ -38,42 +38,43 @@ class Changes:
     ) -> None:
         self._log, self._begins, self._ends = log, begins, ends
         self._calm, self._clock = calm, clock
-        self._troubles: dict[str, _Trouble] = {}
+        self._outages: dict[str, _Outage] = {}
 
-    def wrong(self, what: str, why: str, who: str = "", **extra: object) -> bool:
-        """Whether it is new."""
+    def failed(self, what: str, why: str, who: str = "", **extra: object) -> bool:
+        """An attempt of `who` failed; returns whether that begins an outage."""
         now = self._clock()
-        known = self._troubles.get(what)
-        if known is not None and now - known.last <= FORGET_SECONDS:
-            known.of.add(who)
-            known.last, known.well_since = now, None
+        outage = self._outages.get(what)
+        if outage is not None and now - outage.last_attempt <= FORGET_SECONDS:
+            outage.affected.add(who)
+            outage.last_attempt, outage.over_since = now, None
             return False
-        self._troubles[what] = _Trouble(now, now, {who})
+        self._outages[what] = _Outage(now, now, {who})
         self._log.warning("%s %s: %s", what, self._begins, why, extra=extra)
         return True
 
-    def well(self, what: str, who: str = "", **extra: object) -> None:
-        known = self._troubles.get(what)
-        if known is None:
+    def succeeded(self, what: str, who: str = "", **extra: object) -> None:
+        """An attempt of `who` succeeded, which may end an outage."""
+        outage = self._outages.get(what)
+        if outage is None:
             return
         now = self._clock()
-        if now - known.last > FORGET_SECONDS:
-            del self._troubles[what]
+        if now - outage.last_attempt > FORGET_SECONDS:
+            del self._outages[what]
             return
-        known.of.discard(who)
-        known.last = now
-        if known.of:
+        outage.affected.discard(who)
+        outage.last_attempt = now
+        if outage.affected:
             return
-        if known.well_since is None:
-            known.well_since = now
-        if now - known.well_since < self._calm:
+        if outage.over_since is None:
+            outage.over_since = now
+        if now - outage.over_since < self._calm:
             return
-        del self._troubles[what]
-        lasted = known.well_since - known.since
-        more: Mapping[str, object] = {**extra, "since": iso(known.since)}
-        self._log.info("%s %s after %.0f s", what, self._ends, lasted, extra=more)
+        del self._outages[what]
+        lasted = outage.over_since - outage.since
+        fields: Mapping[str, object] = {**extra, "since": iso(outage.since)}
+        self._log.info("%s %s after %.0f s", what, self._ends, lasted, extra=fields)
 
-    def left(self, who: str) -> None:
-        """Somebody tries no more: what only they met with is over when anybody else finds it well."""
-        for known in self._troubles.values():
-            known.of.discard(who)
+    def forget(self, who: str) -> None:
+        """`who` makes no more attempts. An outage that affected only them ends with the next success of another."""
+        for outage in self._outages.values():
+            outage.affected.discard(who)

@@ -1,5 +1,5 @@
-"""What a child process writes to its standard error, as lines of our log: lines of ours stay what they are, anything
-else (a JVM's last words, a library's print) becomes one."""
+"""Standard error of a child process as lines of our log. JSON lines of ours keep their level, time and fields; anything
+else (a JVM's last words, a library's print) becomes a line of the logger `stderr`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from bridge.logs.lines import FIELDS
 from bridge.logs.repeats import Repeats
 
 LONGEST = 1 << 16
-"""Bytes of a line that are kept."""
+"""Bytes of a line; the rest is cut off."""
 _END_SECONDS = 1.0
-"""What a child has written is read for so long after its end: its own children may keep the pipe open."""
+"""How long the pipe is read after the child has ended: children of its own may keep it open."""
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL", "TRACE": "DEBUG"}
 _WORD = re.compile(r"\b(DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL)\b")
 
 
 def of_line(line: str, process: str, now: float) -> logging.LogRecord:
-    """A line that a child has written. Pure."""
+    """The log record of a line that a child has written. Pure."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        found = json.loads(line)
-        if isinstance(found, dict):
-            created = datetime.fromisoformat(found["time"]).timestamp()
-            record = _record(str(found["logger"]), str(found["level"]), str(found["message"]), created)
-            record.process_name = str(found.get("process", process))
-            record.traceback = str(found.get("traceback", ""))
+        fields = json.loads(line)
+        if isinstance(fields, dict):
+            created = datetime.fromisoformat(fields["time"]).timestamp()
+            record = _record(str(fields["logger"]), str(fields["level"]), str(fields["message"]), created)
+            record.process_name = str(fields.get("process", process))
+            record.traceback = str(fields.get("traceback", ""))
             for name in FIELDS:
-                setattr(record, name, found.get(name))
+                setattr(record, name, fields.get(name))
             return record
     word = _WORD.search(line[:200])
     record = _record("stderr", word[1] if word else "WARNING", line, now)
@@ -50,8 +50,8 @@ def _record(name: str, level: str, message: str, created: float) -> logging.LogR
 
 
 class Forward:
-    """Of one child: give it `fileno` as its standard error, call `started` when it runs, and `ended` when it has ended
-    or could not be started."""
+    """Forwards the standard error of one child. The child gets `fileno` as its standard error; call `started` when it
+    runs, and `ended` when it has ended or could not be started."""
 
     def __init__(self, process: str, connector: str | None = None) -> None:
         self._process, self._connector = process, connector
@@ -84,27 +84,27 @@ class Forward:
             while chunk := await reader.read(LONGEST):
                 *lines, rest = (rest + chunk).split(b"\n")
                 rest = rest[:LONGEST]
-                self._take(lines)
+                self._log_lines(lines)
         finally:
-            self._take([rest])
+            self._log_lines([rest])
             transport.close()
 
-    def _take(self, lines: list[bytes]) -> None:
-        """What is no line of ours goes on until the next one that is: a traceback is one line."""
-        now, loose = time.time(), list[str]()
+    def _log_lines(self, lines: list[bytes]) -> None:
+        """Logs each line of ours as it is, and whatever stands between two of them as one: a traceback is one line."""
+        now, foreign = time.time(), list[str]()
         for each in lines:
             line = each.decode("utf-8", "replace").rstrip()
             if not line:
                 continue
             record = of_line(line, self._process, now)
             if record.name == "stderr":
-                loose.append(line)
+                foreign.append(line)
                 continue
-            self._loose(loose, now)
+            self._log_foreign(foreign, now)
             self._log(record)
-        self._loose(loose, now)
+        self._log_foreign(foreign, now)
 
-    def _loose(self, lines: list[str], now: float) -> None:
+    def _log_foreign(self, lines: list[str], now: float) -> None:
         if lines:
             record = of_line(lines[0], self._process, now)
             record.traceback = "\n".join(lines[1:])

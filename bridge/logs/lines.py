@@ -1,4 +1,4 @@
-"""A line of the log: text, or a JSON object, with process, connector, task and request id where known."""
+"""The two forms of a log line, text and a JSON object, with process, connector, task and request id where known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIELDS = ("connector", "task", "request_id", "since")
 
 
 def iso(seconds: float) -> str:
-    """A time of the epoch in UTC, to the millisecond."""
+    """Seconds since the epoch as an ISO 8601 time in UTC, to the millisecond."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{int(seconds * 1000) % 1000:03d}Z"
 
 
@@ -23,7 +23,7 @@ def fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 class Lines(logging.Formatter):
-    """`process`: what lines are of that do not carry another one."""
+    """Base of both. `process`: the process of lines that do not name another one."""
 
     converter = staticmethod(time.gmtime)
 
@@ -70,7 +70,7 @@ class TextLines(Lines):
 
 
 def _one_line(text: str) -> str:
-    """Names come from outside: a line break in one must not look like a line of ours."""
+    """Escapes what is not printable: names come from outside, and a line break in one must not look like a log line."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

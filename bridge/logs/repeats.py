@@ -1,4 +1,4 @@
-"""Lines that others write again and again: the first one is logged, the next ones are counted."""
+"""Repeated lines of libraries: the first one is logged, the others are counted until AGAIN_SECONDS have passed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 
 AGAIN_SECONDS = 600.0
 MOST = 1000
-"""Kinds of lines that are remembered."""
+"""Different lines that are remembered."""
 OURS = ("bridge", "connectors", "asyncio", "py.warnings")
 _VARIES = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
 _COMPARED = 120
-"""Characters of a message that say which it is; behind them stand details and tracebacks."""
+"""Characters of a message that are compared; details and tracebacks stand behind them."""
 
 
 class Repeats:
-    """Of one process. Our own lines say what has changed, and are never left out."""
+    """The lines of one process. Our own lines always pass: each says what has changed."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], tuple[float, int]] = {}
 
     def passes(self, record: logging.LogRecord) -> bool:
-        """Whether the line is to be logged; its message says how many like it were not."""
+        """Whether the line is to be logged. If so, its message says how many like it were left out."""
         if record.name.partition(".")[0] in OURS or record.name in OURS:
             return True
         message = record.getMessage()

@@ -1,5 +1,5 @@
-"""What a process logs, and where to: every line on standard error, also those of libraries, of warnings and of errors
-that nobody has caught."""
+"""Sets up the log of a process: everything goes to standard error, also lines of libraries, warnings and uncaught
+errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _QUIET = {
     **dict.fromkeys(("uvicorn.error", "py4j", "httpx", "httpcore"), logging.WARNING),
     "aiokafka": logging.CRITICAL,
 }
-"""Loggers of libraries that write a line for each connection, or each attempt; our own lines say what changed."""
+"""Loggers of libraries that write a line for each connection or attempt, and the least level that is logged of them;
+our own lines say what changed."""
 
 
 def set_up_logs(process: str, level: str, style: str, output: TextIO | None = None) -> logging.Handler:

@@ -71,9 +71,9 @@ async def _tell(supervisor: Supervisor, output: int, ended: asyncio.Event) -> No
                 log.error("copying has failed: %s", now.failure)
             last = now
         if now.state is PipelineState.RETRYING:
-            _COPYING.wrong("copying", now.errors[0] if now.errors else "the reason is not known yet")
+            _COPYING.failed("copying", now.errors[0] if now.errors else "the reason is not known yet")
         elif now.state is PipelineState.COPYING:
-            _COPYING.well("copying")
+            _COPYING.succeeded("copying")
         if over:
             return
         with contextlib.suppress(TimeoutError):

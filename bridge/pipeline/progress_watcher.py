@@ -144,10 +144,10 @@ class Watcher:
         except KafkaFailure as error:
             self._trouble[what] = str(error)
             if error.fault in AWAY:
-                _AWAY.wrong(cluster, str(error), what)
+                _AWAY.failed(cluster, str(error), what)
             return
         self._trouble.pop(what, None)
-        _AWAY.well(cluster, what)
+        _AWAY.succeeded(cluster, what)
 
     async def _read_runs(self) -> None:
         await self._read(self._runs, self._run)

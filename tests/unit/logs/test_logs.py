@@ -73,58 +73,58 @@ def test_what_lasts_is_one_line_and_its_end_another(kept: Kept) -> None:
     clock = Clock()
     seen = changes(clock)
     for _ in range(100):
-        seen.wrong("cluster A", f"refused {clock.now}", "groups", connector="groups")
+        seen.failed("cluster A", f"refused {clock.now}", "groups", connector="groups")
         clock.now += 1
-    seen.well("cluster A", "groups", connector="groups")
-    seen.well("cluster A", "groups")
+    seen.succeeded("cluster A", "groups", connector="groups")
+    seen.succeeded("cluster A", "groups")
     assert kept.messages == [
         f"cluster A does not answer: refused {NOW}",
         "cluster A answers again after 100 s",
     ]
     assert kept.lines[1]["since"] == "2027-01-15T08:00:00.250Z"
     assert [line["connector"] for line in kept.lines] == ["groups", "groups"]
-    seen.wrong("cluster A", "again")
+    seen.failed("cluster A", "again")
     assert len(kept.messages) == 3
 
 
 def test_it_is_over_when_nobody_meets_with_it_any_more(kept: Kept) -> None:
     clock = Clock()
     seen = changes(clock)
-    assert seen.wrong("A", "refused", "one")
-    assert not seen.wrong("A", "refused", "two")
-    seen.well("A", "two")
+    assert seen.failed("A", "refused", "one")
+    assert not seen.failed("A", "refused", "two")
+    seen.succeeded("A", "two")
     assert len(kept.messages) == 1
-    seen.well("A", "one")
+    seen.succeeded("A", "one")
     assert kept.messages[1:] == ["A answers again after 0 s"]
 
 
 def test_who_tries_no_more_neither_ends_it_nor_keeps_it(kept: Kept) -> None:
     clock = Clock()
     seen = changes(clock)
-    seen.wrong("A", "refused", "one")
-    seen.left("one")
+    seen.failed("A", "refused", "one")
+    seen.forget("one")
     clock.now += 60
-    assert not seen.wrong("A", "refused", "two"), "it goes on"
-    seen.well("A", "two")
+    assert not seen.failed("A", "refused", "two"), "it goes on"
+    seen.succeeded("A", "two")
     assert kept.messages[1:] == ["A answers again after 60 s"]
-    seen.wrong("A", "refused", "one")
-    seen.left("one")
+    seen.failed("A", "refused", "one")
+    seen.forget("one")
     clock.now += FORGET_SECONDS + 1
-    seen.well("A", "two")
+    seen.succeeded("A", "two")
     assert len(kept.messages) == 3, "nobody knows when it ended"
 
 
 def test_what_is_well_for_a_moment_only_goes_on(kept: Kept) -> None:
     clock = Clock()
     seen = changes(clock, calm=5)
-    seen.wrong("A", "refused")
+    seen.failed("A", "refused")
     clock.now += 10
-    seen.well("A")
+    seen.succeeded("A")
     clock.now += 4
-    seen.wrong("A", "refused")
+    seen.failed("A", "refused")
     clock.now += 10
     for _ in range(6):
-        seen.well("A")
+        seen.succeeded("A")
         clock.now += 1
     assert kept.messages[1:] == ["A answers again after 24 s"], "until it went well, without the calm"
 
