@@ -61,7 +61,10 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
     sessions = Sessions(running_clock())
     snapshots, long_polls = Snapshots(), LongPolls()
     table = TaskTable(lambda: time.monotonic() * 1000, sessions.foreign)
-    deliveries, stored = Deliveries(table, long_polls, snapshots), OpenOffsetRequests(long_polls.wake)
+    deliveries, offset_requests = (
+        Deliveries(table, long_polls, snapshots),
+        OpenOffsetRequests(long_polls.wake),
+    )
     waiting = pools(settings.pool_size, settings.pool_queue, _check_seconds(settings))
     return Service(
         table=table,
@@ -71,15 +74,15 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
             factory,
             snapshots,
             long_polls.wake,
-            deliveries.emitted,
-            stored.asked,
+            deliveries.accept,
+            offset_requests.put,
             settings.log_level,
         ),
         checker=Checker(checks, waiting, lambda kind: copied_topics(table, snapshots, kind)),
         pools=waiting,
         long_polls=long_polls,
         deliveries=deliveries,
-        stored=stored,
+        offset_requests=offset_requests,
         queries=mirror_queries,
         altering=alter_offsets,
         grace=settings.shutdown_grace_seconds * (1 - HTTP_SHARE) - 0.5,

@@ -1,5 +1,5 @@
-"""What the routes do, over the task table, the snapshots and the rounds. One object a process, on one event
-loop."""
+"""Carries out what the routes ask for, over the task table, the snapshots and the rounds process. One object in a
+process, on one event loop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
 SOURCE = "source"
-"""The kind of connector that has source offsets to be altered."""
+"""The kind of connector whose source offsets can be altered."""
 
 
 class Polled(NamedTuple):
@@ -57,7 +57,7 @@ class Polled(NamedTuple):
 
 @dataclass(slots=True)
 class Service:
-    """`now_ms` of the table and `began` are of the monotonic clock."""
+    """The service behind the routes. `began` is a time of the monotonic clock."""
 
     table: TaskTable
     sessions: Sessions
@@ -67,12 +67,12 @@ class Service:
     pools: Pools
     long_polls: LongPolls
     deliveries: Deliveries
-    stored: OpenOffsetRequests
+    offset_requests: OpenOffsetRequests
     queries: Callable[[], MirrorQueries]
     altering: Callable[[], Altering]
     grace: float = 10.0
     began: float = field(default_factory=time.monotonic)
-    _told: tuple[Desired, ...] = ()
+    _sent: tuple[Desired, ...] = ()
     _ticker: asyncio.Task[None] | None = None
 
     # -- life --------------------------------------------------------------------------------------
@@ -97,68 +97,77 @@ class Service:
             try:
                 self.expire()
             except Exception:
-                log.exception("leases could not be looked at")
+                log.exception("checking the leases of tasks failed, trying again in %.1f s", TICK_SECONDS)
 
     def expire(self) -> None:
+        """Ends the leases that have run out, and forgets connectors that were idle for a day."""
         tasks: defaultdict[str, list[int]] = defaultdict(list)
         for lapsed in self.table.expire():
             if lapsed.task is None:
                 self._forget(lapsed.name)
-                log.info("connector was idle for a day and is forgotten", extra={"connector": lapsed.name})
+                log.info(
+                    "connector forgotten: it has had no active task for a day",
+                    extra={"connector": lapsed.name},
+                )
             else:
                 tasks[lapsed.name].append(lapsed.task)
         for name, indices in tasks.items():
-            if (known := self.table.get(name)) is not None and not known.stopped:
-                said = ", ".join(map(str, sorted(indices)))
+            if (connector := self.table.get(name)) is not None and not connector.stopped:
                 log.warning(
-                    "task %s has not polled for its lease and is stopped", said, extra={"connector": name}
+                    "the lease of task %s has expired: no poll for %d ms (bridge.task.lease.ms); "
+                    "check its status in Connect, and its worker",
+                    ", ".join(map(str, sorted(indices))),
+                    connector.lease_ms,
+                    extra={"connector": name},
                 )
-        self._tell()
+        self._send_desired()
 
     def _forget(self, name: str) -> None:
-        """What is kept of a connector beside the table."""
+        """Drops what is kept of a connector beside the table."""
         self.snapshots.forget(name)
         self.deliveries.forget(name)
-        self.stored.forget(name)
+        self.offset_requests.forget(name)
 
-    def _tell(self) -> None:
+    def _send_desired(self) -> None:
         desired = self.table.desired()
-        if desired != self._told:
-            self._told = desired
+        if desired != self._sent:
+            self._sent = desired
             self.rounds.apply(desired)
 
     # -- connectors and tasks ----------------------------------------------------------------------
 
     async def start_connector(self, name: str, body: StartConnector) -> Accepted:
         check_protocol(body.protocol)
-        ignored = await self._accept(name, body.kind, body.config)
+        ignored = await self._check_config(name, body.kind, body.config)
         before = self.table.get(name)
         session = before.session if before is not None else ""
         generation = before.generation if before is not None else 0
-        known = self.table.start_connector(name, body.session, body.kind, body.config)
+        connector = self.table.start_connector(name, body.session, body.kind, body.config)
         if body.session > session:
             log.info("connector started, session %s", body.session, extra={"connector": name})
-        self._configured(known, generation, ignored)
-        self._tell()
-        return accepted(known, None)
+        self._configured(connector, generation, ignored)
+        self._send_desired()
+        return accepted(connector, None)
 
     def stop_connector(self, name: str, session: str) -> Accepted:
         stopped = self.table.connector(name).stopped
-        known = self.table.stop_connector(name, session)
+        connector = self.table.stop_connector(name, session)
         if not stopped:
             log.info("connector stopped, session %s", session, extra={"connector": name})
-        return accepted(known, None)
+        return accepted(connector, None)
 
     def forget_connector(self, name: str) -> None:
-        """Of a connector that was deleted in Connect, which tells nobody. Raises NotFound and OperationRefused."""
+        """Forgets a connector that was deleted in Connect, which tells no service.
+
+        Raises NotFound and OperationRefused."""
         self.table.forget(name)
         self._forget(name)
-        log.info("connector is forgotten, as an operator asked for", extra={"connector": name})
-        self._tell()
+        log.info("connector forgotten: DELETE /v1/connectors/%s", name, extra={"connector": name})
+        self._send_desired()
 
     async def start_task(self, name: str, index: int, body: StartTask) -> Accepted:
         check_protocol(body.protocol)
-        ignored = await self._accept(name, body.kind, body.config)
+        ignored = await self._check_config(name, body.kind, body.config)
         before = self.table.get(name)
         generation = before.generation if before is not None else 0
         fresh = self.table.start_task(name, index, body.session, body.kind, body.task_count, body.config)
@@ -166,51 +175,63 @@ class Service:
         if fresh:
             log.debug("task started, session %s", body.session, extra={"connector": name, "task": index})
             if self.snapshots.connector(name).summary.failure is not None:
-                # An operator has restarted a failed task: the old failure must not fail it again unasked.
+                # An operator has restarted a failed task: the old failure must not fail it again.
                 self.snapshots.renew(name)
                 self.table.renew(name)
-            self.long_polls.wake(name)  # an older session of the task is told at once
-        self._tell()
+            self.long_polls.wake(name)  # a poll of an older session is answered at once
+        self._send_desired()
         return accepted(self.table.connector(name), index)
 
     def stop_task(self, name: str, index: int, session: str) -> Accepted:
-        known = self.table.stop_task(name, index, session)
+        connector = self.table.stop_task(name, index, session)
         log.debug("task stopped, session %s", session, extra={"connector": name, "task": index})
         self.long_polls.wake(name)
-        self._tell()
-        return accepted(known, index)
+        self._send_desired()
+        return accepted(connector, index)
 
     def idle_task(self, name: str, index: int, session: str, idle_ms: int) -> Accepted:
         if self.table.idle(name, index, session, idle_ms):
-            log.debug("task is not polled for %d ms", idle_ms, extra={"connector": name, "task": index})
-            self._tell()
+            log.debug(
+                "task has not been polled by Connect for %d ms",
+                idle_ms,
+                extra={"connector": name, "task": index},
+            )
+            self._send_desired()
         return accepted(self.table.connector(name), index)
 
     async def poll(self, name: str, index: int, body: PollRequest) -> Polled:
-        batch = self._take(name, index, body)
-        self._told_offsets(name, body)
+        """Answers a poll with records, a failure or an offset request, and holds it until there is one of them."""
+        batch = self._next_batch(name, index, body)
+        self._forward_offsets(name, body)
         held = 0.0
-        if not batch.texts and self._failure(name) is None and not self._asks(name, body):
+        if not batch.texts and self._failure(name) is None and not self._requested_offsets(name, body):
             began = time.perf_counter()
             await self.long_polls.wait(name, body.wait_ms)
             held = round((time.perf_counter() - began) * 1000, 3)
-            batch = self._take(name, index, body)
-        said = PollResponse(
-            failure=self._failure(name), held_ms=held, batch=batch.number, offsets_of=self._asks(name, body)
+            batch = self._next_batch(name, index, body)
+        response = PollResponse(
+            failure=self._failure(name),
+            held_ms=held,
+            batch=batch.number,
+            offsets_of=self._requested_offsets(name, body),
         )
-        return Polled(_with_records(said, batch.texts), held)
+        return Polled(_with_records(response, batch.texts), held)
 
     async def alter_offsets(self, name: str, body: AlterOffsets) -> AlteredOffsets:
-        """Waits for both clusters, as the operator does who alters the offsets."""
+        """Alters where a stopped source connector copies from. Waits for both clusters."""
         check_protocol(body.protocol)
-        await self.checker.accept(SOURCE, body.config)
+        await self.checker.check(SOURCE, body.config)
         offsets = [(each.source_partition, each.source_offset) for each in body.offsets]
         props = {**given(body.config), "name": name}
         rows = await self.pools.queries.run(lambda: self.altering()(name, props, offsets))
         for row in rows:
             if row.changes:
-                places = row.source.topic, row.source.partition, row.position, row.to, row.outcome.value
-                log.info("%s-%d goes on at %d instead of %d: %s", *places, extra={"connector": name})
+                fields = row.source.topic, row.source.partition, row.position, row.to, row.outcome.value
+                log.info(
+                    "partition %s-%d: position altered from offset %d to %d: %s",
+                    *fields,
+                    extra={"connector": name},
+                )
         return AlteredOffsets(
             offsets=[
                 AlteredOffset(
@@ -226,9 +247,9 @@ class Service:
         )
 
     async def ack(self, name: str, index: int, session: str, acked: list[dict[str, Any]]) -> Accepted:
-        known = self._renew_lease(name, index, session)
+        connector = self._renew_lease(name, index, session)
         await self.deliveries.acked(name, index, session, acked)
-        return accepted(known, index)
+        return accepted(connector, index)
 
     # -- can groups fail over? ---------------------------------------------------------------------
 
@@ -238,52 +259,61 @@ class Service:
 
     # -- steps -------------------------------------------------------------------------------------
 
-    async def _accept(self, name: str, kind: str, config: Config) -> Sequence[IgnoredSetting]:
-        """The settings that do nothing. A configuration that is known already was checked already: ten tasks of one
-        connector cost one check."""
-        known = self.table.get(name)
-        if known is not None and known.kind == kind and comparable(known.config) == comparable(config):
-            return known.ignored
+    async def _check_config(self, name: str, kind: str, config: Config) -> Sequence[IgnoredSetting]:
+        """Checks a configuration, and returns its settings that have no effect. One that the table has was checked
+        before: ten tasks of one connector cost one check."""
+        connector = self.table.get(name)
+        if (
+            connector is not None
+            and connector.kind == kind
+            and comparable(connector.config) == comparable(config)
+        ):
+            return connector.ignored
         check_room(self.table, name, config)
-        return await self.checker.accept(kind, config)
+        return await self.checker.check(kind, config)
 
-    def _configured(self, known: Connector, generation: int, ignored: Sequence[IgnoredSetting]) -> None:
-        """Once for each configuration: remembers and logs the settings that do nothing, and looks for the clusters.
-        `generation` is that of the one before."""
-        if known.generation == generation:
+    def _configured(self, connector: Connector, generation: int, ignored: Sequence[IgnoredSetting]) -> None:
+        """Keeps and logs the settings of a new configuration that do nothing, and tries to reach its clusters.
+        `generation` is that of the configuration before."""
+        if connector.generation == generation:
             return
-        known.ignored, known.unreachable = ignored, {}
+        connector.ignored, connector.unreachable = ignored, {}
         if ignored:
             listed = "; ".join(f"{each.key} ({each.reason})" for each in ignored)
-            log.warning("%d setting(s) do nothing: %s", len(ignored), listed, extra={"connector": known.name})
-        self.checker.reachability.started(known, self.checker.kind(known.kind))
+            log.warning(
+                "%d setting(s) of the configuration have no effect: %s",
+                len(ignored),
+                listed,
+                extra={"connector": connector.name},
+            )
+        self.checker.reachability.started(connector, self.checker.kind(connector.kind))
 
-    def _take(self, name: str, index: int, body: PollRequest) -> Batch:
-        known = self._renew_lease(name, index, body.session)
-        return self.deliveries.take(known, index, body.session, body.batch, body.max_records)
+    def _next_batch(self, name: str, index: int, body: PollRequest) -> Batch:
+        connector = self._renew_lease(name, index, body.session)
+        return self.deliveries.poll(connector, index, body.session, body.batch, body.max_records)
 
-    def _told_offsets(self, name: str, body: PollRequest) -> None:
-        told = self.stored.answered(name, body.offsets or ())
-        if told is not None:
-            self.rounds.stored(name, *told)
+    def _forward_offsets(self, name: str, body: PollRequest) -> None:
+        answer = self.offset_requests.answer(name, body.offsets or ())
+        if answer is not None:
+            self.rounds.stored_offsets(name, *answer)
 
-    def _asks(self, name: str, body: PollRequest) -> list[dict[str, str | int]]:
-        """Source partitions that the shim is to tell the offsets of, if it is one that can."""
-        return [] if body.offsets is None else [dict(each) for each in self.stored.next(name)]
+    def _requested_offsets(self, name: str, body: PollRequest) -> list[dict[str, str | int]]:
+        """Source partitions whose stored offsets the shim is asked for; none of a shim that can't read them."""
+        return [] if body.offsets is None else [dict(each) for each in self.offset_requests.next(name)]
 
     def _renew_lease(self, name: str, index: int, session: str) -> Connector:
         before = self.table.version
-        known = self.table.poll(name, index, session)
+        connector = self.table.poll(name, index, session)
         if self.table.version != before:
             log.info("task polls again", extra={"connector": name, "task": index})
-            self._tell()
-        return known
+            self._send_desired()
+        return connector
 
     def _failure(self, name: str) -> str | None:
         return self.snapshots.connector(name).summary.failure
 
 
-def _with_records(said: PollResponse, texts: Iterable[bytes]) -> bytes:
-    """The records are JSON texts already: nothing is read or built here, whatever their number."""
-    rest = said.model_dump_json(exclude={"records"}).encode()
+def _with_records(response: PollResponse, texts: Iterable[bytes]) -> bytes:
+    """Serializes a response with these records, which are JSON texts already: none of them is parsed or built again."""
+    rest = response.model_dump_json(exclude={"records"}).encode()
     return b'{"records":[' + b",".join(texts) + b"]," + rest.removeprefix(b"{")

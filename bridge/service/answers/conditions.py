@@ -38,12 +38,12 @@ def conditions(
     if rounds not in (RoundsState.RUNNING, RoundsState.STARTING):
         found.append(_named("rounds_process_down", f"the process that asks the clusters is {rounds.value}"))
     found += _away(known, snapshot)
-    if snapshot.note is not None and snapshot.note.error is not None:
+    if snapshot.instance is not None and snapshot.instance.error is not None:
         found.append(
             _named(
                 "restarting",
-                f"instance broke {snapshot.note.restarts} time(s), is made anew in "
-                f"{snapshot.note.retry_in:.0f} s: {snapshot.note.error}",
+                f"instance broke {snapshot.instance.restarts} time(s), is made anew in "
+                f"{snapshot.instance.retry_in:.0f} s: {snapshot.instance.error}",
             )
         )
     said = {_last_error(snapshot, side) for side in snapshot.summary.away_since_ms}

@@ -46,7 +46,7 @@ def _flow(known: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) ->
     # Of a task that nobody looks after there may be groups that nobody knows.
     unknown = [Readiness.CANNOT_TELL] if view.tasks else []
     nothing = [(0, -1)] if snapshot.missing else []
-    missing, since_ms = summed(snapshot.behind.values() or nothing)
+    missing, since_ms = summed(snapshot.incomplete.values() or nothing)
     return FlowReadiness(
         missing_records=missing,
         missing_since_ms=since_ms,

@@ -128,7 +128,7 @@ class Answers:
     def all(self) -> Counter[Readiness]:
         """How many groups have which. Counted as they were reported, where that is all that there is to an answer: of
         10,000 groups one by one it takes 10 ms."""
-        if not self._view.not_copied and not self._snapshot.older:
+        if not self._view.not_copied and not self._snapshot.outdated:
             found: Counter[Readiness] = Counter()
             for (task, stands, reason, gone), count in self._snapshot.answer_counts.items():
                 one = Readiness.MOVED if gone else self._of(task, stands, reason, (), "").readiness
@@ -144,7 +144,7 @@ class Answers:
     ) -> GroupAnswer:
         not_copied = self._view.not_copied
         concerned = tuple(topic for topic in topics if topic in not_copied) if not_copied else ()
-        key = task, stands, reason, concerned, group in self._snapshot.older
+        key = task, stands, reason, concerned, group in self._snapshot.outdated
         made = self._made.get(key)
         if made is None:
             older = key[-1]
@@ -225,8 +225,10 @@ def _does_not_run(
         return [_reason("connector_stopped", halt(known).detail)]
     if rounds is not RoundsState.RUNNING:
         return [_reason("rounds_process_down", f"the process that asks the clusters is {rounds.value}")]
-    if snapshot.note is not None and snapshot.note.error is not None:
-        return [_reason("connector_failed", f"connector {known.name} restarts after: {snapshot.note.error}")]
+    if snapshot.instance is not None and snapshot.instance.error is not None:
+        return [
+            _reason("connector_failed", f"connector {known.name} restarts after: {snapshot.instance.error}")
+        ]
     return []
 
 

@@ -101,7 +101,7 @@ def _state(known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState, w
         return "idle"
     if rounds is not RoundsState.RUNNING:
         return rounds.value
-    if snapshot.note is not None and snapshot.note.error is not None:
+    if snapshot.instance is not None and snapshot.instance.error is not None:
         return "restarting"
     return "starting" if waits else "running"
 

@@ -124,7 +124,7 @@ class Checker:
             return judged.with_errors(troubles), []
         return judged, troubles
 
-    async def accept(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
+    async def check(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
         """The settings that do nothing. Raises ConfigRejected with every error."""
         kind = self.kind(name)
         judged = await self._judged(self._pools.starts, kind, config)

@@ -1,4 +1,4 @@
-"""What is wished of the rounds process, connector by connector."""
+"""The desired state of the rounds process, connector by connector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Config = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What the rounds process is to host for one connector."""
+    """The desired state of one connector: its configuration, and which tasks are active."""
 
     name: str
     kind: str

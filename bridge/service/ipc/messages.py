@@ -1,23 +1,22 @@
-"""What crosses between the HTTP process and the rounds process: length-prefixed frames over a pipe.
+"""The frames between the HTTP process and the rounds process, length-prefixed, over a pipe.
 
     frame  := length u32 | kind u8 | payload
-    DESIRED (down)  JSON: all connectors, their configurations and assignments; replaces what was said before
-    STOP    (down)  empty: close everything and end
-    BEAT    (up)    empty, once a second: the loop turns
-    SUMMARY (up)    JSON
-    INSTANCE (up)   JSON: an instance started, or broke and waits
-    GROUPS  (up)    header length u32 | JSON header | the reports, compressed, one after the other
-    RECORDS (up)    records for Connect to write (parcels.py)
-    PROGRESS (up)   JSON: sums of a pipeline, partitions that changed, gaps
-    BACKLOG (up)    JSON: what is missing on the target, of partitions where that changed
-    ASKED   (up)    JSON: source partitions whose offsets Connect is asked for (stored.py)
-    STORED  (down)  JSON: what it has answered
-    OPERATE (down)  JSON: what an instance is to do now (operations.py)
-    OPERATED (up)   JSON: what came of it
+    DESIRED (down)          JSON: all connectors, their configurations and assignments; replaces the one before
+    STOP (down)             empty: close everything and exit
+    HEARTBEAT (up)          empty, once a second: the event loop runs
+    SUMMARY (up)            JSON
+    INSTANCE (up)           JSON: an instance started, or failed and waits
+    GROUPS (up)             header length u32 | JSON header | the reports, compressed, one after the other
+    RECORDS (up)            records for Connect to write (checkpoint_records.py)
+    PROGRESS (up)           JSON: sums of a pipeline, partitions that changed, gaps
+    BACKLOG (up)            JSON: records missing on the target, of partitions where their number changed
+    OFFSET_REQUEST (up)     JSON: source partitions whose offsets Connect is asked for (state/source_offsets.py)
+    STORED_OFFSETS (down)   JSON: Connect's answer
+    OPERATION (down)        JSON: an operation for an instance (state/operations.py)
+    OPERATION_RESULT (up)   JSON: its answer or error
 
-A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field
-names: a report of one partition takes about 150 bytes instead of 330, and stays like that until somebody
-asks for it.
+A report is one zlib stream over its JSON with a preset dictionary, because most of a small report is field names: a
+report of one partition takes about 150 bytes instead of 330. It stays compressed until a request needs it.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ class Frame(IntEnum):
 
 
 class PackedGroup(NamedTuple):
-    """A report as it is kept: what listings need, and the whole of it compressed. `blob` is None when it is
-    gone."""
+    """A group's report as the HTTP process keeps it: what listings need, and the whole report, compressed, in `blob`.
+    `blob` is None for a group that is no longer reported."""
 
     group: str
     task: int
@@ -88,13 +87,13 @@ class PackedGroup(NamedTuple):
     moved_ms: int | None
     """When it was failed over."""
     topics: tuple[str, ...]
-    """Of the source, that it has committed offsets of."""
+    """Topics of the source that it has committed offsets for."""
     blob: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """How an instance fares. `error` is set while it is broken and waits `retry_in` seconds."""
+    """The state of an instance. `error` is set while it has failed and waits `retry_in` seconds to restart."""
 
     name: str
     generation: int
@@ -108,7 +107,7 @@ def frame(kind: Frame, payload: bytes = b"") -> bytes:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[Frame, bytes] | None:
-    """The next frame, or None at the end of the stream (a frame cut short counts as the end)."""
+    """Reads the next frame; None at the end of the stream (a frame that is cut short counts as the end)."""
     try:
         length, kind = HEAD.unpack(await reader.readexactly(HEAD.size))
         if length > MOST_BYTES:
@@ -151,30 +150,30 @@ def unpack_desired(payload: bytes) -> tuple[Desired, ...]:
     )
 
 
-# -- summaries and notes ---------------------------------------------------------------------------
+# -- summaries and instances ---------------------------------------------------------------------------
 
 
 def pack_summary(name: str, generation: int, summary: Summary) -> bytes:
-    said = asdict(summary) | {"clusters_seen": sorted(summary.clusters_seen)}
-    return json.dumps([name, generation, said]).encode()
+    fields = asdict(summary) | {"clusters_seen": sorted(summary.clusters_seen)}
+    return json.dumps([name, generation, fields]).encode()
 
 
 def unpack_summary(payload: bytes) -> tuple[str, int, Summary]:
-    name, generation, said = json.loads(payload)
-    said["clusters_seen"] = frozenset(said["clusters_seen"])
-    said["elsewhere"] = {int(task): tuple(looked) for task, looked in said["elsewhere"].items()}
+    name, generation, fields = json.loads(payload)
+    fields["clusters_seen"] = frozenset(fields["clusters_seen"])
+    fields["elsewhere"] = {int(task): tuple(checked) for task, checked in fields["elsewhere"].items()}
     for key in ("errors", "gaps", "tasks"):
-        said[key] = tuple(said[key])
-    return name, generation, Summary(**said)
+        fields[key] = tuple(fields[key])
+    return name, generation, Summary(**fields)
 
 
-def pack_instance_status(note: InstanceStatus) -> bytes:
-    return json.dumps(asdict(note)).encode()
+def pack_instance_status(status: InstanceStatus) -> bytes:
+    return json.dumps(asdict(status)).encode()
 
 
 def unpack_instance_status(payload: bytes) -> InstanceStatus:
-    said: dict[str, Any] = json.loads(payload)
-    return InstanceStatus(**said)
+    fields: dict[str, Any] = json.loads(payload)
+    return InstanceStatus(**fields)
 
 
 # -- progress of copying ---------------------------------------------------------------------------
@@ -182,8 +181,8 @@ def unpack_instance_status(payload: bytes) -> InstanceStatus:
 
 def pack_progress(name: str, generation: int, report: CopyReport) -> bytes:
     gaps = None if report.gaps is None else [gap.model_dump() for gap in report.gaps]
-    said = [report.totals.model_dump(), report.changed, report.gone, gaps, report.whole]
-    return json.dumps([name, generation, said]).encode()
+    fields = [report.totals.model_dump(), report.changed, report.gone, gaps, report.whole]
+    return json.dumps([name, generation, fields]).encode()
 
 
 def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
@@ -194,7 +193,7 @@ def unpack_progress(payload: bytes) -> tuple[str, int, CopyReport]:
         CopyReport(
             CopyTotals.model_validate(totals),
             [Progress(*row) for row in changed],
-            [TopicPartition(*place) for place in gone],
+            [TopicPartition(*tp) for tp in gone],
             None if gaps is None else [GapReport.model_validate(gap) for gap in gaps],
             whole,
         ),
@@ -205,7 +204,7 @@ Backlog = Mapping[TopicPartition, Missing | None]
 
 
 def pack_backlog(name: str, generation: int, changed: Backlog) -> bytes:
-    rows = [[*place, *(missing or ())] for place, missing in changed.items()]
+    rows = [[*tp, *(missing or ())] for tp, missing in changed.items()]
     return json.dumps([name, generation, rows]).encode()
 
 
@@ -230,14 +229,14 @@ _ADDED: Mapping[str, IncEx | bool] = {
     "missing_since_ms": True,
     "partitions": _OF_PARTITIONS,
 }
-"""Fields of a report that the HTTP process fills in when somebody asks."""
+"""Fields of a report that the HTTP process fills in for each request."""
 
 
 def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
     if report is None:
         return PackedGroup(group, 0, False, "", None, None, 0, None, (), None)
-    squeeze = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
-    blob = squeeze.compress(report.model_dump_json(exclude=_ADDED).encode()) + squeeze.flush()
+    compressor = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
+    blob = compressor.compress(report.model_dump_json(exclude=_ADDED).encode()) + compressor.flush()
     return PackedGroup(
         group,
         report.task,
@@ -253,17 +252,17 @@ def pack_report(group: str, report: GroupReport | None) -> PackedGroup:
 
 
 def unpack_report(blob: bytes) -> GroupReport:
-    return GroupReport.model_validate_json(_loosened(blob))
+    return GroupReport.model_validate_json(_decompressed(blob))
 
 
 def partitions_of(blob: bytes) -> list[tuple[str, int]]:
-    """Topics and partitions of a report, in a tenth of the time that all of it takes."""
-    return [(part["topic"], part["partition"]) for part in json.loads(_loosened(blob))["partitions"]]
+    """Reads the topics and partitions of a report, in a tenth of the time that reading all of it takes."""
+    return [(part["topic"], part["partition"]) for part in json.loads(_decompressed(blob))["partitions"]]
 
 
-def _loosened(blob: bytes) -> bytes:
-    loosen = zlib.decompressobj(-15, _DICTIONARY)
-    return loosen.decompress(blob) + loosen.flush()
+def _decompressed(blob: bytes) -> bytes:
+    decompressor = zlib.decompressobj(-15, _DICTIONARY)
+    return decompressor.decompress(blob) + decompressor.flush()
 
 
 def pack_groups(name: str, generation: int, groups: Sequence[PackedGroup]) -> bytes:
@@ -279,10 +278,10 @@ def unpack_groups(payload: bytes) -> tuple[str, int, list[PackedGroup]]:
     at = LONG.size + length
     name, generation, lines = json.loads(payload[LONG.size : at])
     groups: list[PackedGroup] = []
-    for *said, topics, size in lines:
+    for *fields, topics, size in lines:
         blob = None if size < 0 else payload[at : at + size]
         at += max(size, 0)
-        groups.append(PackedGroup._make([*said, tuple(map(sys.intern, topics)), blob]))
+        groups.append(PackedGroup._make([*fields, tuple(map(sys.intern, topics)), blob]))
     return name, generation, groups
 
 

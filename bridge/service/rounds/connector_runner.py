@@ -1,5 +1,5 @@
-"""One connector in the rounds process: makes its instance, keeps it running, makes it anew when told or
-when it broke."""
+"""Runs one connector in the rounds process: starts its instance, and restarts it when its configuration changes or when
+it has failed."""
 
 from __future__ import annotations
 
@@ -27,57 +27,58 @@ CLOSE_SECONDS = 5.0
 
 
 class ConnectorRunner:
-    """`want` says what is wished; `run` follows the wish until it is None."""
+    """Keeps the instance of a connector in its desired state; `run` returns when that is None."""
 
     def __init__(self, desired: Desired, context: RoundsContext, pipe: PipeWriter) -> None:
         self._desired: Desired | None = desired
         self._context = context
         self._pipe = pipe
-        self._wished = asyncio.Event()
+        self._changed = asyncio.Event()
         self._name = desired.name
         self._restarts = 0
         self._last_error = ""
         self._instance: tuple[int, Instance] | None = None
-        """The one that runs, with its generation."""
+        """The running instance, with its generation."""
         self._operations: set[asyncio.Task[None]] = set()
 
-    def want(self, desired: Desired | None) -> None:
+    def set_desired(self, desired: Desired | None) -> None:
+        """Sets the desired state; None ends the instance."""
         if desired != self._desired:
             self._desired = desired
-            self._wished.set()
+            self._changed.set()
 
-    def operate(self, order: OperationRequest) -> None:
-        """Has the instance carry out an operation, and reports what comes of it."""
-        if self._instance is None or self._instance[0] != order.generation:
-            self._pipe.operated(order.number, not_running(self._name))
+    def operate(self, request: OperationRequest) -> None:
+        """Has the instance carry out an operation, and sends the result."""
+        if self._instance is None or self._instance[0] != request.generation:
+            self._pipe.operation_result(request.number, not_running(self._name))
             return
-        work = self._operate(order, self._instance[1])
-        task = asyncio.create_task(work, name=f"{order.operation} of {self._name}")
+        work = self._operate(request, self._instance[1])
+        task = asyncio.create_task(work, name=f"{request.operation} of {self._name}")
         self._operations.add(task)
         task.add_done_callback(self._operations.discard)
 
-    async def _operate(self, order: OperationRequest, instance: Instance) -> None:
+    async def _operate(self, request: OperationRequest, instance: Instance) -> None:
         try:
-            answer: Arguments | BridgeError = await instance.operate(order.operation, order.arguments)
+            answer: Arguments | BridgeError = await instance.operate(request.operation, request.arguments)
         except BridgeError as error:
             answer = error
         except asyncio.CancelledError:
             answer = NotAnswered(
-                f"connector {self._name} was made anew during the operation; ask for it again"
+                f"connector {self._name} was restarted during the operation; send the request again"
             )
         except Exception:
-            log.exception("operation %s failed", order.operation, extra={"connector": self._name})
+            log.exception("operation %s failed", request.operation, extra={"connector": self._name})
             answer = NotAnswered(
-                f"operation {order.operation} of connector {self._name} failed; its log says why"
+                f"operation {request.operation} of connector {self._name} failed; see the log of the service"
             )
-        self._pipe.operated(order.number, answer)
+        self._pipe.operation_result(request.number, answer)
 
     async def run(self) -> None:
         backoff = Backoff(FIRST_BACKOFF, MOST_BACKOFF)
         while (desired := self._desired) is not None:
             loop = asyncio.get_running_loop()
             began = loop.time()
-            error = await self._one_life(desired)
+            error = await self._run_instance(desired)
             if error is None:
                 backoff.reset()
                 continue
@@ -85,26 +86,26 @@ class ConnectorRunner:
                 backoff.reset()
             self._restarts += 1
             pause = backoff.next()
-            self._tell(error, pause)
-            self._pipe.note(
-                InstanceStatus(self._name, desired.generation, _words(error), pause, self._restarts)
+            self._log_failure(error, pause)
+            self._pipe.instance_status(
+                InstanceStatus(self._name, desired.generation, _text(error), pause, self._restarts)
             )
             await self._pause(desired, pause)
 
-    def _tell(self, error: Exception, pause: float) -> None:
-        """The traceback once; while the same goes on, one line."""
-        same = _words(error) == self._last_error
-        self._last_error = _words(error)
+    def _log_failure(self, error: Exception, pause: float) -> None:
+        """Logs the traceback once, and one line while the same error repeats."""
+        repeated = _text(error) == self._last_error
+        self._last_error = _text(error)
         log.error(
-            "instance broke and is made anew in %.0f s: %s",
+            "connector instance failed, restarting it in %.0f s: %s",
             pause,
-            _words(error),
-            exc_info=None if same or isinstance(error, ConfigRejected | PatternTooSlow) else error,
+            _text(error),
+            exc_info=None if repeated or isinstance(error, ConfigRejected | PatternTooSlow) else error,
             extra={"connector": self._name},
         )
 
-    async def _one_life(self, desired: Desired) -> Exception | None:
-        """From making an instance to closing it; an error, or None when another one is wished."""
+    async def _run_instance(self, desired: Desired) -> Exception | None:
+        """Creates an instance, runs it and closes it. Returns its error, or None when the desired state has changed."""
         publisher = PipePublisher(self._pipe, desired.name, desired.generation)
         context = self._context
         kind = context.kinds[desired.kind]
@@ -117,8 +118,8 @@ class ConnectorRunner:
             return error
         except Exception as error:
             return error
-        log.info("instance started", extra={"connector": self._name})
-        self._pipe.note(InstanceStatus(self._name, desired.generation, restarts=self._restarts))
+        log.info("connector instance started", extra={"connector": self._name})
+        self._pipe.instance_status(InstanceStatus(self._name, desired.generation, restarts=self._restarts))
         running: asyncio.Task[None] | None = None
         try:
             instance.assign(desired.assignment)
@@ -134,15 +135,15 @@ class ConnectorRunner:
         self, desired: Desired, instance: Instance, running: asyncio.Task[None]
     ) -> Exception | None:
         while True:
-            wished = asyncio.create_task(self._wished.wait())
+            changed = asyncio.create_task(self._changed.wait())
             try:
-                await asyncio.wait({running, wished}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({running, changed}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                wished.cancel()
+                changed.cancel()
             if running.done():
                 running.result()
-                return RuntimeError("its rounds ended unasked")
-            self._wished.clear()
+                return RuntimeError("the instance stopped by itself")
+            self._changed.clear()
             now = self._desired
             if now is None or now.generation != desired.generation:
                 return None
@@ -160,21 +161,21 @@ class ConnectorRunner:
         try:
             await asyncio.wait_for(instance.close(), CLOSE_SECONDS)
         except Exception as error:
-            log.warning("instance did not close: %r", error, extra={"connector": self._name})
-        log.info("instance ended", extra={"connector": self._name})
+            log.warning("connector instance could not be closed: %r", error, extra={"connector": self._name})
+        log.info("connector instance stopped", extra={"connector": self._name})
 
     async def _pause(self, desired: Desired, seconds: float) -> None:
-        """The back-off; cut short when another generation, or none, is wished."""
+        """Waits for the back-off to pass, or until the desired state is another generation or None."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._desired is not None and self._desired.generation == desired.generation:
-                    await self._wished.wait()
-                    self._wished.clear()
+                    await self._changed.wait()
+                    self._changed.clear()
 
 
 def not_running(name: str) -> NotAnswered:
-    return NotAnswered(f"connector {name} is just being started, or restarts after a fault; ask again")
+    return NotAnswered(f"connector {name} is starting, or restarting after an error; send the request again")
 
 
-def _words(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -1,8 +1,8 @@
 """The rounds process: `python -m bridge.service.rounds.main FACTORY LOG_LEVEL`.
 
-Frames come on standard input and go to standard output; lines of the log go to standard error, for the parent's own.
-The end of the input is the end of the process: it never outlives the one that serves HTTP. Should its loop hang in a
-client's C code, the kernel ends it (parent-death signal).
+Reads frames from standard input, writes frames to standard output, and log lines to standard error, which the parent
+writes to its own log. It ends with its input, so that it never outlives the HTTP process; should its event loop hang in
+a client's C code, the kernel kills it (parent-death signal).
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ END_SECONDS = (
 )
 PR_SET_PDEATHSIG = 1
 _NICE = 5
-"""Probes and polls are answered first: where cores are short, a full round must not make the other process wait."""
+"""Probes and polls come first: where cores are short, a full round must not make the HTTP process wait."""
 
 
-class Host:
-    """All connectors of the rounds process."""
+class ConnectorRunners:
+    """Runs all connectors of the rounds process."""
 
     def __init__(self, context: RoundsContext, pipe: PipeWriter) -> None:
         self._context = context
         self._pipe = pipe
-        self._hosted: dict[str, tuple[ConnectorRunner, asyncio.Task[None]]] = {}
+        self._runners: dict[str, tuple[ConnectorRunner, asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     def apply(self, payload: bytes) -> None:
-        wished = {desired.name: desired for desired in unpack_desired(payload)}
-        for name in [name for name in self._hosted if name not in wished]:
-            hosted, task = self._hosted.pop(name)
-            hosted.want(None)
+        desired_by_name = {desired.name: desired for desired in unpack_desired(payload)}
+        for name in [name for name in self._runners if name not in desired_by_name]:
+            runner, task = self._runners.pop(name)
+            runner.set_desired(None)
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
-        for name, desired in wished.items():
-            known = self._hosted.get(name)
-            if known is not None and not known[1].done():
-                known[0].want(desired)
+        for name, desired in desired_by_name.items():
+            current = self._runners.get(name)
+            if current is not None and not current[1].done():
+                current[0].set_desired(desired)
                 continue
-            hosted = ConnectorRunner(desired, self._context, self._pipe)
-            task = asyncio.create_task(hosted.run(), name=f"host of {name}")
-            self._hosted[name] = (hosted, task)
+            runner = ConnectorRunner(desired, self._context, self._pipe)
+            task = asyncio.create_task(runner.run(), name=f"runner of {name}")
+            self._runners[name] = (runner, task)
 
     def operate(self, payload: bytes) -> None:
-        order = unpack_operation(payload)
-        known = self._hosted.get(order.name)
-        if known is None or known[1].done():
-            self._pipe.operated(order.number, not_running(order.name))
+        request = unpack_operation(payload)
+        current = self._runners.get(request.name)
+        if current is None or current[1].done():
+            self._pipe.operation_result(request.number, not_running(request.name))
         else:
-            known[0].operate(order)
+            current[0].operate(request)
 
     async def close(self) -> None:
-        for hosted, _ in self._hosted.values():
-            hosted.want(None)
-        tasks = {task for _, task in self._hosted.values()} | self._ending
+        for runner, _ in self._runners.values():
+            runner.set_desired(None)
+        tasks = {task for _, task in self._runners.values()} | self._ending
         if tasks:
             await asyncio.wait(tasks, timeout=END_SECONDS)
         await self._context.close()
@@ -81,34 +81,34 @@ async def serve_rounds(factory: str) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     reader, writer = await _pipes()
     pipe = PipeWriter(writer)
-    host = Host(load_factory(factory)(), pipe)
-    orders = asyncio.create_task(_follow_orders(reader, host, pipe), name="orders")
-    sender = asyncio.create_task(pipe.send(), name="pipe")
-    beat = asyncio.create_task(pipe.beat(), name="beat")
+    runners = ConnectorRunners(load_factory(factory)(), pipe)
+    frames = asyncio.create_task(_read_frames(reader, runners, pipe), name="reader")
+    sender = asyncio.create_task(pipe.send(), name="sender")
+    heartbeat = asyncio.create_task(pipe.heartbeat(), name="heartbeat")
     stopped = asyncio.create_task(stop.wait(), name="stop")
     try:
-        await asyncio.wait({orders, sender, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if orders.done():
-            orders.result()
+        await asyncio.wait({frames, sender, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if frames.done():
+            frames.result()
     finally:
-        for task in (orders, sender, beat, stopped):
+        for task in (frames, sender, heartbeat, stopped):
             task.cancel()
-        await host.close()
+        await runners.close()
         with contextlib.suppress(ConnectionError):
             await asyncio.wait_for(pipe.flush(), 1.0)
 
 
-async def _follow_orders(reader: asyncio.StreamReader, host: Host, pipe: PipeWriter) -> None:
+async def _read_frames(reader: asyncio.StreamReader, runners: ConnectorRunners, pipe: PipeWriter) -> None:
     while True:
         read = await read_frame(reader)
         if read is None or read[0] is Frame.STOP:
             return
         if read[0] is Frame.DESIRED:
-            host.apply(read[1])
+            runners.apply(read[1])
         elif read[0] is Frame.STORED_OFFSETS:
-            pipe.asking.stored(read[1])
+            pipe.offset_requests.received(read[1])
         elif read[0] is Frame.OPERATION:
-            host.operate(read[1])
+            runners.operate(read[1])
 
 
 async def _pipes() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -116,7 +116,7 @@ async def _pipes() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader = asyncio.StreamReader(limit=1 << 20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(0), "rb", 0))
     transport, protocol = await loop.connect_write_pipe(FlowControlMixin, os.fdopen(os.dup(1), "wb", 0))
-    os.dup2(2, 1)  # whatever prints must not write between frames
+    os.dup2(2, 1)  # what code prints must not end up between frames
     return reader, asyncio.StreamWriter(transport, protocol, None, loop)
 
 
@@ -130,12 +130,14 @@ def main() -> None:
     factory, level = sys.argv[1:3]
     _end_with_parent()
     os.nice(_NICE)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the parent says when to end
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches both processes; the parent decides when to end
     set_up_logs(ROUNDS, level, "json")
     try:
         asyncio.run(serve_rounds(factory))
     except Exception:
-        log.exception("the rounds process ends on an unexpected error")
+        log.exception("the rounds process exits on an unexpected error")
         sys.exit(1)
 
 

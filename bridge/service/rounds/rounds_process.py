@@ -55,7 +55,7 @@ class Rounds(Protocol):
 
     def apply(self, desired: Sequence[Desired]) -> None: ...
 
-    def stored(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
+    def stored_offsets(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
         """Source offsets that an instance has asked for."""
 
     async def operate(
@@ -120,7 +120,7 @@ class RoundsProcess:
         self._desired = tuple(desired)
         self._child.send(frame(Frame.DESIRED, pack_desired(self._desired)))
 
-    def stored(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
+    def stored_offsets(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
         self._child.send(frame(Frame.STORED_OFFSETS, pack_stored_offsets(name, generation, rows)))
 
     async def operate(
@@ -185,7 +185,7 @@ class RoundsProcess:
         elif kind is Frame.OFFSET_REQUEST:
             self._asked(*unpack_offset_request(payload))
         elif kind is Frame.INSTANCE:
-            self._snapshots.note(unpack_instance_status(payload))
+            self._snapshots.instance_status(unpack_instance_status(payload))
 
     async def _kill_if_hung(self) -> None:
         while True:

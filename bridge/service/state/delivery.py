@@ -1,4 +1,4 @@
-"""The way of a record from the rounds process to Connect: into the outbox, into a poll's answer, acknowledged."""
+"""Delivers records from the rounds process to Connect: queued in the outbox, sent with a poll, then acknowledged."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import Connector, TaskTable
 
 GIVE_WAY = 500
-"""Acknowledgements that are looked at before other requests have a turn."""
+"""Acknowledgements that are handled before other requests have a turn."""
 
 
 class Traffic(NamedTuple):
-    """Of one connector: `oldest_waiting_ms` is the age of what waits, `written` counts since the service began."""
+    """Counts the records of one connector. `oldest_waiting_ms`: age of the record that waits longest; `written`: since
+    the service started."""
 
     waiting: int
     in_flight: int
@@ -30,7 +31,7 @@ class Traffic(NamedTuple):
 
 
 class Ack(NamedTuple):
-    place: bytes
+    partition: bytes
     timestamp: int
     age_ms: int
 
@@ -42,7 +43,7 @@ class _Written:
 
 
 class Deliveries:
-    """Of all connectors. `now_ms` is the wall clock, as the records' timestamps are."""
+    """The records of all connectors. `now_ms` is the wall clock, as the records' timestamps are."""
 
     def __init__(
         self,
@@ -58,31 +59,34 @@ class Deliveries:
         self._outbox = Outbox()
         self._written: defaultdict[str, _Written] = defaultdict(_Written)
 
-    def emitted(self, name: str, generation: int, parcels: Sequence[PackedRecord]) -> None:
-        """From the rounds process. Polls that are held are answered."""
-        known = self._table.get(name)
-        if known is not None:
-            self._outbox.offer(name, generation, known.task_count, parcels)
+    def accept(self, name: str, generation: int, records: Sequence[PackedRecord]) -> None:
+        """Queues records from the rounds process, and answers the polls that are held."""
+        connector = self._table.get(name)
+        if connector is not None:
+            self._outbox.offer(name, generation, connector.task_count, records)
             self._long_polls.wake(name)
 
-    def take(self, known: Connector, task: int, session: str, seen: int | None, most: int) -> Batch:
-        return self._outbox.take(known.name, known.generation, known.task_count, task, session, seen, most)
+    def poll(self, connector: Connector, task: int, session: str, seen: int | None, most: int) -> Batch:
+        """Delivers the next batch of a task; see Outbox.drain."""
+        return self._outbox.drain(
+            connector.name, connector.generation, connector.task_count, task, session, seen, most
+        )
 
     async def acked(self, name: str, task: int, session: str, entries: Iterable[dict[str, Any]]) -> None:
-        """Entries that say nothing of a record in flight are passed over: the shim repeats them after an answer that
-        got lost, and other versions may send more."""
+        """Ends the records that Connect has written. Skips entries that match no record in flight: the shim repeats
+        entries when an answer got lost, and other versions may send more."""
         now = self._now_ms()
         for number, entry in enumerate(entries):
             if number % GIVE_WAY == GIVE_WAY - 1:
                 await asyncio.sleep(0)
             ack = read_ack(entry)
-            written = ack and self._outbox.ack(name, task, session, ack.place, ack.timestamp)
+            written = ack and self._outbox.ack(name, task, session, ack.partition, ack.timestamp)
             if ack is None or written is None:
                 continue
             latency = max(0, now - ack.age_ms - written.timestamp)
-            said = self._written[name]
-            said.records += written.records
-            said.latency.observe(latency)
+            totals = self._written[name]
+            totals.records += written.records
+            totals.latency.observe(latency)
             self._snapshots.written(name, written.affinity, latency)
 
     def forget(self, name: str) -> None:
@@ -92,17 +96,17 @@ class Deliveries:
     def traffic(self, name: str) -> Traffic:
         waiting, in_flight, since = self._outbox.counts(name)
         age = None if since is None else max(0, self._now_ms() - since)
-        said = self._written.get(name)
-        return Traffic(waiting, in_flight, said.records if said is not None else 0, age)
+        totals = self._written.get(name)
+        return Traffic(waiting, in_flight, totals.records if totals is not None else 0, age)
 
     def latency(self, name: str) -> Histogram | None:
-        """None where nothing was acknowledged."""
-        said = self._written.get(name)
-        return said.latency if said is not None else None
+        """The latencies of written records; None where nothing was acknowledged."""
+        totals = self._written.get(name)
+        return totals.latency if totals is not None else None
 
 
 def read_ack(entry: dict[str, Any]) -> Ack | None:
-    """None for an entry that does not say which record it means."""
+    """Reads an entry of an acknowledgement; None where it does not say which record it means."""
     partition, timestamp, age = entry.get("source_partition"), entry.get("timestamp"), entry.get("age_ms")
     if not isinstance(partition, dict) or not isinstance(timestamp, int):
         return None

@@ -1,4 +1,5 @@
-"""How old records are when Connect has written them: per connector as a histogram, per group in four numbers. Pure."""
+"""Measures how old records are when Connect has written them: a histogram per connector, four numbers per group.
+Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ def observed(before: GroupLatency | None, latency_ms: int) -> GroupLatency:
     return latency_ms, max(greatest, latency_ms), total + latency_ms, count + 1
 
 
-def told(latency: GroupLatency) -> CheckpointLatency:
+def as_message(latency: GroupLatency) -> CheckpointLatency:
     last, greatest, total, count = latency
     return CheckpointLatency(last=last, max=greatest, mean=round(total / count, 1), count=count)
 
 
 class Histogram:
-    """In Prometheus' words: buckets are cumulative, the last one has everything."""
+    """A histogram as Prometheus has it: buckets are cumulative, the last one counts everything."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BOUNDS) + 1)

@@ -1,10 +1,10 @@
-"""What operators have running connectors do: asked for over HTTP, carried out by an instance in the rounds process.
+"""Operations on running connectors: requested over HTTP, carried out by an instance in the rounds process.
 
-    HTTP process  ─OPERATE─▶   rounds process  ─operate()─▶  instance
-    HTTP process  ◀─OPERATED─  rounds process  ◀───────────  instance
+    HTTP process  ─OPERATION─▶         rounds process  ─operate()─▶  instance
+    HTTP process  ◀─OPERATION_RESULT─  rounds process  ◀───────────  instance
 
-An operation is asked for once. Where the rounds process or the instance ends before it has answered the error says so,
-and whoever asked repeats it: every operation is idempotent.
+A request is sent once. Where the rounds process or the instance ends before it has answered, the error says so and the
+client sends the request again: every operation is idempotent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connectors.base import Arguments
 
 
 class OperationRequest(NamedTuple):
-    """An operation of an instance; `number` names it in the answer."""
+    """An operation for an instance to carry out; `number` identifies it in the result."""
 
     number: int
     name: str
@@ -30,15 +30,15 @@ class OperationRequest(NamedTuple):
 
 
 class OperationFailed(BridgeError):
-    """An error of the rounds process, as it was raised there."""
+    """An error that the rounds process has raised."""
 
     def __init__(self, message: str, code: str, status: int, *, retriable: bool) -> None:
         super().__init__(message, code=ErrorCode(code))
         self.status, self.retriable = status, retriable
 
 
-def pack_operation(order: OperationRequest) -> bytes:
-    return json.dumps(order).encode()
+def pack_operation(request: OperationRequest) -> bytes:
+    return json.dumps(request).encode()
 
 
 def unpack_operation(payload: bytes) -> OperationRequest:
@@ -60,7 +60,7 @@ def unpack_operation_result(payload: bytes) -> tuple[int, Arguments | BridgeErro
 
 
 class OpenOperations:
-    """Of the HTTP process: those that are not answered yet. `send` takes an order to the rounds process."""
+    """The operations without a result, in the HTTP process. `send` sends a request to the rounds process."""
 
     def __init__(self, send: Callable[[OperationRequest], None]) -> None:
         self._send = send
@@ -70,7 +70,8 @@ class OpenOperations:
     async def operate(
         self, name: str, generation: int, operation: str, arguments: Arguments, seconds: float
     ) -> Arguments:
-        """The instance's answer. Raises what it raised, and NotAnswered after `seconds`."""
+        """Requests an operation, and waits for the instance's answer. Raises what it raised, and NotAnswered after
+        `seconds`."""
         number = next(self._numbers)
         future: asyncio.Future[Arguments] = asyncio.get_running_loop().create_future()
         self._open[number] = future
@@ -79,7 +80,7 @@ class OpenOperations:
             async with asyncio.timeout(seconds):
                 return await future
         except TimeoutError:
-            text = f"connector {name} has not ended the operation {operation} within {seconds:g} s; it may still do so"
+            text = f"connector {name} did not finish the operation {operation} within {seconds:g} s; it may still do so"
             raise NotAnswered(text) from None
         finally:
             del self._open[number]
@@ -88,16 +89,16 @@ class OpenOperations:
         number, answer = unpack_operation_result(payload)
         future = self._open.get(number)
         if future is None or future.done():
-            return  # nobody waits any more
+            return  # the request has timed out
         if isinstance(answer, BridgeError):
             future.set_exception(answer)
         else:
             future.set_result(answer)
 
     def lost(self) -> None:
-        """The rounds process has ended: none of them is answered."""
+        """Fails all of them: the rounds process has ended."""
         for future in self._open.values():
             if not future.done():
                 future.set_exception(
-                    NotAnswered("the rounds process ended during the operation; ask for it again")
+                    NotAnswered("the rounds process ended during the operation; send the request again")
                 )

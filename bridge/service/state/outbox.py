@@ -1,19 +1,18 @@
-"""Records that wait for Connect, and those that it was given and has not written yet. Pure: no clock, no I/O.
+"""Keeps the records that wait for Connect, and those in flight: delivered to Connect and not acknowledged. Pure: no
+clock, no I/O.
 
-A record waits; a poll of its affinity's task takes it, and it is in flight for that session of the task; Connect writes
-it and the session acknowledges it, which is the end of it. Laws (tests/unit/service/state/test_outbox.py holds
-them for any order of calls):
-  A. Of one line (topic and key) only the newest waits. Every record is written, or a newer one of its line is.
-  B. A line is in flight for one task at a time, and what a task is given of a line never goes back to an older record.
-  C. A batch that the next poll does not say it has read is handed out again, whole and under the same number, before
-     anything else. As long as that is so the answer is the same, however often and in whatever order polls arrive.
-  D. A new session of a task is given what the old one had in flight, unless a newer record of the line waits; when the
-     number of tasks changes, all is dealt anew.
-  E. An acknowledgement names a source partition and a timestamp: it counts for that record and for all of the
-     partition that were taken before it. So two records of one partition and one timestamp are never in flight at once.
-  F. A later generation of the connector's instance leaves nothing of the earlier ones.
+A record waits until a poll of the task that its affinity belongs to. Then it is in flight for that session of the task,
+until Connect has written it and the session acknowledges it. Laws (tests/unit/service/state/test_outbox.py holds them
+for any order of calls): A. Of one key (topic and record key) only the newest record waits. Each record is written, or a
+newer one of its key. B. Records of a key are in flight for one task at a time, and a task never gets an older record of
+a key after a newer. C. A batch that the next poll does not confirm is delivered again, whole and under the same number,
+before anything else, however often and in whatever order polls arrive. D. A new session of a task gets what the old one
+had in flight, unless a newer record of the key waits. When the number of tasks changes, all records are distributed
+again. E. An acknowledgement names a source partition and a timestamp. It counts for that record and all that were
+delivered before it of the partition. So two records of one partition and one timestamp are never in flight at once. F.
+A later generation of the connector's instance drops the records of earlier ones.
 
-Memory is bounded by the number of lines, and per task by MOST_IN_FLIGHT.
+Memory is bounded by the number of keys, and per task by MOST_IN_FLIGHT.
 """
 
 from __future__ import annotations
@@ -23,23 +22,32 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bridge.model.assignment import task_of
-from bridge.service.ipc.checkpoint_records import AFFINITY, LINE, PLACE, SINCE, TEXT, TIMESTAMP, PackedRecord
+from bridge.service.ipc.checkpoint_records import (
+    AFFINITY,
+    KEY,
+    PARTITION,
+    TEXT,
+    TIMESTAMP,
+    WAITING_SINCE,
+    PackedRecord,
+)
 
 MOST_IN_FLIGHT = 10_000
-"""Source partitions that a task has in flight: the shim keeps as many acknowledgements (AckQueue.LIMIT). Of one more it
-would forget the oldest, and that record would seem to be unwritten for ever."""
+"""Source partitions that a task may have in flight: the shim keeps as many acknowledgements (AckQueue.LIMIT). With one
+more it would drop the oldest acknowledgement, and that record would stay in flight for ever."""
 
 
 class Batch(NamedTuple):
-    """What a poll takes: JSON texts of records. The shim repeats `number` when it has read them."""
+    """What one poll delivers: JSON texts of records. The shim repeats `number` in its next poll when it has read
+    them."""
 
     number: int
     texts: tuple[bytes, ...]
 
 
 class Written(NamedTuple):
-    """What an acknowledgement ended: `timestamp` is that of the record which it names, `records` counts those before
-    it as well."""
+    """What an acknowledgement covers: `timestamp` is that of the record which it names, `records` counts it and those
+    before it."""
 
     affinity: str
     timestamp: int
@@ -47,7 +55,7 @@ class Written(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """`since`: when the longest waiting record, or one before it of its line, was made (ms since the epoch)."""
+    """`since`: timestamp of the oldest waiting record, or of one of its key that it replaced (ms since the epoch)."""
 
     waiting: int
     in_flight: int
@@ -55,123 +63,127 @@ class Counts(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Lane:
-    """One task's records. A line is in `again` or in `waiting`, never in both."""
+class _TaskQueue:
+    """The records of one task. A key is in `redelivery` or in `waiting`, never in both."""
 
     session: str = ""
     number: int = 0
     last: tuple[bytes, ...] = ()
-    """Texts of batch `number`, until a poll has said that it was read."""
-    again: dict[bytes, PackedRecord] = field(default_factory=dict)
-    """By line: was in flight in an earlier session. Goes first."""
+    """Texts of batch `number`, until a poll confirms it."""
+    redelivery: dict[bytes, PackedRecord] = field(default_factory=dict)
+    """By key, records that were in flight in an earlier session. They are delivered first."""
     waiting: dict[bytes, PackedRecord] = field(default_factory=dict)
-    """By line, in order of arrival; a newer record takes the place in the queue of the one that it supersedes."""
-    flying: dict[bytes, tuple[PackedRecord, ...]] = field(default_factory=dict)
-    """By place, in the order in which they were taken; timestamps differ."""
+    """By key, in order of arrival; a newer record keeps the place in the queue of the one that it replaces."""
+    in_flight: dict[bytes, tuple[PackedRecord, ...]] = field(default_factory=dict)
+    """By source partition, in the order of delivery; timestamps differ."""
 
-    def offer(self, parcel: PackedRecord) -> None:
-        line = parcel[LINE]
-        older = self.again.pop(line, None) or self.waiting.get(line)
+    def offer(self, record: PackedRecord) -> None:
+        key = record[KEY]
+        older = self.redelivery.pop(key, None) or self.waiting.get(key)
         if older is not None:
-            parcel = (*parcel[:SINCE], older[SINCE], parcel[TEXT])
-        self.waiting[line] = parcel
+            record = (*record[:WAITING_SINCE], older[WAITING_SINCE], record[TEXT])
+        self.waiting[key] = record
 
-    def take(self, session: str, seen: int, most: int) -> Batch:
+    def next_batch(self, session: str, seen: int, most: int) -> Batch:
+        """Moves up to `most` records to in flight, or repeats the last batch while `seen` does not confirm it."""
         if session != self.session:
-            self.give_back()
+            self.requeue()
             self.session, self.number, self.last = session, 0, ()
         if seen < self.number:
             return Batch(self.number, self.last)
-        self.number, self.last = seen, ()  # a service that was started anew goes on from where the session is
-        taken = self._pick(min(most, MOST_IN_FLIGHT - len(self.flying)))
+        self.number, self.last = (
+            seen,
+            (),
+        )  # after a restart of the service, numbering continues where the session is
+        taken = self._pick(min(most, MOST_IN_FLIGHT - len(self.in_flight)))
         if taken:
             self.number, self.last = seen + 1, tuple(taken)
         return Batch(self.number, self.last)
 
     def _pick(self, most: int) -> list[bytes]:
         texts: list[bytes] = []
-        for queue in (self.again, self.waiting):
+        for queue in (self.redelivery, self.waiting):
             taken: list[bytes] = []
-            for line, parcel in queue.items():
+            for key, record in queue.items():
                 if len(texts) >= most:
                     break
-                flying = self.flying.get(parcel[PLACE], ())
-                if all(other[TIMESTAMP] != parcel[TIMESTAMP] for other in flying):
-                    self.flying[parcel[PLACE]] = (*flying, parcel)
-                    taken.append(line)
-                    texts.append(parcel[TEXT])
-            for line in taken:
-                del queue[line]
+                in_flight = self.in_flight.get(record[PARTITION], ())
+                if all(other[TIMESTAMP] != record[TIMESTAMP] for other in in_flight):
+                    self.in_flight[record[PARTITION]] = (*in_flight, record)
+                    taken.append(key)
+                    texts.append(record[TEXT])
+            for key in taken:
+                del queue[key]
         return texts
 
-    def give_back(self) -> None:
-        """Everything in flight is to be handed out again. The newest of each line: what is flying is newer than what
-        was given back before, and what waits is newer still."""
-        for parcels in self.flying.values():
-            self.again.update(
-                {parcel[LINE]: parcel for parcel in parcels if parcel[LINE] not in self.waiting}
+    def requeue(self) -> None:
+        """Queues everything in flight for redelivery, the newest record of each key: what is in flight is newer than
+        what was queued for redelivery before, and what waits is newer still."""
+        for records in self.in_flight.values():
+            self.redelivery.update(
+                {record[KEY]: record for record in records if record[KEY] not in self.waiting}
             )
-        self.flying = {}
+        self.in_flight = {}
 
-    def ack(self, place: bytes, timestamp: int) -> Written | None:
-        flying = self.flying.get(place, ())
-        for at, parcel in enumerate(flying, start=1):
-            if parcel[TIMESTAMP] == timestamp:
-                if at < len(flying):
-                    self.flying[place] = flying[at:]
+    def ack(self, partition: bytes, timestamp: int) -> Written | None:
+        in_flight = self.in_flight.get(partition, ())
+        for at, record in enumerate(in_flight, start=1):
+            if record[TIMESTAMP] == timestamp:
+                if at < len(in_flight):
+                    self.in_flight[partition] = in_flight[at:]
                 else:
-                    del self.flying[place]
-                return Written(parcel[AFFINITY], timestamp, at)
+                    del self.in_flight[partition]
+                return Written(record[AFFINITY], timestamp, at)
         return None
 
-    def parcels(self) -> Iterator[PackedRecord]:
-        yield from self.again.values()
+    def undelivered(self) -> Iterator[PackedRecord]:
+        yield from self.redelivery.values()
         yield from self.waiting.values()
 
 
-class _Box:
-    """One connector's records, dealt to its tasks."""
+class _ConnectorQueues:
+    """The records of one connector, distributed over its tasks."""
 
     def __init__(self, generation: int, task_count: int) -> None:
         self.generation = generation
         self.task_count = task_count
-        self.lanes: dict[int, _Lane] = {}
+        self.tasks: dict[int, _TaskQueue] = {}
 
-    def lane(self, task: int) -> _Lane:
-        return self.lanes.setdefault(task, _Lane())
+    def task(self, index: int) -> _TaskQueue:
+        return self.tasks.setdefault(index, _TaskQueue())
 
-    def deal(self, parcels: Iterable[PackedRecord]) -> None:
-        lanes: dict[
-            str, _Lane
-        ] = {}  # the hash costs more than the rest, and records of a group come together
-        for parcel in parcels:
-            affinity = parcel[AFFINITY]
-            lane = lanes.get(affinity)
-            if lane is None:
-                lane = lanes[affinity] = self.lane(task_of(affinity, self.task_count))
-            lane.offer(parcel)
+    def distribute(self, records: Iterable[PackedRecord]) -> None:
+        """Queues each record for the task of its affinity."""
+        # Hashing costs more than the rest, and records of one group come together.
+        queues: dict[str, _TaskQueue] = {}
+        for record in records:
+            affinity = record[AFFINITY]
+            queue = queues.get(affinity)
+            if queue is None:
+                queue = queues[affinity] = self.task(task_of(affinity, self.task_count))
+            queue.offer(record)
 
-    def redeal(self, task_count: int) -> None:
-        lanes, self.lanes, self.task_count = self.lanes, {}, task_count
-        for lane in lanes.values():
-            lane.give_back()
-            self.deal(lane.parcels())
+    def redistribute(self, task_count: int) -> None:
+        queues, self.tasks, self.task_count = self.tasks, {}, task_count
+        for queue in queues.values():
+            queue.requeue()
+            self.distribute(queue.undelivered())
 
 
 class Outbox:
-    """The records of all connectors. Whoever calls has made sure that session, task and task count are the ruling
-    ones (TaskTable)."""
+    """The records of all connectors. Callers have made sure that session, task and task count are the current ones
+    (TaskTable)."""
 
     def __init__(self) -> None:
-        self._boxes: dict[str, _Box] = {}
+        self._connectors: dict[str, _ConnectorQueues] = {}
 
-    def offer(self, name: str, generation: int, task_count: int, parcels: Iterable[PackedRecord]) -> None:
-        """What the instance of this generation wants written; that of an earlier one is not heard."""
-        box = self._box(name, generation, task_count)
-        if box is not None:
-            box.deal(parcels)
+    def offer(self, name: str, generation: int, task_count: int, records: Iterable[PackedRecord]) -> None:
+        """Queues records of an instance; those of an earlier generation are dropped."""
+        connector = self._connector(name, generation, task_count)
+        if connector is not None:
+            connector.distribute(records)
 
-    def take(
+    def drain(
         self,
         name: str,
         generation: int,
@@ -181,37 +193,41 @@ class Outbox:
         seen: int | None,
         most: int,
     ) -> Batch:
-        """At most `most` records, unless a batch that got lost had more. `seen` is the number of the last batch that
-        the session has read, None for none so far."""
-        box = self._box(name, generation, task_count)
-        return Batch(seen or 0, ()) if box is None else box.lane(task).take(session, seen or 0, most)
+        """Delivers at most `most` records to a session, or its last batch again. `seen` is the number of the last batch
+        that the session has read, None before the first."""
+        connector = self._connector(name, generation, task_count)
+        if connector is None:
+            return Batch(seen or 0, ())
+        return connector.task(task).next_batch(session, seen or 0, most)
 
-    def ack(self, name: str, task: int, session: str, place: bytes, timestamp: int) -> Written | None:
-        """None for a record that is not in flight: it was acknowledged before, or handed out again since."""
-        box = self._boxes.get(name)
-        lane = box.lanes.get(task) if box is not None else None
-        return lane.ack(place, timestamp) if lane is not None and lane.session == session else None
+    def ack(self, name: str, task: int, session: str, partition: bytes, timestamp: int) -> Written | None:
+        """Ends what an acknowledgement covers. None for a record that is not in flight: it was acknowledged before, or
+        queued for redelivery since."""
+        connector = self._connectors.get(name)
+        queue = connector.tasks.get(task) if connector is not None else None
+        return queue.ack(partition, timestamp) if queue is not None and queue.session == session else None
 
     def counts(self, name: str) -> Counts:
-        """Source partitions count once each, however many of their records are in flight."""
-        box = self._boxes.get(name)
-        lanes = list(box.lanes.values()) if box is not None else []
-        first = [queue for lane in lanes for queue in (lane.again, lane.waiting) if queue]
+        """Counts waiting records, and source partitions with records in flight."""
+        connector = self._connectors.get(name)
+        tasks = list(connector.tasks.values()) if connector is not None else []
+        waiting = [queue for task in tasks for queue in (task.redelivery, task.waiting) if queue]
         return Counts(
-            sum(len(queue) for queue in first),
-            sum(len(lane.flying) for lane in lanes),
-            min((next(iter(queue.values()))[SINCE] for queue in first), default=None),
+            sum(len(queue) for queue in waiting),
+            sum(len(task.in_flight) for task in tasks),
+            min((next(iter(queue.values()))[WAITING_SINCE] for queue in waiting), default=None),
         )
 
     def forget(self, name: str) -> None:
-        self._boxes.pop(name, None)
+        self._connectors.pop(name, None)
 
-    def _box(self, name: str, generation: int, task_count: int) -> _Box | None:
-        box = self._boxes.get(name)
-        if box is None or generation > box.generation:
-            box = self._boxes[name] = _Box(generation, task_count)
-        elif generation < box.generation:
+    def _connector(self, name: str, generation: int, task_count: int) -> _ConnectorQueues | None:
+        """The queues of a connector for this generation; None when a later one has begun."""
+        connector = self._connectors.get(name)
+        if connector is None or generation > connector.generation:
+            connector = self._connectors[name] = _ConnectorQueues(generation, task_count)
+        elif generation < connector.generation:
             return None
-        elif task_count != box.task_count:
-            box.redeal(task_count)
-        return box
+        elif task_count != connector.task_count:
+            connector.redistribute(task_count)
+        return connector

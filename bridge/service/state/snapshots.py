@@ -1,7 +1,7 @@
-"""What the rounds process has said last, as the HTTP process keeps and serves it. Never a call to a cluster.
+"""Keeps what the rounds process has reported last, as the HTTP process serves it. Calls no cluster.
 
-Group ids are kept in order, so that a page starts with one bisection. What was said by an earlier instance
-of a connector stays until the new one has ended a round: a restart shows old verdicts rather than none.
+Group ids are kept in order, so that a page starts with one bisection. Reports of an earlier instance of a connector
+stay until the new one has ended a round: after a restart there are old verdicts rather than none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from bridge.protocol.messages import GroupReport
 from bridge.service.ipc.messages import Backlog, InstanceStatus, PackedGroup, unpack_report
 from bridge.service.state.copy_progress import CopySnapshot
-from bridge.service.state.latency import GroupLatency, observed, told
+from bridge.service.state.latency import GroupLatency, as_message, observed
 from connectors.base import CopyReport, Summary
 
 MOST_FORGOTTEN = 1_000
@@ -27,52 +27,54 @@ NamedTuple (100,000 tracked objects cost a collection, and so a poll, several ms
 
 
 AnswerKey = tuple[int, bool, str | None, bool]
-"""Of a group its task, whether it is translated and committed, why not, and whether it was failed over."""
+"""What a group's readiness depends on: its task, whether it is translated and committed, why not, whether it was failed
+over."""
 
 
-def answer_key(kept: GroupTuple) -> AnswerKey:
-    _, task, stands, _, _, reason, _, moved_ms, _, _ = kept
-    return task, stands, reason, moved_ms is not None
+def answer_key(group: GroupTuple) -> AnswerKey:
+    _, task, committed, _, _, reason, _, moved_ms, _, _ = group
+    return task, committed, reason, moved_ms is not None
 
 
 @dataclass(slots=True)
 class ConnectorSnapshot:
     summary: Summary = field(default_factory=Summary)
     generation: int = 0
-    note: InstanceStatus | None = None
+    instance: InstanceStatus | None = None
     groups: dict[str, GroupTuple] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
     answer_counts: Counter[AnswerKey] = field(default_factory=Counter)
-    """How many groups have the same answer, where all topics are copied and no report is older."""
-    older: set[str] = field(default_factory=set)
+    """How many groups have the same answer, while all topics are copied and no group is outdated."""
+    outdated: set[str] = field(default_factory=set)
     """Groups that only an earlier instance has reported."""
     latencies: dict[str, GroupLatency] = field(default_factory=dict)
-    """Of groups that have a report and of whose checkpoints Connect has written one."""
+    """Latencies of groups with a report and at least one checkpoint that Connect has written."""
     copying: CopySnapshot = field(default_factory=CopySnapshot)
     missing: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    """Of source partitions how many records are missing on the target, and since when: the first two of a Missing."""
-    behind: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    """Of those the ones of which something is missing, or not known."""
+    """By source partition, how many records are missing on the target, and since when: the first two fields of a
+    Missing."""
+    incomplete: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """The entries of `missing` with at least one record, or an unknown number."""
     stuck: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Source partitions of which records are missing and none is copied, and since when."""
+    """Source partitions with missing records of which none is copied, and since when."""
 
-    def anew(self) -> None:
-        """Another instance begins, perhaps with other clusters: it has seen none yet, and reported no group."""
-        self.older, self.missing, self.behind, self.stuck = set(self.groups), {}, {}, {}
+    def restart(self) -> None:
+        """Begins with another instance, perhaps of other clusters: it has reached none yet, and reported no group."""
+        self.outdated, self.missing, self.incomplete, self.stuck = set(self.groups), {}, {}, {}
         self.summary = replace(self.summary, clusters_seen=frozenset())
 
-    def put(self, kept: GroupTuple) -> None:
-        """Keeps what is reported of a group now."""
-        before = self.groups.get(kept[0])
+    def put(self, group: GroupTuple) -> None:
+        """Keeps the report of a group."""
+        before = self.groups.get(group[0])
         if before is None:
-            insort(self.order, kept[0])
+            insort(self.order, group[0])
         else:
             self._uncount(before)
-        self.groups[kept[0]] = kept
-        self.answer_counts[answer_key(kept)] += 1
+        self.groups[group[0]] = group
+        self.answer_counts[answer_key(group)] += 1
 
-    def take(self, group: str) -> bool:
-        """Lets go of a group but for its place in `order`; whether it was there."""
+    def remove(self, group: str) -> bool:
+        """Removes a group, but not from `order`. False where there was none."""
         before = self.groups.pop(group, None)
         if before is None:
             return False
@@ -80,19 +82,19 @@ class ConnectorSnapshot:
         self._uncount(before)
         return True
 
-    def _uncount(self, kept: GroupTuple) -> None:
-        self.answer_counts[answer_key(kept)] -= 1
-        if not self.answer_counts[answer_key(kept)]:
-            del self.answer_counts[answer_key(kept)]
+    def _uncount(self, group: GroupTuple) -> None:
+        self.answer_counts[answer_key(group)] -= 1
+        if not self.answer_counts[answer_key(group)]:
+            del self.answer_counts[answer_key(group)]
 
 
 class Snapshots:
-    """One ConnectorSnapshot a connector. All methods take well under a millisecond."""
+    """The snapshots of all connectors. Every method takes well under a millisecond."""
 
     def __init__(self) -> None:
         self._connectors: dict[str, ConnectorSnapshot] = {}
         self._forgotten: dict[str, int] = {}
-        """Generations of connectors that were forgotten: what is still under way from them is dropped."""
+        """Generations of connectors that were forgotten: what still arrives of them is dropped."""
 
     def connector(self, name: str) -> ConnectorSnapshot:
         return self._connectors.get(name) or ConnectorSnapshot()
@@ -101,53 +103,55 @@ class Snapshots:
         return sorted(self._connectors)
 
     def report(self, name: str, group: str) -> PackedGroup | None:
-        kept = self.connector(name).groups.get(group)
-        return None if kept is None else PackedGroup._make(kept)
+        report = self.connector(name).groups.get(group)
+        return None if report is None else PackedGroup._make(report)
 
     def full(self, name: str, group: str) -> GroupReport | None:
-        """The report as it was made, with what is known of its checkpoints' way."""
+        """The whole report of a group, with the latency of its checkpoints."""
         packed, latency = self.report(name, group), self.connector(name).latencies.get(group)
         if packed is None or packed.blob is None:
             return None
         report = unpack_report(packed.blob)
         return (
-            report if latency is None else report.model_copy(update={"checkpoint_latency_ms": told(latency)})
+            report
+            if latency is None
+            else report.model_copy(update={"checkpoint_latency_ms": as_message(latency)})
         )
 
     def after(self, name: str, group: str) -> Iterator[PackedGroup]:
-        """The groups of a connector from `group` on, in order; groups that come or go meanwhile may be
-        missed."""
-        known = self.connector(name)
-        for key in known.order[bisect_left(known.order, group) :]:
-            kept = known.groups.get(key)
-            if kept is not None:
-                yield PackedGroup._make(kept)
+        """Iterates over the groups of a connector from `group` on, in order; may miss groups that come or go
+        meanwhile."""
+        snapshot = self.connector(name)
+        for key in snapshot.order[bisect_left(snapshot.order, group) :]:
+            report = snapshot.groups.get(key)
+            if report is not None:
+                yield PackedGroup._make(report)
 
-    # -- what the rounds process says --------------------------------------------------------------
+    # -- reports of the rounds process -------------------------------------------------------------
 
     def summary(self, name: str, generation: int, summary: Summary) -> bool:
-        """True when `failure` is new."""
-        known = self._of(name, generation)
-        if known is None:
+        """Keeps the summary of a connector. True when its `failure` is new."""
+        snapshot = self._of(name, generation)
+        if snapshot is None:
             return False
-        if summary.rounds > 0 and known.older:
-            self._drop(known, known.older)
-            known.older = set()
-        fails = summary.failure is not None and summary.failure != known.summary.failure
-        known.summary = summary
-        return fails
+        if summary.rounds > 0 and snapshot.outdated:
+            self._drop(snapshot, snapshot.outdated)
+            snapshot.outdated = set()
+        has_failed = summary.failure is not None and summary.failure != snapshot.summary.failure
+        snapshot.summary = summary
+        return has_failed
 
     def groups(self, name: str, generation: int, changed: Sequence[PackedGroup]) -> None:
-        known = self._of(name, generation)
-        if known is None:
+        snapshot = self._of(name, generation)
+        if snapshot is None:
             return
         gone: set[str] = set()
         for group in changed:
-            known.older.discard(group.group)
+            snapshot.outdated.discard(group.group)
             if group.blob is None:
                 gone.add(group.group)
                 continue
-            known.put(
+            snapshot.put(
                 (
                     group.group,
                     group.task,
@@ -161,78 +165,78 @@ class Snapshots:
                     group.blob,
                 )
             )
-        self._drop(known, gone)
+        self._drop(snapshot, gone)
 
     def progress(self, name: str, generation: int, report: CopyReport) -> None:
-        known = self._of(name, generation)
-        if known is not None:
-            known.copying.update(report)
+        snapshot = self._of(name, generation)
+        if snapshot is not None:
+            snapshot.copying.update(report)
 
     def missing(self, name: str, generation: int, changed: Backlog) -> None:
-        known = self._of(name, generation)
-        if known is None:
+        snapshot = self._of(name, generation)
+        if snapshot is None:
             return
         for (topic, partition), missing in changed.items():
-            place = topic, partition
-            known.stuck.pop(place, None)
-            known.behind.pop(place, None)
+            tp = topic, partition
+            snapshot.stuck.pop(tp, None)
+            snapshot.incomplete.pop(tp, None)
             if missing is None:
-                known.missing.pop(place, None)
+                snapshot.missing.pop(tp, None)
                 continue
-            known.missing[place] = row = missing.records, missing.since_ms
+            snapshot.missing[tp] = row = missing.records, missing.since_ms
             if missing.records:
-                known.behind[place] = row
+                snapshot.incomplete[tp] = row
             if missing.stuck_since_ms >= 0:
-                known.stuck[place] = missing.stuck_since_ms
+                snapshot.stuck[tp] = missing.stuck_since_ms
 
-    def note(self, note: InstanceStatus) -> None:
-        known = self._of(note.name, note.generation)
-        if known is not None:
-            known.note = note
+    def instance_status(self, status: InstanceStatus) -> None:
+        snapshot = self._of(status.name, status.generation)
+        if snapshot is not None:
+            snapshot.instance = status
 
-    # -- what the HTTP process knows ---------------------------------------------------------------
+    # -- events in the HTTP process ----------------------------------------------------------------
 
     def renew(self, name: str) -> None:
-        """The instance is made anew: its failure and errors are not those of the one to come."""
-        known = self._connectors.get(name)
-        if known is not None:
-            known.summary = replace(known.summary, failure=None, errors=())
+        """Drops failure and errors of an instance that is about to be restarted."""
+        snapshot = self._connectors.get(name)
+        if snapshot is not None:
+            snapshot.summary = replace(snapshot.summary, failure=None, errors=())
 
     def restarted(self) -> None:
-        """The rounds process was started again: every instance will report anew, under its old generation."""
-        for known in self._connectors.values():
-            known.anew()
-            known.note = None
+        """Marks all reports as outdated: the rounds process was restarted, and its instances keep their generations."""
+        for snapshot in self._connectors.values():
+            snapshot.restart()
+            snapshot.instance = None
 
     def written(self, name: str, group: str, latency_ms: int) -> None:
-        """Connect has written a checkpoint of this group; of other records nothing is kept here."""
-        known = self._connectors.get(name)
-        if known is not None and group in known.groups:
-            known.latencies[group] = observed(known.latencies.get(group), latency_ms)
+        """Counts a checkpoint of this group that Connect has written; keeps nothing for records of no group."""
+        snapshot = self._connectors.get(name)
+        if snapshot is not None and group in snapshot.groups:
+            snapshot.latencies[group] = observed(snapshot.latencies.get(group), latency_ms)
 
     def forget(self, name: str) -> None:
-        known = self._connectors.pop(name, None)
-        if known is not None:
-            self._forgotten[name] = known.generation
+        snapshot = self._connectors.pop(name, None)
+        if snapshot is not None:
+            self._forgotten[name] = snapshot.generation
             if len(self._forgotten) > MOST_FORGOTTEN:
                 del self._forgotten[next(iter(self._forgotten))]
 
     def _of(self, name: str, generation: int) -> ConnectorSnapshot | None:
         if generation <= self._forgotten.get(name, -1):
             return None
-        known = self._connectors.setdefault(name, ConnectorSnapshot(generation=generation))
-        if generation < known.generation:
+        snapshot = self._connectors.setdefault(name, ConnectorSnapshot(generation=generation))
+        if generation < snapshot.generation:
             return None
-        if generation > known.generation:
-            known.generation = generation
-            known.anew()
-        return known
+        if generation > snapshot.generation:
+            snapshot.generation = generation
+            snapshot.restart()
+        return snapshot
 
     @staticmethod
-    def _drop(known: ConnectorSnapshot, groups: set[str]) -> None:
-        present = {group for group in groups if known.take(group)}
+    def _drop(snapshot: ConnectorSnapshot, groups: set[str]) -> None:
+        present = {group for group in groups if snapshot.remove(group)}
         if len(present) > 8:
-            known.order = [group for group in known.order if group not in present]
+            snapshot.order = [group for group in snapshot.order if group not in present]
         else:
             for group in present:
-                del known.order[bisect_left(known.order, group)]
+                del snapshot.order[bisect_left(snapshot.order, group)]

@@ -1,10 +1,11 @@
-"""Source offsets that Connect keeps, for instances that go on where others have stopped: only a worker can read them.
+"""Reads source offsets from Connect's offset storage, for instances that continue a stock mirror: only a worker can
+read them.
 
-    instance  ─ask──▶  rounds process  ─ASKED──▶   HTTP process  ─answer of a poll─▶  shim
-    instance  ◀──────  rounds process  ◀─STORED──  HTTP process  ◀──the next poll───  shim
+    instance  ─request─▶  rounds process  ─OFFSET_REQUEST─▶   HTTP process  ─answer to a poll─▶  shim
+    instance  ◀─────────  rounds process  ◀─STORED_OFFSETS──  HTTP process  ◀──the next poll───  shim
 
-A question stays open until it is answered, withdrawn, or another one takes its place: whatever gets lost on the way is
-asked again.
+A request stays open until it is answered, withdrawn or replaced by another one: what gets lost on the way is requested
+again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bridge.service.ipc.checkpoint_records import partition_digest
 from connectors.base import SourceOffset, SourcePartition
 
 AT_ONCE = 1_000
-"""Partitions in one answer: with names as long as Kafka allows half of what a body may have by default."""
+"""Partitions in one answer: with topic names as long as Kafka allows, half of max_body_bytes by default."""
 
 SourcePartitionOffset = tuple[SourcePartition, SourceOffset | None]
 
@@ -38,51 +39,52 @@ def pack_stored_offsets(name: str, generation: int, rows: Sequence[SourcePartiti
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _Pending:
     missing: set[bytes]
     done: asyncio.Future[None]
     found: dict[bytes, SourceOffset | None] = field(default_factory=dict)
 
 
 class OffsetRequests:
-    """Of the rounds process. `tell` takes a question to the HTTP process; one without partitions withdraws the last."""
+    """The requests of all instances, in the rounds process. `send` sends one to the HTTP process; without partitions it
+    withdraws the last."""
 
-    def __init__(self, tell: Callable[[str, int, Sequence[SourcePartition]], None]) -> None:
-        self._tell = tell
-        self._waiting: dict[tuple[str, int], _Waiting] = {}
+    def __init__(self, send: Callable[[str, int, Sequence[SourcePartition]], None]) -> None:
+        self._send = send
+        self._pending: dict[tuple[str, int], _Pending] = {}
 
-    async def ask(
+    async def request(
         self, name: str, generation: int, partitions: Sequence[SourcePartition]
     ) -> list[SourceOffset | None]:
-        """See Publisher.stored_offsets; one question of an instance at a time."""
-        places = [partition_digest(each) for each in partitions]
-        if not places:
+        """Waits for the offsets; see Publisher.stored_offsets. One request of an instance at a time."""
+        digests = [partition_digest(each) for each in partitions]
+        if not digests:
             return []
-        waiting = _Waiting(set(places), asyncio.get_running_loop().create_future())
-        self._waiting[name, generation] = waiting
-        self._tell(name, generation, partitions)
+        pending = _Pending(set(digests), asyncio.get_running_loop().create_future())
+        self._pending[name, generation] = pending
+        self._send(name, generation, partitions)
         try:
-            await waiting.done
+            await pending.done
         except asyncio.CancelledError:
-            self._tell(name, generation, ())
+            self._send(name, generation, ())
             raise
         finally:
-            del self._waiting[name, generation]
-        return [waiting.found[place] for place in places]
+            del self._pending[name, generation]
+        return [pending.found[digest] for digest in digests]
 
-    def stored(self, payload: bytes) -> None:
-        """An answer, whole or in part; one to an older question counts as far as it is asked again."""
+    def received(self, payload: bytes) -> None:
+        """Takes up an answer, whole or in part. An answer to an older request counts for what is still requested."""
         name, generation, rows = json.loads(payload)
-        waiting = self._waiting.get((name, generation))
-        if waiting is None:
+        pending = self._pending.get((name, generation))
+        if pending is None:
             return
         for partition, offset in rows:
-            place = partition_digest(partition)
-            if place in waiting.missing:
-                waiting.missing.remove(place)
-                waiting.found[place] = offset
-        if not waiting.missing and not waiting.done.done():
-            waiting.done.set_result(None)
+            digest = partition_digest(partition)
+            if digest in pending.missing:
+                pending.missing.remove(digest)
+                pending.found[digest] = offset
+        if not pending.missing and not pending.done.done():
+            pending.done.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,39 +94,41 @@ class _Open:
 
 
 class OpenOffsetRequests:
-    """Of the HTTP process: what shims are asked for, by connector."""
+    """The open requests of all connectors, in the HTTP process."""
 
     def __init__(self, wake: Callable[[str], None]) -> None:
-        """`wake` has the polls of a connector answered that are held."""
+        """`wake` answers the held polls of a connector."""
         self._wake = wake
         self._open: dict[str, _Open] = {}
 
-    def asked(self, name: str, generation: int, partitions: Sequence[SourcePartition]) -> None:
-        known = self._open.get(name)
-        if known is not None and generation < known.generation:
+    def put(self, name: str, generation: int, partitions: Sequence[SourcePartition]) -> None:
+        current = self._open.get(name)
+        if current is not None and generation < current.generation:
             return
         self._open[name] = _Open(generation, {partition_digest(each): each for each in partitions})
         if partitions:
             self._wake(name)
 
     def next(self, name: str) -> list[SourcePartition]:
-        """What the next answer to a poll asks for."""
-        known = self._open.get(name)
-        return [] if known is None else list(known.partitions.values())[:AT_ONCE]
+        """The source partitions that the next answer to a poll requests."""
+        request = self._open.get(name)
+        return [] if request is None else list(request.partitions.values())[:AT_ONCE]
 
-    def answered(
+    def answer(
         self, name: str, entries: Iterable[StoredOffset]
     ) -> tuple[int, list[SourcePartitionOffset]] | None:
-        """The generation that has asked, and what of the answer it still waits for; None when that is nothing."""
-        known = self._open.get(name)
-        if known is None:
+        """Closes what the entries answer: the generation that requested it, and its offsets; None for nothing
+        requested."""
+        request = self._open.get(name)
+        if request is None:
             return None
         rows: list[SourcePartitionOffset] = [
             (partition, entry.source_offset)
             for entry in entries
-            if (partition := known.partitions.pop(partition_digest(entry.source_partition), None)) is not None
+            if (partition := request.partitions.pop(partition_digest(entry.source_partition), None))
+            is not None
         ]
-        return (known.generation, rows) if rows else None
+        return (request.generation, rows) if rows else None
 
     def forget(self, name: str) -> None:
         self._open.pop(name, None)

@@ -282,7 +282,7 @@ class FakeEngine:
     def apply(self, desired: Sequence[Desired]) -> None:
         self.told.append(tuple(desired))
 
-    def stored(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
+    def stored_offsets(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
         self.offsets.append((name, generation, list(rows)))
 
     async def operate(
@@ -361,7 +361,7 @@ def fake_service(
         pools=waiting,
         long_polls=long_polls,
         deliveries=Deliveries(table, long_polls, snapshots, lambda: int(wall())),
-        stored=OpenOffsetRequests(long_polls.wake),
+        offset_requests=OpenOffsetRequests(long_polls.wake),
         queries=FakeQuestions,
         altering=lambda: altered or _nothing_altered,
     )

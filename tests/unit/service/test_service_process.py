@@ -58,7 +58,7 @@ def test_a_lease_runs_out_and_comes_back(tmp_path: Path) -> None:
         assert [task["state"] for task in at.status()["tasks"]] == ["lapsed", "active"]
         at.client.post("/v1/connectors/c/tasks/0/poll", json=poll)
         at.eventually(lambda: "active [0, 1]" in str(at.status()["errors"]))
-        assert at.text().count("has not polled for its lease") == 1
+        assert at.text().count("the lease of task 0 has expired") == 1
 
 
 def test_a_killed_rounds_process_is_started_again_and_told_everything(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def started(at: ServiceHarness, index: int = 0, **changes: object) -> int:
 
 
 def publish(at: ServiceHarness, generation: int, *records: EmittedRecord) -> None:
-    at.service.deliveries.emitted("c", generation, [pack(record) for record in records])
+    at.service.deliveries.accept("c", generation, [pack(record) for record in records])
 
 
 async def poll(

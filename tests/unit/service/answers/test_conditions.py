@@ -92,7 +92,7 @@ def test_a_configuration_that_is_changed_starts_anew() -> None:
             at.clock.ms += 1000
             at.service.table.poll("c", 0, session(1))
         await at.put("/v1/connectors/c", {**START, "session": session(2), "config": {"how.many": "4"}})
-        at.service.snapshots.note(InstanceStatus("c", at.service.table.connector("c").generation))
+        at.service.snapshots.instance_status(InstanceStatus("c", at.service.table.connector("c").generation))
         assert (await health(at))[0] == "starting"
 
     working(test)
@@ -256,10 +256,10 @@ def test_a_permanent_error_is_named_and_fails_the_task(code: str) -> None:
 def test_an_instance_that_breaks_a_process_that_does_not_run_and_gaps() -> None:
     async def test(at: ServiceHarness) -> None:
         generation = at.service.table.connector("c").generation
-        at.service.snapshots.note(InstanceStatus("c", generation, "boom", 4.0, 3))
+        at.service.snapshots.instance_status(InstanceStatus("c", generation, "boom", 4.0, 3))
         text = "instance broke 3 time(s), is made anew in 4 s: boom"
         assert await health(at) == ("degraded", [("restarting", text)])
-        at.service.snapshots.note(InstanceStatus("c", generation))
+        at.service.snapshots.instance_status(InstanceStatus("c", generation))
         says(at, gaps=["10 records were lost"])
         assert await health(at) == ("degraded", [("gap", "10 records were lost")])
         says(at)
@@ -322,7 +322,7 @@ def test_metrics_and_groups_of_a_connector_go_with_it_and_do_not_come_back(how: 
         assert await _series(at) == []
         # The instance says its last words after that.
         at.service.snapshots.summary("c", generation, Summary(last_success_ms=1))
-        at.service.snapshots.note(InstanceStatus("c", generation))
+        at.service.snapshots.instance_status(InstanceStatus("c", generation))
         assert at.service.snapshots.names() == []
         await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(5)})
         says(at, last_success_ms=1)

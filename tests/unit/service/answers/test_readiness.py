@@ -181,7 +181,7 @@ def test_a_connector_that_was_deleted_can_be_forgotten_with_its_groups_and_metri
     async def test(made: Flow) -> None:
         refused = await made.at.client.delete("/v1/connectors/g")
         assert refused.status_code == 409
-        assert "runs: delete it in Connect" in refused.json()["message"]
+        assert "has running tasks: delete it in Connect" in refused.json()["message"]
         made.table.stop_connector("g", session(1))
         for task in (0, 1):
             made.table.stop_task("g", task, session(1))
@@ -344,7 +344,7 @@ def test_a_failed_and_a_broken_instance_can_not_tell() -> None:
         assert (found, code) == (both("cannot_tell"), "connector_failed")
         assert text == "connector g has failed: the credentials are wrong"
         made.round()
-        made.snapshots.note(InstanceStatus("g", 1, "it broke", 1.0, 1))
+        made.snapshots.instance_status(InstanceStatus("g", 1, "it broke", 1.0, 1))
         found, ((code, text),) = await made.answers()
         assert (found, code) == (both("cannot_tell"), "connector_failed")
         assert text == "connector g restarts after: it broke"

@@ -141,7 +141,7 @@ def test_a_changed_configuration_waits_for_its_clusters_again() -> None:
         known = at.service.table.get("c")
         assert known is not None
         await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2), "config": {"how.many": "4"}})
-        at.service.snapshots.note(InstanceStatus("c", known.generation))
+        at.service.snapshots.instance_status(InstanceStatus("c", known.generation))
         status = (await at.client.get("/v1/connectors/c/status")).json()
         assert (status["state"], status["waiting_for"]) == ("starting", ["source cluster", "target cluster"])
 

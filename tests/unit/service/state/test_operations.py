@@ -61,7 +61,7 @@ def test_each_answer_reaches_whoever_asked_for_it() -> None:
         open_.lost()
         with pytest.raises(NotAnswered, match="ended during the operation"):
             await asked[2]
-        with pytest.raises(NotAnswered, match=r"has not ended the operation refresh within 0\.01 s"):
+        with pytest.raises(NotAnswered, match=r"did not finish the operation refresh within 0\.01 s"):
             await open_.operate("c", 1, "refresh", {}, 0.01)
         open_.answered(pack_operation_result(orders[-1].number, {"found": 2}))  # too late
 
@@ -159,7 +159,7 @@ def test_what_ends_during_an_operation_is_an_error_at_once(tmp_path: Path) -> No
             return str(answers[0].json()["message"])
 
         anew = during(lambda: at.start(at=2, operations="hang", partitions="3"))
-        assert anew == "connector c was made anew during the operation; ask for it again"
+        assert anew == "connector c was restarted during the operation; send the request again"
         at.eventually(lambda: at.status()["rounds"] > 0)
         killed = during(lambda: os.kill(at.rounds_pid(), signal.SIGKILL))
-        assert killed == "the rounds process ended during the operation; ask for it again"
+        assert killed == "the rounds process ended during the operation; send the request again"

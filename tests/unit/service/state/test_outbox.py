@@ -48,7 +48,7 @@ def emitted(key: str, stamp: int, affinity: str | None = None, partition: str | 
     )
 
 
-def parcel(key: str, stamp: int, affinity: str | None = None, partition: str | None = None) -> PackedRecord:
+def packed(key: str, stamp: int, affinity: str | None = None, partition: str | None = None) -> PackedRecord:
     return pack(emitted(key, stamp, affinity, partition))
 
 
@@ -70,11 +70,11 @@ class Box:
     def __init__(self, tasks: int = 1) -> None:
         self.outbox, self.tasks, self.generation = Outbox(), tasks, 1
 
-    def offer(self, *parcels: PackedRecord) -> None:
-        self.outbox.offer(NAME, self.generation, self.tasks, parcels)
+    def offer(self, *records: PackedRecord) -> None:
+        self.outbox.offer(NAME, self.generation, self.tasks, records)
 
     def batch(self, seen: int | None = None, at: int = 1, task: int = 0, most: int = 500) -> Batch:
-        return self.outbox.take(NAME, self.generation, self.tasks, task, session(at), seen, most)
+        return self.outbox.drain(NAME, self.generation, self.tasks, task, session(at), seen, most)
 
     def take(
         self, seen: int | None = None, at: int = 1, task: int = 0, most: int = 500
@@ -90,7 +90,7 @@ class Box:
 
 def test_of_one_key_only_the_newest_waits_and_keeps_its_place_in_the_queue() -> None:
     box = Box()
-    box.offer(parcel("a", 1), parcel("b", 2), parcel("a", 3))
+    box.offer(packed("a", 1), packed("b", 2), packed("a", 3))
     assert box.counts() == Counts(2, 0, 1)
     assert box.take() == [("a", 3), ("b", 2)]
     assert box.counts() == Counts(0, 2, None)
@@ -98,7 +98,7 @@ def test_of_one_key_only_the_newest_waits_and_keeps_its_place_in_the_queue() -> 
 
 def test_one_key_of_two_topics_is_two_lines() -> None:
     box = Box()
-    box.offer(parcel("a", 1), pack(EmittedRecord("a", {"x": 1}, {}, "heartbeats", b"a", b"", 2)))
+    box.offer(packed("a", 1), pack(EmittedRecord("a", {"x": 1}, {}, "heartbeats", b"a", b"", 2)))
     assert box.take() == [("a", 1), ("a", 2)]
 
 
@@ -106,9 +106,9 @@ def test_a_newer_record_is_taken_while_the_older_is_in_flight_and_one_acknowledg
     None
 ):
     box = Box()
-    box.offer(parcel("a", 1))
+    box.offer(packed("a", 1))
     assert box.take() == [("a", 1)]
-    box.offer(parcel("a", 2))
+    box.offer(packed("a", 2))
     assert box.take(1) == [("a", 2)]
     assert box.ack("a", 2) == Written("a", 2, 2)
     assert box.ack("a", 2) is None
@@ -118,9 +118,9 @@ def test_a_newer_record_is_taken_while_the_older_is_in_flight_and_one_acknowledg
 
 def test_an_acknowledgement_of_the_older_leaves_the_newer_in_flight() -> None:
     box = Box()
-    box.offer(parcel("a", 1))
+    box.offer(packed("a", 1))
     box.take()
-    box.offer(parcel("a", 2))
+    box.offer(packed("a", 2))
     box.take(1)
     assert box.ack("a", 1) == Written("a", 1, 1)
     assert box.counts() == Counts(0, 1, None)
@@ -131,7 +131,7 @@ def test_an_acknowledgement_of_the_older_leaves_the_newer_in_flight() -> None:
 def test_records_of_one_partition_and_one_millisecond_are_not_in_flight_together() -> None:
     """Their acknowledgements would look the same."""
     box = Box()
-    box.offer(parcel("a", 1, "g", "p"), parcel("b", 1, "g", "p"), parcel("c", 2, "g", "p"))
+    box.offer(packed("a", 1, "g", "p"), packed("b", 1, "g", "p"), packed("c", 2, "g", "p"))
     assert box.take() == [("a", 1), ("c", 2)]
     assert box.take(1) == []
     assert box.ack("p", 1) == Written("g", 1, 1)
@@ -140,10 +140,10 @@ def test_records_of_one_partition_and_one_millisecond_are_not_in_flight_together
 
 def test_a_lost_answer_is_handed_out_again_before_anything_else_under_the_same_number() -> None:
     box = Box()
-    box.offer(parcel("a", 1), parcel("b", 1))
+    box.offer(packed("a", 1), packed("b", 1))
     first = box.batch(most=1)
     assert first.number == 1
-    box.offer(parcel("a", 2))
+    box.offer(packed("a", 2))
     assert box.batch(most=1) == first
     assert box.batch(0, most=1) == first
     second = box.batch(1)
@@ -155,7 +155,7 @@ def test_a_lost_answer_is_handed_out_again_before_anything_else_under_the_same_n
 def test_a_session_that_reads_on_after_the_service_was_started_anew_keeps_its_count() -> None:
     box = Box()
     assert box.batch(41) == Batch(41, ())
-    box.offer(parcel("a", 1))
+    box.offer(packed("a", 1))
     lost = box.batch(41)
     assert lost.number == 42
     assert box.batch(41) == lost
@@ -164,11 +164,11 @@ def test_a_session_that_reads_on_after_the_service_was_started_anew_keeps_its_co
 
 def test_a_new_session_is_given_what_was_in_flight_unless_a_newer_one_waits() -> None:
     box = Box()
-    box.offer(parcel("a", 1), parcel("b", 1), parcel("c", 1))
+    box.offer(packed("a", 1), packed("b", 1), packed("c", 1))
     box.take()
-    box.offer(parcel("b", 2))
+    box.offer(packed("b", 2))
     box.take(1)
-    box.offer(parcel("c", 2), parcel("d", 2))
+    box.offer(packed("c", 2), packed("d", 2))
     assert box.take(at=2) == [("a", 1), ("b", 2), ("c", 2), ("d", 2)]
     assert box.ack("a", 1, at=1) is None, "an older session is not heard"
     assert box.ack("a", 1, at=2) == Written("a", 1, 1)
@@ -176,10 +176,10 @@ def test_a_new_session_is_given_what_was_in_flight_unless_a_newer_one_waits() ->
 
 def test_a_record_that_is_to_be_handed_out_again_is_superseded_too() -> None:
     box = Box()
-    box.offer(parcel("a", 1), parcel("b", 1))
+    box.offer(packed("a", 1), packed("b", 1))
     box.take()
     assert box.take(at=2, most=1) == [("a", 1)]
-    box.offer(parcel("b", 5))
+    box.offer(packed("b", 5))
     assert box.counts() == Counts(1, 1, 1)
     assert box.take(1, at=2) == [("b", 5)]
 
@@ -187,10 +187,10 @@ def test_a_record_that_is_to_be_handed_out_again_is_superseded_too() -> None:
 def test_records_go_to_the_task_of_their_affinity_and_are_dealt_anew_with_another_number_of_tasks() -> None:
     box = Box(3)
     keys = [f"g-{number}" for number in range(40)]
-    box.offer(*(parcel(key, 1) for key in keys))
+    box.offer(*(packed(key, 1) for key in keys))
     for task in range(3):
         assert [key for key, _ in box.take(task=task)] == [key for key in keys if task_of(key, 3) == task]
-    box.offer(parcel("g-0", 2))
+    box.offer(packed("g-0", 2))
     box.tasks = 2
     given = [dict(box.take(at=2, task=task)) for task in range(2)]
     assert given[0] | given[1] == dict.fromkeys(keys, 1) | {"g-0": 2}
@@ -200,21 +200,21 @@ def test_records_go_to_the_task_of_their_affinity_and_are_dealt_anew_with_anothe
 
 def test_a_later_generation_leaves_nothing_of_an_earlier_one() -> None:
     box = Box()
-    box.offer(parcel("a", 1), parcel("b", 1))
+    box.offer(packed("a", 1), packed("b", 1))
     box.take(most=1)
     box.generation = 2
     assert box.batch(1) == Batch(1, ())
-    box.outbox.offer(NAME, 1, 1, [parcel("a", 9)])
+    box.outbox.offer(NAME, 1, 1, [packed("a", 9)])
     assert box.batch(1) == Batch(1, ())
-    assert box.outbox.take(NAME, 1, 1, 0, session(1), 1, 5) == Batch(1, ())
-    box.offer(parcel("c", 2))
+    assert box.outbox.drain(NAME, 1, 1, 0, session(1), 1, 5) == Batch(1, ())
+    box.offer(packed("c", 2))
     assert box.take(1) == [("c", 2)]
 
 
 def test_no_more_is_in_flight_than_the_shim_can_acknowledge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox_module, "MOST_IN_FLIGHT", 3)
     box = Box()
-    box.offer(*(parcel(key, 1) for key in "abcde"))
+    box.offer(*(packed(key, 1) for key in "abcde"))
     assert [key for key, _ in box.take()] == ["a", "b", "c"]
     assert box.take(1) == []
     box.ack("b", 1)
@@ -223,7 +223,7 @@ def test_no_more_is_in_flight_than_the_shim_can_acknowledge(monkeypatch: pytest.
 
 def test_a_connector_that_is_forgotten_leaves_nothing() -> None:
     box = Box()
-    box.offer(parcel("a", 1))
+    box.offer(packed("a", 1))
     box.outbox.forget(NAME)
     assert box.counts() == Counts(0, 0, None)
     assert box.ack("a", 1) is None
@@ -277,7 +277,7 @@ class AnyOrder(RuleBasedStateMachine):
         for key in keys:
             self.stamp += self.newest.get(key) == self.stamp and key in KEYS[:3]
             self.newest[key] = self.stamp
-            self.box.offer(parcel(key, self.stamp))
+            self.box.offer(packed(key, self.stamp))
 
     @rule(index=st.integers(0, 2), most=st.integers(1, 4), lost=st.booleans())
     def poll(self, index: int, most: int, lost: bool) -> None:
@@ -329,7 +329,7 @@ class AnyOrder(RuleBasedStateMachine):
         self._start_all(len(self.tasks))
         for key, stamp in self.newest.items():
             if self.topic.get(key) != stamp:
-                self.box.offer(parcel(key, stamp))
+                self.box.offer(packed(key, stamp))
 
     @invariant()
     def numbers_agree(self) -> None:
@@ -357,7 +357,7 @@ AnyOrder.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count
 TestAnyOrder = AnyOrder.TestCase
 
 
-# -- parcels ---------------------------------------------------------------------------------------------------------
+# -- records ---------------------------------------------------------------------------------------------------------
 
 POSITIONS = st.dictionaries(TEXTS, TEXTS | st.integers(-(2**63), 2**63 - 1), max_size=3)
 
@@ -404,7 +404,7 @@ def test_what_is_waiting_is_kept_small() -> None:
                 NAME,
                 1,
                 [
-                    parcel(
+                    packed(
                         f"a-group-of-consumers-{n // 2}:A.topic-{n % 50}-{n}",
                         1_795_000_000_000 + n,
                         f"g-{n // 2}",
@@ -418,8 +418,8 @@ def test_what_is_waiting_is_kept_small() -> None:
     gc.collect()
     tracemalloc.start()
     for payload in payloads:
-        name, generation, parcels = unpack_records(payload)
-        box.offer(name, generation, 4, parcels)
+        name, generation, records = unpack_records(payload)
+        box.offer(name, generation, 4, records)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert box.counts(NAME).waiting == 20_000

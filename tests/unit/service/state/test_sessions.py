@@ -143,7 +143,7 @@ def test_a_session_of_another_run_starts_nothing(world: World) -> None:
     world.serve(0)
     answer = world.moves(task).starts()
     assert (answer.status_code, answer.json()["error_code"]) == (404, "unknown_task")
-    assert "another run of the service" in answer.json()["message"]
+    assert "before the service restarted" in answer.json()["message"]
     assert task.runs()
 
 

@@ -122,9 +122,9 @@ def test_old_verdicts_stay_until_the_new_instance_has_ended_a_round() -> None:
 def test_a_restarted_process_drops_what_it_does_not_report_again() -> None:
     known = Snapshots()
     say(known, 1, "a", "b")
-    known.note(InstanceStatus("c", 1, "broke"))
+    known.instance_status(InstanceStatus("c", 1, "broke"))
     known.restarted()
-    assert known.connector("c").note is None
+    assert known.connector("c").instance is None
     say(known, 1, "b")
     assert listed(known) == ["a", "b"]
     known.summary("c", 1, Summary(rounds=1))
@@ -211,6 +211,6 @@ def test_sums_that_are_kept_are_those_over_all_groups_and_partitions(
     answers = Answers(view, known)
     assert answers.all() == Counter(answers.of(each).readiness for each in kept.after("c", ""))
     assert all(known.answer_counts.values())
-    assert set(known.behind) == {place for place, (records, _) in known.missing.items() if records}
+    assert set(known.incomplete) == {place for place, (records, _) in known.missing.items() if records}
     nothing = [(0, -1)] if known.missing else []
-    assert summed(known.behind.values() or nothing) == summed(known.missing.values())
+    assert summed(known.incomplete.values() or nothing) == summed(known.missing.values())

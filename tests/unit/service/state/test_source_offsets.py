@@ -50,7 +50,7 @@ def test_a_question_is_asked_until_it_is_answered_and_the_answer_handed_on_once(
     async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         assert (await poll(at, [])).offsets_of == []
-        at.service.stored.asked("c", generation, places(3))
+        at.service.offset_requests.put("c", generation, places(3))
         assert (await poll(at, [])).offsets_of == places(3)
         assert (await poll(at, [])).offsets_of == places(3), "the first answer may have been lost"
         assert (await poll(at, told(2))).offsets_of == places(3)[2:]
@@ -65,7 +65,7 @@ def test_a_question_is_asked_until_it_is_answered_and_the_answer_handed_on_once(
 
 def test_a_shim_that_cant_tell_is_not_asked_and_its_polls_are_held() -> None:
     async def test(at: ServiceHarness) -> None:
-        at.service.stored.asked("c", await started(at), places(3))
+        at.service.offset_requests.put("c", await started(at), places(3))
         answer = await poll(at, None, wait=50)
         assert answer.offsets_of == []
         assert answer.held_ms > 10
@@ -78,7 +78,7 @@ def test_a_held_poll_is_answered_when_somebody_asks() -> None:
         generation = await started(at)
         held = asyncio.create_task(poll(at, [], wait=1000))
         await asyncio.sleep(0.05)
-        at.service.stored.asked("c", generation, places(1))
+        at.service.offset_requests.put("c", generation, places(1))
         answer = await held
         assert answer.offsets_of == places(1)
         assert answer.held_ms < 500
@@ -88,7 +88,7 @@ def test_a_held_poll_is_answered_when_somebody_asks() -> None:
 
 def test_many_partitions_are_asked_for_in_portions() -> None:
     async def test(at: ServiceHarness) -> None:
-        at.service.stored.asked("c", await started(at), places(AT_ONCE + 7))
+        at.service.offset_requests.put("c", await started(at), places(AT_ONCE + 7))
         assert len((await poll(at, [])).offsets_of) == AT_ONCE
         assert (await poll(at, told(AT_ONCE))).offsets_of == places(AT_ONCE + 7)[AT_ONCE:]
 
@@ -98,13 +98,13 @@ def test_many_partitions_are_asked_for_in_portions() -> None:
 def test_the_question_of_a_newer_instance_takes_the_place_of_an_older_ones() -> None:
     async def test(at: ServiceHarness) -> None:
         generation = await started(at)
-        at.service.stored.asked("c", generation, places(1))
-        at.service.stored.asked("c", generation + 1, places(2)[1:])
-        at.service.stored.asked("c", generation, places(1))
+        at.service.offset_requests.put("c", generation, places(1))
+        at.service.offset_requests.put("c", generation + 1, places(2)[1:])
+        at.service.offset_requests.put("c", generation, places(1))
         assert (await poll(at, told(2))).offsets_of == []
         assert [each[1] for each in forwarded(at)] == [generation + 1]
-        at.service.stored.asked("c", generation + 1, places(2))
-        at.service.stored.asked("c", generation + 1, ())
+        at.service.offset_requests.put("c", generation + 1, places(2))
+        at.service.offset_requests.put("c", generation + 1, ())
         assert (await poll(at, [])).offsets_of == []
 
     run(test)
@@ -125,22 +125,22 @@ def test_an_instance_waits_for_all_it_has_asked_for_and_may_give_up() -> None:
     said: list[tuple[str, int, list[SourcePartition]]] = []
 
     async def test() -> None:
-        asking = OffsetRequests(
+        requests = OffsetRequests(
             lambda name, generation, partitions: said.append((name, generation, [*partitions]))
         )
-        assert await asking.ask("c", 1, []) == []
+        assert await requests.request("c", 1, []) == []
         assert said == []
-        asked = asyncio.create_task(asking.ask("c", 1, places(3)))
+        asked = asyncio.create_task(requests.request("c", 1, places(3)))
         await asyncio.sleep(0)
-        asking.stored(pack_stored_offsets("c", 2, [(each, None) for each in places(3)]))
-        asking.stored(pack_stored_offsets("c", 1, [(places(3)[2], {"offset": 7}), (places(9)[8], None)]))
+        requests.received(pack_stored_offsets("c", 2, [(each, None) for each in places(3)]))
+        requests.received(pack_stored_offsets("c", 1, [(places(3)[2], {"offset": 7}), (places(9)[8], None)]))
         await asyncio.sleep(0)
         assert not asked.done()
-        asking.stored(pack_stored_offsets("c", 1, [(each, None) for each in places(2)]))
+        requests.received(pack_stored_offsets("c", 1, [(each, None) for each in places(2)]))
         assert await asked == [None, None, {"offset": 7}]
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asking.ask("c", 1, places(1)), 0.001)
-        asking.stored(pack_stored_offsets("c", 1, [(places(1)[0], None)]))
+            await asyncio.wait_for(requests.request("c", 1, places(1)), 0.001)
+        requests.received(pack_stored_offsets("c", 1, [(places(1)[0], None)]))
 
     asyncio.run(test())
     assert said == [("c", 1, places(3)), ("c", 1, places(1)), ("c", 1, [])]

@@ -39,7 +39,7 @@ def test_the_greatest_session_rules_in_any_order(calls: list[tuple[int, str, int
     assert connector.config == {"groups": "config-5"}
     assert connector.task_count == 5
     for at in range(1, 5):
-        with pytest.raises(Fenced, match="taken over"):
+        with pytest.raises(Fenced, match="was fenced by"):
             known.poll("c", 0, session(at))
     known.poll("c", 0, session(5))
 
