@@ -113,7 +113,7 @@ async def _planned(
     ids = await topic_ids(source, sorted({place.topic for place in wanted}))
     there = [place for place in wanted if ids[place.topic] is not None]
     logs = await all_bounds(source, there, committed_only=spec.committed_only)
-    times = {place: wanted[place].value for place in there if wanted[place].where is ResetTo.TIMESTAMP}
+    times = {place: wanted[place].value for place in there if wanted[place].kind is ResetTo.TIMESTAMP}
     at_time = await offsets_at_times(source, times, committed_only=spec.committed_only)
     known = {place: logs[place].end if at is None else at for place, at in at_time.items()}
     try:

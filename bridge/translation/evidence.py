@@ -1,4 +1,5 @@
-"""Offset syncs beside bracketing (decision 0010): syncs give the bounds, bracketing the answer, disagreement a reason.
+"""Combines offset syncs with bracketing (decision 0010): syncs bound the answer, bracketing gives it, and where they
+disagree the verdict is pending.
 
 A sync (u, d) says that the record at `u` of the source stands at `d` of the target. So the first record at or after
 an offset `o` stands above `d` where u < o, at `d` where u = o, and not above `d` where u > o.
@@ -21,7 +22,7 @@ from bridge.translation.records.partition_cache import PartitionMemory
 
 
 def by_syncs(offset: int, translated: int | None, bounds: SyncBounds | None, target: LogBounds) -> Verdict:
-    """Stock's answer as a verdict; `translated` is OffsetSyncStore.translate's.
+    """Returns stock's answer as a verdict; `translated` is the result of OffsetSyncStore.translate.
 
     R1 holds unless the mirror went back and some of what it had copied was gone before it copied again. An answer past
     the target's end, which the target was cut back below, is none (stock writes it: out of range there, and skips once
@@ -46,7 +47,7 @@ def both(
     bounds: SyncBounds | None,
     caps: Caps | None = None,
 ) -> Steps[Verdict]:
-    """The verdict by bracketing, held against the syncs. Raises nothing; see `bracket`."""
+    """Translates by bracketing and compares the verdict with the syncs. Raises nothing; see `bracket`."""
     verdict = yield from bracket(offset, source, target, memory, caps)
     if agrees(verdict, offset, bounds, target):
         return verdict
@@ -63,7 +64,7 @@ def both(
 
 
 def agrees(verdict: Verdict, offset: int, bounds: SyncBounds | None, target: LogBounds) -> bool:
-    """Whether no sync speaks against a verdict by bracketing."""
+    """Whether no sync contradicts a verdict by bracketing."""
     known = _current(bounds, target)
     if known is None or verdict.offset is None:
         return True
@@ -75,7 +76,7 @@ def agrees(verdict: Verdict, offset: int, bounds: SyncBounds | None, target: Log
 
 
 def _current(bounds: SyncBounds | None, target: LogBounds) -> SyncBounds | None:
-    """Without the syncs that tell of what the target does not hold: it was cut back, or is read behind them."""
+    """Leaves out syncs past the target's end: the target was cut back, or its end was read before them."""
     if bounds is None:
         return None
     lower, upper = bounds.lower, bounds.upper
@@ -87,7 +88,7 @@ def _current(bounds: SyncBounds | None, target: LogBounds) -> SyncBounds | None:
 
 
 def _above(answer: int, offset: int, bounds: SyncBounds, target: LogBounds) -> bool:
-    """Whether an answer skips a record that a sync tells of. What retention has taken is not skipped."""
+    """Whether an answer skips a record that a sync names. What retention has taken is not skipped."""
     first = bounds.upper
     if bounds.lower is not None and bounds.lower.upstream_offset == offset:
         first = bounds.lower
@@ -133,10 +134,10 @@ def ends_at(
     if timestamp < 0 or not target.start <= downstream < target.end:
         return None
     try:
-        stretch = yield from LogReader(Side.TARGET, target, Budget(caps or Caps()), memory).open(downstream)
+        section = yield from LogReader(Side.TARGET, target, Budget(caps or Caps()), memory).open(downstream)
     except CapReached:
         return None
-    record = stretch.at(downstream)
+    record = section.at(downstream)
     return None if record is None else record.timestamp == timestamp
 
 
@@ -158,8 +159,8 @@ def are_copies(
         ):
             if not bounds.start <= at < bounds.end:
                 return None
-            stretch = yield from LogReader(side, bounds, budget, memory).open(at)
-            found.append(stretch.at(at))
+            section = yield from LogReader(side, bounds, budget, memory).open(at)
+            found.append(section.at(at))
     except CapReached:
         return None
     one, other = found

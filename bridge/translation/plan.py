@@ -1,4 +1,4 @@
-"""What to commit on the target for one group, decided without touching it (R3).
+"""Decides what to commit on the target for one group, without touching it (R3).
 
 Only groups that are Empty there, or do not exist; never lower than what stands there, partition by partition. A state
 that is not known counts as active: stock takes it for absent and rewinds running groups (KAFKA-19794).
@@ -33,14 +33,14 @@ class Translated(NamedTuple):
 
 
 class OwnCommit(NamedTuple):
-    """What we committed on the target: for which offset of the source, and by which verdict."""
+    """An offset that this connector committed on the target: for which offset of the source, by which verdict."""
 
     upstream: int
     verdict: Verdict
 
 
 class PartitionPlan(NamedTuple):
-    """One partition of a group as it will be: `write` is what is to be committed, None to leave it."""
+    """The plan for one partition of a group; `write`: what to commit, None to leave what stands there."""
 
     source: TopicPartition
     target: TopicPartition
@@ -65,7 +65,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class TargetGroup:
-    """What the target says of a group."""
+    """A group as the target has it."""
 
     state: GroupState
     type: str
@@ -81,7 +81,7 @@ def plan_group(
     rewind: bool = False,
     dry_run: bool = False,
 ) -> GroupPlan:
-    """The plan for one group. `written` is what we committed before, by target partition; `rewind` allows to move back
+    """Plans one group. `written` is what we committed before, by target partition; `rewind` allows to move back
     what is still as we left it (sync.group.offsets.rewind=empty-groups)."""
     reason = _untouchable(target)
     rows = tuple(_row(each, target, written.get(each.target), reason, rewind=rewind) for each in translated)

@@ -40,12 +40,12 @@ class Checkpoints:
         """Raises ClusterAway."""
         await self._log.follow()
 
-    def last(self, group: str, place: TopicPartition) -> Checkpoint | None:
+    def last(self, group: str, tp: TopicPartition) -> Checkpoint | None:
         """The newest one of a group and remote partition, written or on its way."""
-        return self._sent.get((group, place)) or self._there.get(group, place)
+        return self._sent.get((group, tp)) or self._there.get(group, tp)
 
-    def written(self, group: str, place: TopicPartition) -> Checkpoint | None:
-        return self._there.get(group, place)
+    def written(self, group: str, tp: TopicPartition) -> Checkpoint | None:
+        return self._there.get(group, tp)
 
     def emit(
         self, group: str, rows: Sequence[Translated], target_end: Callable[[TopicPartition], int | None]
@@ -63,7 +63,7 @@ class Checkpoints:
         due = emit(
             group,
             {row.source: row.committed for row in rows},
-            lambda place, _: answers[place],
+            lambda tp, _: answers[tp],
             topics.__getitem__,
             last,
         )

@@ -37,11 +37,11 @@ class FollowedSyncs:
         self._begun = True
         self._store.finish_start()
 
-    def translate(self, place: TopicPartition, offset: int) -> int | None:
-        return self._store.translate(place, offset)
+    def translate(self, tp: TopicPartition, offset: int) -> int | None:
+        return self._store.translate(tp, offset)
 
-    def bounds(self, place: TopicPartition, offset: int) -> SyncBounds | None:
-        return self._store.bounds(place, offset)
+    def bounds(self, tp: TopicPartition, offset: int) -> SyncBounds | None:
+        return self._store.bounds(tp, offset)
 
     def _apply(self, sync: OffsetSync) -> None:
         self._store.apply(sync)

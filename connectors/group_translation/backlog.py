@@ -47,55 +47,55 @@ class Backlog:
     def __init__(self) -> None:
         self._looks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         """Times (ms) with the source's end then, oldest first: from the newest on that is copied whole."""
-        self._told: dict[TopicPartition, Missing] = {}
+        self._last_missing: dict[TopicPartition, Missing] = {}
         self._came: dict[TopicPartition, tuple[int, int]] = {}
         """Up to where a partition was copied, and when records beyond that were seen first."""
 
     @property
-    def told(self) -> Mapping[TopicPartition, Missing]:
+    def missing(self) -> Mapping[TopicPartition, Missing]:
         """What is missing of each partition, as of the last round."""
-        return self._told
+        return self._last_missing
 
     def after(
         self, at_ms: int, behind: Mapping[TopicPartition, Behind]
     ) -> dict[TopicPartition, Missing | None]:
         """What has changed with a round that began at `at_ms` and has seen this; None for what it did not look at."""
-        now = {place: self._missing(place, at_ms, *behind[place]) for place in behind}
+        now = {tp: self._missing(tp, at_ms, *behind[tp]) for tp in behind}
         changed: dict[TopicPartition, Missing | None] = {
-            place: missing for place, missing in now.items() if self._told.get(place) != missing
+            tp: missing for tp, missing in now.items() if self._last_missing.get(tp) != missing
         }
-        for place in self._told.keys() - now.keys():
-            changed[place] = None
-            self._forget(place)
-        self._told = now
+        for tp in self._last_missing.keys() - now.keys():
+            changed[tp] = None
+            self._forget(tp)
+        self._last_missing = now
         return changed
 
-    def _missing(self, place: TopicPartition, at_ms: int, end: int, copied_to: int | None) -> Missing:
+    def _missing(self, tp: TopicPartition, at_ms: int, end: int, copied_to: int | None) -> Missing:
         if copied_to is None:
-            self._forget(place)
+            self._forget(tp)
             return Missing()
-        looks = self._looks.setdefault(place, deque())
+        looks = self._looks.setdefault(tp, deque())
         at, seen_end = looks[-1] if looks else (at_ms, end)
         if end < seen_end or at_ms < at:
             # Cut back or made again: offsets mean others now. Or the clock was set back: times do.
-            self._forget(place)
-            looks = self._looks.setdefault(place, deque())
+            self._forget(tp)
+            looks = self._looks.setdefault(tp, deque())
         looks.append((at_ms, end))
         while len(looks) > 1 and looks[1][1] <= copied_to:
             looks.popleft()
         if len(looks) > _MOST_LOOKS:
-            self._looks[place] = looks = deque([looks[0], *list(looks)[1::2]])
+            self._looks[tp] = looks = deque([looks[0], *list(looks)[1::2]])
         records = max(0, end - copied_to)
         if not records:
-            self._came.pop(place, None)
+            self._came.pop(tp, None)
             return Missing(0)
         since_ms, covered = looks[0]
-        came, seen_ms = self._came.get(place, (-1, at_ms))
+        came, seen_ms = self._came.get(tp, (-1, at_ms))
         if came != copied_to:
-            self._came[place] = copied_to, at_ms
+            self._came[tp] = copied_to, at_ms
         stuck_ms = seen_ms if came == copied_to else -1
         return Missing(records, since_ms if covered <= copied_to else -1, stuck_ms)
 
-    def _forget(self, place: TopicPartition) -> None:
-        self._looks.pop(place, None)
-        self._came.pop(place, None)
+    def _forget(self, tp: TopicPartition) -> None:
+        self._looks.pop(tp, None)
+        self._came.pop(tp, None)

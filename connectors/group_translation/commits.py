@@ -44,8 +44,8 @@ class Commits:
     def plan(self, group: str, translated: Sequence[Translated], target: TargetGroup) -> GroupPlan:
         rewind = self._options.rewind is Rewind.EMPTY_GROUPS
         written = self._written.get(group, {})
-        for place in written.keys() - {row.target for row in translated}:
-            del written[place]  # the group has no offset there any more: its topic was deleted
+        for tp in written.keys() - {row.target for row in translated}:
+            del written[tp]  # the group has no offset there any more: its topic was deleted
         return plan_group(group, translated, target, written, rewind=rewind, dry_run=self._options.dry_run)
 
     async def apply(

@@ -62,11 +62,11 @@ async def _translate(
     while waiting:
         wanted: dict[Side, dict[TopicPartition, list[Need]]] = {Side.SOURCE: {}, Side.TARGET: {}}
         for key, need in waiting.items():
-            wanted[need.side].setdefault(_place(jobs[key], need.side), []).append(need)
+            wanted[need.side].setdefault(_tp(jobs[key], need.side), []).append(need)
         found = await _ask(clusters, wanted, source_committed_only)
         answers = []
         for key, need in list(waiting.items()):
-            answer = found[need.side][_place(jobs[key], need.side)][need]
+            answer = found[need.side][_tp(jobs[key], need.side)][need]
             del waiting[key]
             if isinstance(answer, KafkaFailure):
                 verdicts[key] = Verdict.pending(reason_of(need.side, answer), said=str(answer))
@@ -93,7 +93,7 @@ async def _ask(
     return dict(zip(sides, found, strict=True))
 
 
-def _place(job: Job, side: Side) -> TopicPartition:
+def _tp(job: Job, side: Side) -> TopicPartition:
     return job.source if side is Side.SOURCE else job.target
 
 

@@ -61,9 +61,9 @@ class Elsewhere:
         else looks at some. To be called before its own are published."""
         now = self._keeping.missing(own) if others else {}
         changed: dict[TopicPartition, Missing | None] = {
-            place: missing for place, missing in now.items() if self._missing.get(place) != missing
+            tp: missing for tp, missing in now.items() if self._missing.get(tp) != missing
         }
-        changed |= {place: None for place in self._missing.keys() - now.keys() if place not in own}
+        changed |= {tp: None for tp in self._missing.keys() - now.keys() if tp not in own}
         self._missing = now
         if changed:
             self._publisher.backlog(changed)

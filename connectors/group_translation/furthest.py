@@ -74,7 +74,7 @@ class FurthestOffsets:
         rows = {} if before is None else dict(before.rows)
         if not isinstance(there, KafkaFailure):
             current = {row.target for row in known}
-            rows = {place: row for place, row in rows.items() if place in there or place in current}
+            rows = {tp: row for tp, row in rows.items() if tp in there or tp in current}
         for row in known:
             assert row.verdict.offset is not None
             rows[row.target] = Furthest.after(rows.get(row.target), row.committed.offset, row.verdict.offset)

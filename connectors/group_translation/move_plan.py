@@ -81,13 +81,13 @@ def planned(
                 facts.missing.get((part.topic, part.partition)),
             )
         )
-    snapshot = tuple(standing_of(place, at) for place, at in sorted(there.items()))
+    snapshot = tuple(standing_of(tp, at) for tp, at in sorted(there.items()))
     since = facts.missing_since_ms
     return MoveRecord(MOVED, now_ms, facts.as_of_ms, facts.source_away, since, tuple(rows), snapshot)
 
 
-def standing_of(place: TopicPartition, at: Committed) -> Standing:
-    return Standing(place.topic, place.partition, at.offset, at.metadata, at.leader_epoch)
+def standing_of(tp: TopicPartition, at: Committed) -> Standing:
+    return Standing(tp.topic, tp.partition, at.offset, at.metadata, at.leader_epoch)
 
 
 def pairs_of(

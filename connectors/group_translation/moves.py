@@ -177,7 +177,7 @@ class Moves:
             self._refuse_active(name, states[name])
             there = _sound(Side.TARGET, offsets[name])
             known = {(each.topic, each.partition) for each in self.moved[name].snapshot}
-            left[name] = [standing_of(place, at) for place, at in there.items() if place not in known]
+            left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in known]
         for name in names:
             wanted = {
                 TopicPartition(each.topic, each.partition): Committed(

@@ -69,7 +69,7 @@ class ReadinessTopic:
         self._recalled[1].intersection_update(assignment.active)
         self._elsewhere.show(assignment)
         whole = summary.rounds > 0 and len(assignment.active) == assignment.task_count
-        self._elsewhere.show_missing(self._backlog.told.keys(), others=not whole)
+        self._elsewhere.show_missing(self._backlog.missing.keys(), others=not whole)
         return replace(summary, elsewhere=self._keeping.elsewhere(assignment))
 
     async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
@@ -94,5 +94,5 @@ class ReadinessTopic:
     async def ended(self, assignment: Assignment, seen: Collection[str], began_ms: int) -> None:
         """After a round that both clusters have answered."""
         changed, self._reports.changed = self._reports.changed, {}
-        await self._keeping.ended(assignment, changed, seen, self._backlog.told, began_ms)
+        await self._keeping.ended(assignment, changed, seen, self._backlog.missing, began_ms)
         await self._furthest.drop_gone(assignment, seen)

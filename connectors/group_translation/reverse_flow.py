@@ -86,23 +86,23 @@ class ReverseFlow:
 
         return [row._replace(verdict=_WAITING) if moved(row) else row for row in rows]
 
-    def _furthest(self, group: str, place: TopicPartition) -> list[int]:
+    def _furthest(self, group: str, tp: TopicPartition) -> list[int]:
         """By each of those who tell. A move is told of by its record alone where it was made before the others were
         kept."""
         found = []
-        if (checkpoint := self._checkpoints.get(group, {}).get(place)) is not None:
+        if (checkpoint := self._checkpoints.get(group, {}).get(tp)) is not None:
             found.append(checkpoint.furthest)
         kept = self._records.get(group, {})
         for (connector, kind), rows in kept.items():
             newer = kept.get((connector, FurthestRecord.kind), {}) if kind == MoveRecord.kind else {}
-            if place in rows and place not in newer:
-                found.append(rows[place])
+            if tp in rows and tp not in newer:
+                found.append(rows[tp])
         return found
 
     def _tell(self, checkpoint: Checkpoint) -> None:
-        group, place, upstream, downstream, _ = checkpoint
+        group, tp, upstream, downstream, _ = checkpoint
         of_group = self._checkpoints.setdefault(group, {})
-        of_group[place] = Furthest.after(of_group.get(place), upstream, downstream)
+        of_group[tp] = Furthest.after(of_group.get(tp), upstream, downstream)
 
     def _keep(self, change: Change | None) -> None:
         if change is None:
@@ -110,7 +110,7 @@ class ReverseFlow:
         key, value = change
         of_group = self._records.setdefault(key.name, {})
         if isinstance(value, FurthestRecord):
-            of_group[key.connector, key.kind] = {place: row.furthest for place, row in value.rows.items()}
+            of_group[key.connector, key.kind] = {tp: row.furthest for tp, row in value.rows.items()}
         elif isinstance(value, MoveRecord):
             of_group[key.connector, key.kind] = {
                 TopicPartition(row.target_topic, row.partition): row.target_offset for row in value.rows

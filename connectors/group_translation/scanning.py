@@ -29,7 +29,7 @@ class Scanning:
     """What one connector knows of places, by run, which has its topic ids."""
 
     def __init__(self) -> None:
-        self._places: dict[OffsetRun, RunScan] = {}
+        self._scans: dict[OffsetRun, RunScan] = {}
         self._granted: dict[OffsetRun, int] = {}
         """What each run may still take of this round, in bytes."""
         self._costs: dict[OffsetRun, int] = {}
@@ -42,8 +42,8 @@ class Scanning:
         """Those of this round, with what they take."""
 
     @property
-    def places(self) -> Mapping[OffsetRun, RunScan]:
-        return self._places
+    def scans(self) -> Mapping[OffsetRun, RunScan]:
+        return self._scans
 
     @property
     def unfinished(self) -> bool:
@@ -52,7 +52,7 @@ class Scanning:
 
     def end_round(self, *, whole: bool = True) -> None:
         """`whole`: every group was asked about."""
-        self._places = {run: each for run, each in self._places.items() if each.end_round(whole=whole)}
+        self._scans = {run: each for run, each in self._scans.items() if each.end_round(whole=whole)}
         longest_first = [run for run in self._queue if run in self._waiting]
         self._queue, self._queued = {}, 0
         for run in dict.fromkeys([*longest_first, *self._waiting]):
@@ -73,10 +73,10 @@ class Scanning:
         that the offset lies in."""
         if run is None or not (run.extra or run.skipped):
             return False
-        places = self._places.get(run) or RunScan(run)
-        by_source = _by_source(places, offset, source)
-        by_target = places.unsettled(offset) and places.read_to < min(run.downstream_end, target.end)
-        unread = places.unread * (places.hidden > 0) + places.source_unread * by_source
+        scans = self._scans.get(run) or RunScan(run)
+        by_source = _by_source(scans, offset, source)
+        by_target = scans.unsettled(offset) and scans.read_to < min(run.downstream_end, target.end)
+        unread = scans.unread * (scans.hidden > 0) + scans.source_unread * by_source
         return (by_source or by_target) and self._grant(run, unread, most)
 
     def steps(
@@ -84,27 +84,27 @@ class Scanning:
     ) -> Steps[None]:
         """Reads until all is found, or the run or what it may take ends: the source first, for without it the target's
         headers prove nothing."""
-        places = self._places.pop(run, None) or RunScan(run)
-        self._places[run] = places
-        if len(self._places) > MOST_RUNS:
-            del self._places[next(iter(self._places))]
-        while _by_source(places, offset, source):
-            size = min(READ_BYTES, places.source_unread)
-            answer = yield from self._read(run, Scan(Side.SOURCE, places.source_read_to, size))
+        scans = self._scans.pop(run, None) or RunScan(run)
+        self._scans[run] = scans
+        if len(self._scans) > MOST_RUNS:
+            del self._scans[next(iter(self._scans))]
+        while _by_source(scans, offset, source):
+            size = min(READ_BYTES, scans.source_unread)
+            answer = yield from self._read(run, Scan(Side.SOURCE, scans.source_read_to, size))
             if answer is None:
                 return
-            if answer.end > places.source_read_to:  # several groups in one run read it side by side
+            if answer.end > scans.source_read_to:  # several groups in one run read it side by side
                 self._granted[run] -= answer.size
-            places.learn_source(answer)
+            scans.learn_source(answer)
         end = min(run.downstream_end, target.end)
-        while places.unsettled(offset) and places.read_to < end:
-            size = min(READ_BYTES, places.unread + 1)
-            answer = yield from self._read(run, Scan(Side.TARGET, max(places.read_to, target.start), size))
+        while scans.unsettled(offset) and scans.read_to < end:
+            size = min(READ_BYTES, scans.unread + 1)
+            answer = yield from self._read(run, Scan(Side.TARGET, max(scans.read_to, target.start), size))
             if answer is None:
                 return
-            if answer.end > places.read_to:
+            if answer.end > scans.read_to:
                 self._granted[run] -= answer.size
-            places.learn(answer)
+            scans.learn(answer)
 
     def _read(self, run: OffsetRun, scan: Scan) -> Steps[Scanned | None]:
         """None where the run may take no more, or nothing can be read."""
@@ -129,8 +129,8 @@ class Scanning:
         return True
 
 
-def _by_source(places: RunScan, offset: int, source: LogBounds | None) -> bool:
+def _by_source(scans: RunScan, offset: int, source: LogBounds | None) -> bool:
     """Whether the source can tell how many copies stand before an offset: what transforms have dropped it does not."""
-    run = places.run
+    run = scans.run
     whole = source is not None and source.start <= run.upstream_start and not run.transformed
-    return whole and places.uncounted_before(offset)
+    return whole and scans.uncounted_before(offset)

@@ -64,13 +64,13 @@ class StoredState:
         self._kept: dict[StoredKey, _Stored] = {}
         self._others: dict[str, dict[bytes, int]] = {}
         """Of other connectors: keys, and the time (ms) of their newest record."""
-        self._news: set[str] = set()
+        self._changed: set[str] = set()
         self._made = False
         self.lost = 0
         """How often what it held was gone, because the topic was deleted, made again, or cut back."""
         self.whole = False
         """It was read up to its end, or there is none."""
-        self._trouble: str | None = None
+        self._write_error: str | None = None
         tail = target.tail(self.topic)
         wait = options.admin_timeout_ms
         self._log = _Records(tail, self._apply, self._begin_anew, wait)
@@ -78,7 +78,7 @@ class StoredState:
     @property
     def remarks(self) -> list[str]:
         """Why it can't be read or written now."""
-        return [remark for remark in (self._log.remark, self._trouble) if remark is not None]
+        return [remark for remark in (self._log.remark, self._write_error) if remark is not None]
 
     @property
     def unreadable(self) -> Mapping[str, int]:
@@ -114,7 +114,7 @@ class StoredState:
 
     def take_changed(self) -> set[str]:
         """Groups of which something was read since the last call."""
-        taken, self._news = self._news, set()
+        taken, self._changed = self._changed, set()
         return taken
 
     def silent(self, before_ms: int) -> dict[str, list[bytes]]:
@@ -129,14 +129,14 @@ class StoredState:
         """Written and acknowledged when it returns; what would mean the same as what stands there is not written.
         Raises ClusterAway, and KafkaFailure for what concerns the topic alone, which `remarks` say too."""
         due: dict[StoredKey, Value | None] = {}
-        for place, value in changes.items():
-            kept = self._kept.get(place)
+        for key, value in changes.items():
+            kept = self._kept.get(key)
             if (kept is not None) if value is None else (kept is None or kept.meaning != value.meaning):
-                due[place] = value
-        encoded = {place: None if value is None else encode(value) for place, value in due.items()}
-        await self._append([(self._key(place), value) for place, value in encoded.items()])
-        for place, value in due.items():
-            self._keep(place, value, encoded[place])
+                due[key] = value
+        encoded = {key: None if value is None else encode(value) for key, value in due.items()}
+        await self._append([(self._key(key), value) for key, value in encoded.items()])
+        for key, value in due.items():
+            self._keep(key, value, encoded[key])
 
     async def drop(self, keys: list[bytes]) -> None:
         """Takes back records of other connectors. Raises as `put`."""
@@ -154,18 +154,18 @@ class StoredState:
             self._made = self._made and failed.fault is not KafkaFault.UNKNOWN_TOPIC
             if failed.fault not in _OF_THE_TOPIC:
                 raise
-            self._say(failed)
+            self._log_write_error(failed)
             raise failed from None
         except KafkaFailure as failed:
-            self._say(failed)
+            self._log_write_error(failed)
             raise
-        self._trouble = None
+        self._write_error = None
 
-    def _say(self, failed: KafkaFailure) -> None:
-        trouble = f"{self.topic} on the target cluster can't be written: {failed}; {_LOST}"
-        if trouble != self._trouble:
-            log.warning(trouble, extra={"connector": self._connector})
-        self._trouble = trouble
+    def _log_write_error(self, failed: KafkaFailure) -> None:
+        error = f"{self.topic} on the target cluster can't be written: {failed}; {_LOST}"
+        if error != self._write_error:
+            log.warning(error, extra={"connector": self._connector})
+        self._write_error = error
 
     async def _make(self) -> None:
         options = self._options
@@ -177,23 +177,23 @@ class StoredState:
 
     # -- records ---------------------------------------------------------------------------------------------------
 
-    def _key(self, place: StoredKey) -> bytes:
-        return RecordKey(self._connector, *place).encode()
+    def _key(self, key: StoredKey) -> bytes:
+        return RecordKey(self._connector, *key).encode()
 
     def _apply(self, record: LogRecord) -> None:
         """Raises SchemaError."""
-        key = decode_key(record.key)
-        if key.connector != self._connector:
-            if key.kind not in _HOLDS_ON:
-                self._apply_other(key.connector, record)
+        record_key = decode_key(record.key)
+        if record_key.connector != self._connector:
+            if record_key.kind not in _NEVER_SILENT:
+                self._apply_other(record_key.connector, record)
             return
-        place = key.kind, key.name
-        if key.kind == GroupRecord.kind:
-            self._news.add(key.name)
+        key = record_key.kind, record_key.name
+        if record_key.kind == GroupRecord.kind:
+            self._changed.add(record_key.name)
         # What can't be read has replaced what stood there all the same.
-        self._kept.pop(place, None)
+        self._kept.pop(key, None)
         if record.value is not None:
-            self._keep(place, decode_value(key, record.value), record.value)
+            self._keep(key, decode_value(record_key, record.value), record.value)
 
     def _apply_other(self, connector: str, record: LogRecord) -> None:
         assert record.key is not None, "it was decoded"
@@ -203,21 +203,21 @@ class StoredState:
         else:
             keys[record.key] = record.timestamp
 
-    def _keep(self, place: StoredKey, value: Value | None, encoded: bytes | None) -> None:
+    def _keep(self, key: StoredKey, value: Value | None, encoded: bytes | None) -> None:
         if value is None or encoded is None:
-            self._kept.pop(place, None)
+            self._kept.pop(key, None)
         else:
-            self._kept[place] = _Stored(value.meaning, zlib.compress(encoded, 1))
+            self._kept[key] = _Stored(value.meaning, zlib.compress(encoded, 1))
 
     def _begin_anew(self) -> None:
         self.lost += bool(self._kept)
-        self._news.update(self.names(GroupRecord))
+        self._changed.update(self.names(GroupRecord))
         self._kept.clear()
         self._others.clear()
         self._made, self.whole = False, False
 
 
-_HOLDS_ON = MoveRecord.kind, FurthestRecord.kind
+_NEVER_SILENT = MoveRecord.kind, FurthestRecord.kind
 """Kinds that count however long their connector does not run."""
 _OF_THE_TOPIC = {
     KafkaFault.NOT_AUTHORIZED,

@@ -210,8 +210,8 @@ class ByRuns:
     ) -> Steps[Verdict | None]:
         """Translates an offset by runs and the target alone; None where they say nothing. Runs that disagreed with the
         logs when the source last answered are not believed, nor are later ones of the same topics."""
-        runs, places = self._runs.of(copy), self._scanning.places
-        verdict, last = runs.translate(offset, target_id, target, places=places), runs.last
+        runs, scans = self._runs.of(copy), self._scanning.scans
+        verdict, last = runs.translate(offset, target_id, target, scans=scans), runs.last
         if verdict is None or last is None:
             return None
         checked, _, agreed = self._checked.get(copy, (last, None, True))
@@ -219,7 +219,7 @@ class ByRuns:
             return disagrees(verdict, last)
         if self._scanning.due(runs.held(offset), offset, target, scanning.ALONE_BYTES):
             yield from self._scan(copy, offset, target)
-            verdict = runs.translate(offset, target_id, target, places=places)
+            verdict = runs.translate(offset, target_id, target, scans=scans)
         return verdict
 
     def target_from(self, copy: CopyId, offset: int) -> int:
@@ -256,7 +256,7 @@ class ByRuns:
         """The verdict by runs alone, and the newest run; None where there is none."""
         runs, identity = self._runs.of(question.copy), question.identity
         logs = identity.target_id, question.target, identity.source_id, question.source
-        return runs.translate(question.offset, *logs, self._scanning.places), runs.last
+        return runs.translate(question.offset, *logs, self._scanning.scans), runs.last
 
     def _check_result(self, question: Question, last: OffsetRun) -> bool | None:
         """Whether the newest run agreed with the logs; None while they have not been compared."""

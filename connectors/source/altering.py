@@ -31,11 +31,11 @@ def destinations(
     reset = LATEST if from_latest else EARLIEST
     found: dict[TopicPartition, Destination] = {}
     for partition, offset in offsets:
-        place = _place(partition, alias)
-        if place is None and offset is not None:
+        tp = _tp(partition, alias)
+        if tp is None and offset is not None:
             raise OperationRefused(f"source partition {dict(partition)} is none of source cluster {alias}")
-        if place is not None:
-            found[place] = reset if offset is None else Destination(ResetTo.OFFSET, int(offset["offset"]) + 1)
+        if tp is not None:
+            found[tp] = reset if offset is None else Destination(ResetTo.OFFSET, int(offset["offset"]) + 1)
     if not offsets:
         return dict.fromkeys(copied, reset)
     others = sorted(set(copied) - found.keys())
@@ -50,7 +50,7 @@ def destinations(
     return found
 
 
-def _place(partition: Mapping[str, Any], alias: str) -> TopicPartition | None:
+def _tp(partition: Mapping[str, Any], alias: str) -> TopicPartition | None:
     """None for a partition of something else; deleting that is always right (as in stock)."""
     topic, number = partition.get("topic"), partition.get("partition")
     if partition.get("cluster") != alias or not isinstance(topic, str) or not isinstance(number, int):

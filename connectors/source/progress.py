@@ -64,10 +64,10 @@ class Reporter:
                 self._rows[copied.source] = row
                 changed.append(row)
         gone = self._rows.keys() - {copied.source for copied in wanted}
-        for place in gone:
-            self._records += self._rows[place].records
-            self._bytes += self._rows[place].bytes
-            del self._rows[place], self._counters[place]
+        for tp in gone:
+            self._records += self._rows[tp].records
+            self._bytes += self._rows[tp].bytes
+            del self._rows[tp], self._counters[tp]
         gaps = self._new_gaps(status)
         totals = self._sums(status, len(wanted))
         if not changed and not gone and gaps is None and totals == self._totals:
@@ -77,12 +77,12 @@ class Reporter:
 
     def _row(self, copied: Copied, found: Progress | None, now: float) -> Progress | None:
         """What was known stays where a driver that has just begun knows nothing yet, but for the rates."""
-        place = copied.source
+        tp = copied.source
         if found is None:
-            row = self._rows.get(place)
+            row = self._rows.get(tp)
             return row and row._replace(record_rate=0.0, byte_rate=0.0)
         began = (now, 0, 0)
-        counters = self._counters.setdefault(place, _Counters((0, 0), began, began))
+        counters = self._counters.setdefault(tp, _Counters((0, 0), began, began))
         counters.count(found.records, found.bytes)
         record_rate, byte_rate = counters.per_second(now)
         return found._replace(

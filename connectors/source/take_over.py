@@ -41,14 +41,12 @@ class TakeOver:
     async def begun(self, found: DiscoveredTopics) -> DiscoveredTopics:
         """With the start of each partition; those of which it is not known yet are left out, and that is a failure."""
         places = {each.source for each in found.copied}
-        self._starts = {place: start for place, start in self._starts.items() if place in places}
+        self._starts = {tp: start for tp, start in self._starts.items() if tp in places}
         unknown = [each.source for each in found.copied if each.source not in self._starts]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                offsets = await self._ask([stocks_partition(self._alias, place) for place in unknown])
-                self._starts |= {
-                    place: _start(offset) for place, offset in zip(unknown, offsets, strict=True)
-                }
+                offsets = await self._ask([stocks_partition(self._alias, tp) for tp in unknown])
+                self._starts |= {tp: _start(offset) for tp, offset in zip(unknown, offsets, strict=True)}
         except TimeoutError:
             return self._with(found, [*found.failures, _unanswered(len(unknown))])
         return self._with(found, found.failures)
@@ -62,9 +60,9 @@ class TakeOver:
         return replace(found, copied=known, failures=failures)
 
 
-def stocks_partition(alias: str, place: TopicPartition) -> SourcePartition:
+def stocks_partition(alias: str, tp: TopicPartition) -> SourcePartition:
     """As stock's MirrorSourceConnector names it in Connect."""
-    return {"cluster": alias, "partition": place.partition, "topic": place.topic}
+    return {"cluster": alias, "partition": tp.partition, "topic": tp.topic}
 
 
 def _start(stored: SourceOffset | None) -> int | None:

@@ -1,1 +1,1 @@
-"""Committed offsets translated by the records around them in both logs."""
+"""Translates committed offsets by the records around them in both logs."""

@@ -1,9 +1,10 @@
-"""The plain log, for the cost of one fetch on each side: both logs side by side at a known delta.
+"""Translates an offset of a plain log for the cost of one fetch on each side: compares both logs at a known delta.
 
-Where neither log was ever seen to have a gap, and the records around the offset equal those around its guessed place
-one by one, the guess is the place, or lies below it: what the mirror has copied twice before moves all others up. That
-shows, unless the records from the place on are alike to those before them, so that they can be second copies. A run of
-eight different records that stands twice, sent again by its producer with the same timestamps, is assumed to be none.
+Where neither log was ever seen to have a gap, and the records around the offset equal those around the guessed target
+offset one by one, the guess is right, or too low: what the mirror has copied twice before moves all others up. That
+shows, unless the records from the guess on are identical to those before them, so that they can be second copies. Eight
+different records in a row that stand twice, sent again by their producer with the same timestamps, are assumed not to
+occur.
 """
 
 from __future__ import annotations
@@ -21,57 +22,64 @@ AROUND = 2 * BLOCK
 """Records compared on either side of the offset, as far as the logs go; at least a BLOCK of different ones in all."""
 
 _BACK = 4 * AROUND
-"""Records below the place in which those from it on are looked for, near the end of a log; else AROUND."""
+"""Records below the guess in which those from it on are searched for, near the end of a log; else AROUND."""
 
 
-class Place(NamedTuple):
-    """Of the first record at or after the offset; that does not stand lower, even where the place is not certain. It is
-    the target's end when the mirror has not come further than the record before the offset."""
+class AlignedOffset(NamedTuple):
+    """Where on the target the first record at or after the offset stands, or the lowest offset where it can; the
+    target's end when the mirror has not come further than the record before the offset."""
 
     offset: int
-    here: LogSection
-    again: int
-    """Records before the offset that may come there once more, at most: 0 when it is certain that none do."""
+    target_log: LogSection
+    repeats: int
+    """Records before the offset that may stand there a second time, at most: 0 when it is certain that none do."""
 
 
-def place_of(offset: int, near: LogSection, copies: Copies, memory: PartitionMemory) -> Steps[Place | None]:
-    """None when this is no plain log. `near`: the source around the offset."""
-    if not memory.gapless or not near.start <= offset <= near.end:
+def aligned_offset(
+    offset: int, source_log: LogSection, copies: Copies, memory: PartitionMemory
+) -> Steps[AlignedOffset | None]:
+    """Compares both logs around the offset; None when they are no plain logs. `source_log`: the source around the
+    offset."""
+    if not memory.gapless or not source_log.start <= offset <= source_log.end:
         return None
-    known = (memory.low, memory.below(offset))
+    anchors = (memory.low, memory.below(offset))
     # Between a record that the source still holds and the offset the mirror has lost none: nothing makes up for what it
     # copied twice.
-    for delta in dict.fromkeys(each.delta for each in known if each and each.upstream >= near.bounds.start):
-        place = offset + delta
-        if not copies.target.start <= place <= copies.target.end:
+    for delta in dict.fromkeys(
+        each.delta for each in anchors if each and each.upstream >= source_log.bounds.start
+    ):
+        downstream = offset + delta
+        if not copies.target.start <= downstream <= copies.target.end:
             continue
-        here = yield from copies.open_target(max(copies.target.start, place - AROUND))
-        while here.end < place:
-            yield from here.forward()
+        target_log = yield from copies.open_target(max(copies.target.start, downstream - AROUND))
+        while target_log.end < downstream:
+            yield from target_log.forward()
         if not memory.gapless:
             return None
-        end = _equal_until(offset, delta, near, here)
+        end = _equal_until(offset, delta, source_log, target_log)
         if end is None:
             continue
-        farthest = _farthest_twin(here.records[: end - here.start], place - here.start)
+        farthest = _farthest_twin(target_log.records[: end - target_log.start], downstream - target_log.start)
         if not farthest:
             memory.reach(offset)
-            if offset > near.bounds.start:
-                memory.add(Anchor(offset - 1, place - 1))
-        return Place(place, here, farthest and farthest + here.bounds.end - place)
+            if offset > source_log.bounds.start:
+                memory.add(Anchor(offset - 1, downstream - 1))
+        return AlignedOffset(
+            downstream, target_log, farthest and farthest + target_log.bounds.end - downstream
+        )
     return None
 
 
-def _equal_until(offset: int, delta: int, near: LogSection, here: LogSection) -> int | None:
-    """The place up to which the records around the offset equal those around its place, None when they don't."""
-    first = max(offset - AROUND, near.start, here.start - delta)
-    end = min(offset + AROUND, near.end, here.end - delta)
-    if first >= offset > near.bounds.start:
+def _equal_until(offset: int, delta: int, source_log: LogSection, target_log: LogSection) -> int | None:
+    """The target offset up to which the records around the offset equal their copies, None when they don't."""
+    first = max(offset - AROUND, source_log.start, target_log.start - delta)
+    end = min(offset + AROUND, source_log.end, target_log.end - delta)
+    if first >= offset > source_log.bounds.start:
         return None  # the record before the offset is out of sight
-    if end <= offset and offset + delta < here.bounds.end:
+    if end <= offset and offset + delta < target_log.bounds.end:
         return None  # the record at the offset is, though the target holds something in its place
-    originals = near.records[first - near.start : end - near.start]
-    copies = here.records[first + delta - here.start : end + delta - here.start]
+    originals = source_log.records[first - source_log.start : end - source_log.start]
+    copies = target_log.records[first + delta - target_log.start : end + delta - target_log.start]
     if not all(map(same, originals, copies)):
         return None
     different = len({(record.timestamp, record.key, record.value) for record in originals})
@@ -79,8 +87,8 @@ def _equal_until(offset: int, delta: int, near: LogSection, here: LogSection) ->
 
 
 def _farthest_twin(records: Sequence[RecordView], at: int) -> int:
-    """0 when those from `at` on (where there are none, the last one) can't all be second copies of records before them;
-    else how far before it the farthest record stands that the first of them may be a second copy of."""
+    """Returns 0 when the records from `at` on (where there are none, the last one) can't all be second copies of
+    records before them; else how far back the farthest record stands that the first of them may be a second copy of."""
     first = min(at, len(records) - 1)
     low = max(0, first - (AROUND if len(records) - at == AROUND else _BACK))
     back = 1

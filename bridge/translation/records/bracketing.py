@@ -1,4 +1,4 @@
-"""Translation by bracketing: where on the target the first record at or after a committed offset stands.
+"""Translates by bracketing: finds where on the target the first record at or after a committed offset stands.
 
     source   ... p ........ o ..... v ...      p  a data record before o whose content does not recur at or after o
                   \\                 \\          v  a data record at or after o
@@ -11,7 +11,7 @@ first copy of such a v (R2). `alike` in the detail of a bounded answer names a r
 of such a v, or of an identical record before `o`: nothing in the logs tells which.
 
 Plain logs are compared side by side (`aligned`); elsewhere copies are found as `copies` says, and identical records
-are told apart by `twins` and `rank`. docs/decisions/0002 has the assumptions.
+are told apart by `originals` and `rank`. docs/decisions/0002 has the assumptions.
 
 Sans-I/O: `bracket` yields needs and is sent their answers; the verdict is its return value.
 """
@@ -75,7 +75,7 @@ def _verdict(
 
 
 class _Bracket:
-    """One translation under way: what is known of either side near the offset, and the budget left."""
+    """Runs one translation: holds what was read of either side near the offset, and the budget left."""
 
     def __init__(
         self, offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory, caps: Caps
@@ -88,112 +88,125 @@ class _Bracket:
         )
 
     def run(self) -> Steps[Verdict]:
-        near: LogSection | None = None
-        plain: aligned.Place | None = None
+        source_log: LogSection | None = None
+        plain: aligned.AlignedOffset | None = None
         try:
             if not self.memory.low_sought or self.copies.low_gone:
                 self._source.learns = True
                 with self.budget.part():
                     yield from self.copies.seek_low()
                 self.memory.low_sought = True
-            near = yield from self._near()
-            plain = yield from aligned.place_of(self.offset, near, self.copies, self.memory)
-            if plain is not None and not plain.again:
+            source_log = yield from self._near()
+            plain = yield from aligned.aligned_offset(self.offset, source_log, self.copies, self.memory)
+            if plain is not None and not plain.repeats:
                 return self._of_plain(plain)
             self._source.learns = True
-            self.memory.observe(near.records)
-            found = yield from self.copies.of_last_before(self.offset, near)
+            self.memory.observe(source_log.records)
+            predecessor = yield from self.copies.of_last_before(self.offset, source_log)
         except CapReached:
-            found = self.memory.below(self.offset)
-            if found is None:
+            predecessor = self.memory.below(self.offset)
+            if predecessor is None:
                 if plain is not None:
                     return self._of_plain(plain)
                 return Verdict.pending(Reason.COPY_NOT_FOUND, capped="search_bytes")
-            if near is None:
+            if source_log is None:
                 self.budget.left = self.budget.read_bytes
-                near = yield from self._source.open(
+                source_log = yield from self._source.open(
                     max(self.source.start, min(self.offset, self.source.end) - 1)
                 )
-        if found is None and not self.copies.unsure_first and not self._nothing_before(near):
+        if predecessor is None and not self.copies.unsure_first and not self._nothing_before(source_log):
             return Verdict.pending(Reason.COPY_NOT_FOUND) if plain is None else self._of_plain(plain)
-        answer = max(self.target.start, found.downstream + 1 if found else 0)
-        verdict = yield from self._judge(answer, found, near)
+        answer = max(self.target.start, predecessor.downstream + 1 if predecessor else 0)
+        verdict = yield from self._judge(answer, predecessor, source_log)
         assert verdict.bound is not None
-        return verdict if plain is None or verdict.bound <= plain.again else self._of_plain(plain)
+        return verdict if plain is None or verdict.bound <= plain.repeats else self._of_plain(plain)
 
     def _near(self) -> Steps[LogSection]:
-        """The source around the offset: what is needed to compare, and the record before the offset if there is one
-        right there."""
+        """Reads the source around the offset: what is needed to compare, and the record right before the offset if
+        there is one."""
         at = max(self.source.start, min(self.offset, self.source.end) - aligned.AROUND)
-        near = yield from self._source.open(at)
-        while near.end < self.offset and not near.at_end:
-            yield from near.forward()
-        return near
+        source_log = yield from self._source.open(at)
+        while source_log.end < self.offset and not source_log.at_end:
+            yield from source_log.forward()
+        return source_log
 
-    def _of_plain(self, plain: aligned.Place) -> Verdict:
-        place, here, again = plain
-        detail: dict[str, str | int | None] = {"pred_offset": self.offset - 1, "pred_copy": place - 1}
-        if again:
-            detail["alike"] = min(place, self.target.end - 1)
-        elif place < self.target.end:
-            detail |= {"next_offset": self.offset, "next_copy": place}
-        flags = _flags(self.offset, self.source, ahead=again > 0 and place == self.target.end)
-        return _verdict(place, again, flags, here.epoch, detail)
+    def _of_plain(self, plain: aligned.AlignedOffset) -> Verdict:
+        downstream, target_log, repeats = plain
+        detail: dict[str, str | int | None] = {"pred_offset": self.offset - 1, "pred_copy": downstream - 1}
+        if repeats:
+            detail["alike"] = min(downstream, self.target.end - 1)
+        elif downstream < self.target.end:
+            detail |= {"next_offset": self.offset, "next_copy": downstream}
+        flags = _flags(self.offset, self.source, ahead=repeats > 0 and downstream == self.target.end)
+        return _verdict(downstream, repeats, flags, target_log.epoch, detail)
 
-    def _nothing_before(self, near: LogSection) -> bool:
+    def _nothing_before(self, source_log: LogSection) -> bool:
         """Whether no record before the offset can stand on the target: the source has none, or the mirror began at
         or after the offset (`latest`, or retention on the target). The answer is then the target's log start."""
         low = self.memory.low
         if low is not None and low.upstream >= self.offset:
             return True
-        return near.at_start and near.index(self.offset) == 0
+        return source_log.at_start and source_log.index(self.offset) == 0
 
-    def _judge(self, answer: int, found: Anchor | None, near: LogSection) -> Steps[Verdict]:
+    def _judge(self, answer: int, predecessor: Anchor | None, source_log: LogSection) -> Steps[Verdict]:
         """The verdict on `answer`: exact when the first data record there is a copy of one at or after the offset."""
         flags = _flags(self.offset, self.source)
         detail: dict[str, str | int | None] = {}
-        if found:
-            detail |= {"pred_offset": found.upstream, "pred_copy": found.downstream}
+        if predecessor:
+            detail |= {"pred_offset": predecessor.upstream, "pred_copy": predecessor.downstream}
         epoch = -1
         try:
-            here = yield from self.copies.open_target(answer)
-            epoch = here.epoch
-            first = yield from here.first_from(answer)
+            target_log = yield from self.copies.open_target(answer)
+            epoch = target_log.epoch
+            first = yield from target_log.first_from(answer)
             if first is None:
-                to_come = self._to_come(near)
+                to_come = self._to_come(source_log)
                 flags = _flags(self.offset, self.source, ahead=to_come > 0)
                 return _verdict(answer, to_come, flags, detail=detail)
-            original = yield from originals.at_or_after(self.offset, first, near, here, self.copies)
+            original = yield from originals.at_or_after(
+                self.offset, first, source_log, target_log, self.copies
+            )
             if original is not None:
                 detail |= {"next_offset": original.offset, "next_copy": first.offset}
                 return _verdict(answer, 0, flags, epoch, detail)
-            ranked = yield from rank.place_of(self.offset, found, near, here, self.copies)
+            ranked = yield from rank.copy_of_first(
+                self.offset, predecessor, source_log, target_log, self.copies
+            )
             if ranked is not None:
                 return _verdict(ranked, 0, flags, epoch, detail | {"by": "rank"})
-            if (yield from duplicates.first_at_or_after(near, self.offset, first, self.memory)) is not None:
+            if (
+                yield from duplicates.first_at_or_after(source_log, self.offset, first, self.memory)
+            ) is not None:
                 detail["alike"] = first.offset
-            upper = yield from self._first_unprocessed(answer, near, here)
+            upper = yield from self._first_unprocessed(answer, source_log, target_log)
         except CapReached:
             upper = None
         if upper is None:
-            return _verdict(answer, self.target.end - answer + self._to_come(near), flags, epoch, detail)
-        bound = here.index(upper) - here.index(answer)
+            return _verdict(
+                answer, self.target.end - answer + self._to_come(source_log), flags, epoch, detail
+            )
+        bound = target_log.index(upper) - target_log.index(answer)
         return _verdict(answer, bound, flags, epoch, detail | {"next_copy": upper})
 
-    def _to_come(self, near: LogSection) -> int:
+    def _to_come(self, source_log: LogSection) -> int:
         """Records before the offset that may still be copied."""
         reached = self.memory.reached
-        unseen = max(0, min(near.start, self.offset) - max(reached, self.source.start))
-        return unseen + max(0, near.index(self.offset) - near.index(reached))
+        unseen = max(0, min(source_log.start, self.offset) - max(reached, self.source.start))
+        return unseen + max(0, source_log.index(self.offset) - source_log.index(reached))
 
-    def _first_unprocessed(self, answer: int, near: LogSection, here: LogSection) -> Steps[int | None]:
-        """The first place at or after `answer` that is known to hold a copy of a record at or after the offset."""
+    def _first_unprocessed(
+        self, answer: int, source_log: LogSection, target_log: LogSection
+    ) -> Steps[int | None]:
+        """Finds the first offset at or after `answer` that is known to hold a copy of a record at or after the
+        committed one."""
         checked = answer
         for _ in range(_CHECKED):
-            record = yield from here.first_from(checked)
+            record = yield from target_log.first_from(checked)
             if record is None:
                 return None
-            if (yield from originals.at_or_after(self.offset, record, near, here, self.copies)) is not None:
+            if (
+                yield from originals.at_or_after(self.offset, record, source_log, target_log, self.copies)
+            ) is not None:
                 return record.offset
             checked = record.offset + 1
         return None

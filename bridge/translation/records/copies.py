@@ -1,4 +1,4 @@
-"""Finding the copy of a source record on the target: guess and verify, then a search by timestamp.
+"""Finds the copy of a source record on the target: guesses and verifies, then searches by timestamp.
 
 The copy looked for is the **lowest** one: where a mirror copied twice, a later copy may lie above records that the
 group has not processed. A match is proved to be the lowest by asking where its timestamp first occurs and reading on
@@ -24,7 +24,7 @@ _TRIED = 64
 
 
 class Copies:
-    """The look-ups of one translation that have to do with copies, and the anchors that they leave behind."""
+    """Finds copies and originals for one translation, and leaves anchors behind in the partition's memory."""
 
     def __init__(self, source: LogReader, target: LogReader, memory: PartitionMemory, budget: Budget) -> None:
         self._source, self._target = source, target
@@ -32,99 +32,119 @@ class Copies:
         self.memory, self.budget = memory, budget
         self._known: list[LogSection] = []
         self.unsure_first = False
-        """The first records of the target may be copies of one before the offset, or of one after it."""
+        """Whether the first records of the target may be copies of one before the offset, or of one after it."""
 
     def open_target(self, offset: int) -> Steps[LogSection]:
-        """A stretch of the target that covers `offset`, or ends at it when that is the log's end."""
-        for stretch in self._known:
-            if stretch.covers(offset) or (stretch.at_end and stretch.end == offset):
-                return stretch
-        stretch = yield from self._target.open(max(self.target.start, offset - duplicates.BLOCK))
-        while not stretch.covers(offset) and not stretch.at_end:
-            yield from stretch.forward()
-        self._known.append(stretch)
-        return stretch
+        """Returns a section of the target that covers `offset`, or ends at it when that is the log's end."""
+        for section in self._known:
+            if section.covers(offset) or (section.at_end and section.end == offset):
+                return section
+        section = yield from self._target.open(max(self.target.start, offset - duplicates.BLOCK))
+        while not section.covers(offset) and not section.at_end:
+            yield from section.forward()
+        self._known.append(section)
+        return section
 
-    def of_last_before(self, offset: int, near: LogSection) -> Steps[Anchor | None]:
-        """The copy of the last usable record before `offset`; None when no record before it has one. `near` is the
-        source around the offset."""
+    def of_last_before(self, offset: int, source_log: LogSection) -> Steps[Anchor | None]:
+        """Finds the copy of the last usable record before `offset`; None when no record before it has one.
+        `source_log`: the source around the offset."""
         floor, low = self.memory.below(offset), self.memory.low
         lowest = max(self.source.start, floor.upstream + 1 if floor else 0, low.upstream if low else 0)
-        stretch, edge = near, offset
+        section, edge = source_log, offset
         for tried in range(_TRIED):
-            candidate = yield from stretch.last_before(edge)
+            candidate = yield from section.last_before(edge)
             # The first is tried in any case: what stood lower when the anchors were found may be gone.
             if candidate is None or (tried and candidate.offset < lowest):
                 break
-            found = yield from self._usable_copy(candidate, offset, near, stretch, searched=tried < _SEARCHED)
+            found = yield from self._usable_copy(
+                candidate, offset, source_log, section, searched=tried < _SEARCHED
+            )
             if found is None and tried == 0:
-                found = yield from self._head(offset, near)
+                found = yield from self._head(offset, source_log)
             if found is not None:
                 return found if floor is None or found.downstream > floor.downstream else floor
             # The copy is compacted away, or was never made: step back.
             edge = candidate.offset
             if tried >= _SINGLE_STEPS:
                 edge = max(lowest + 1, edge - (1 << (tried - _SINGLE_STEPS)))
-                if edge <= stretch.start:
-                    stretch = yield from self._source.open(edge - 1)
+                if edge <= section.start:
+                    section = yield from self._source.open(edge - 1)
         return floor
 
     def _usable_copy(
-        self, record: RecordView, offset: int, near: LogSection, home: LogSection, *, searched: bool
+        self,
+        record: RecordView,
+        offset: int,
+        source_log: LogSection,
+        record_log: LogSection,
+        *,
+        searched: bool,
     ) -> Steps[Anchor | None]:
-        """The copy of `record`, provided its content does not recur at or after `offset` (a match could be of that
-        one, and lie too high) nor stand before it (a match could be of that one, and the bound be too small)."""
+        """Finds the copy of `record`, provided its content does not recur at or after `offset` (a match could be of
+        that one, and lie too high) nor stand before it (a match could be of that one, and the bound be too small)."""
         before = duplicates.Before(True, None)
         with self.budget.part():
-            if (yield from duplicates.first_at_or_after(near, offset, record, self.memory)) is None:
-                before = yield from duplicates.before(home, record.offset, record, self.memory)
+            if (yield from duplicates.first_at_or_after(source_log, offset, record, self.memory)) is None:
+                before = yield from duplicates.before(record_log, record.offset, record, self.memory)
         if before.stands:
             return None
         anchor = yield from self._copy_of(record, searched=searched)
-        if anchor is None or not (yield from self._is_before(offset, anchor, record, near, home)):
+        if anchor is None or not (yield from self._is_before(offset, anchor, record, source_log, record_log)):
             return None
-        yield from self._reach(record, before, anchor.downstream, home)
-        between = near.records[near.index(record.offset + 1) : near.index(offset)]
-        if home is near and not any(same(each, record) for each in between):
+        yield from self._reach(record, before, anchor.downstream, record_log)
+        between = source_log.records[source_log.index(record.offset + 1) : source_log.index(offset)]
+        if record_log is source_log and not any(same(each, record) for each in between):
             with self.budget.part():
-                again = yield from duplicates.first_at_or_after(near, record.offset + 1, record, self.memory)
+                again = yield from duplicates.first_at_or_after(
+                    source_log, record.offset + 1, record, self.memory
+                )
                 if again is None:
                     self.memory.add(anchor)  # never recurs: good for every offset above it
         return anchor
 
     def _is_before(
-        self, offset: int, found: Anchor, record: RecordView, near: LogSection, home: LogSection
+        self,
+        offset: int,
+        found: Anchor,
+        record: RecordView,
+        source_log: LogSection,
+        record_log: LogSection,
     ) -> Steps[bool]:
-        """Whether what was found is no copy of a later record alike, at or after `offset`, that was not seen, being far
-        away. It is none where the target can't have lost an earlier copy; else its neighbours tell."""
-        place, known = found.downstream, self.memory.at_or_above(offset)
-        if known is not None and known <= place:
+        """Whether the anchor is not the copy of a later identical record, at or after `offset`, too far away to be
+        seen. It can't be one where the target can't have lost an earlier copy; else its neighbours decide."""
+        downstream, known = found.downstream, self.memory.at_or_above(offset)
+        if known is not None and known <= downstream:
             return False
-        here = yield from self.open_target(place)
+        target_log = yield from self.open_target(downstream)
         below = self.memory.below(record.offset + 1)
         begun = below is not None and below.downstream >= self.target.start
         began = self.target.start if begun else -1
-        if (yield from duplicates.before(here, place, record, self.memory, began)).lost is None:
+        if (yield from duplicates.before(target_log, downstream, record, self.memory, began)).lost is None:
             return True
-        sure = yield from neighbours.none_alike(offset, record, place, near, here, self.memory)
+        sure = yield from neighbours.none_alike(
+            offset, record, downstream, source_log, target_log, self.memory
+        )
         for number in range(neighbours.COUNT):
-            earlier = yield from here.last_before(place)
+            earlier = yield from target_log.last_before(downstream)
             if earlier is None:
                 self.unsure_first |= number == 0
                 break
-            gone, place = here.lost(earlier.offset + 1, place), earlier.offset
-            if (yield from duplicates.before(home, record.offset, earlier, self.memory)).stands:
+            gone, downstream = target_log.lost(earlier.offset + 1, downstream), earlier.offset
+            if (yield from duplicates.before(record_log, record.offset, earlier, self.memory)).stands:
                 sure |= number == 0 and gone is None
-            elif (yield from duplicates.first_at_or_after(near, offset, earlier, self.memory)) is not None:
+            elif (
+                yield from duplicates.first_at_or_after(source_log, offset, earlier, self.memory)
+            ) is not None:
                 return False
         return sure
 
     def _reach(
-        self, record: RecordView, before: duplicates.Before, place: int, home: LogSection
+        self, record: RecordView, before: duplicates.Before, downstream: int, record_log: LogSection
     ) -> Steps[None]:
-        """The mirror has copied `record`, or one alike that is lost: that is what stands at `place`."""
-        here = yield from self.open_target(place)
-        if (yield from neighbours.beside(record, place, home, here)):
+        """Notes how far the mirror has come: it has copied `record`, or an identical one that is lost, to
+        `downstream`."""
+        target_log = yield from self.open_target(downstream)
+        if (yield from neighbours.beside(record, downstream, record_log, target_log)):
             self.memory.reach((record.offset if before.lost is None else before.lost) + 1)
 
     def _copy_of(self, record: RecordView, *, searched: bool) -> Steps[Anchor | None]:
@@ -132,8 +152,8 @@ class Copies:
             guess = record.offset + delta
             if not self.target.start <= guess < self.target.end:
                 continue
-            stretch = yield from self.open_target(guess)
-            copy = stretch.at(guess)
+            section = yield from self.open_target(guess)
+            copy = section.at(guess)
             if copy is not None and same(copy, record):
                 return (yield from self.lowest(record, guess))
         nearby = min(
@@ -144,9 +164,9 @@ class Copies:
         return None
 
     def lowest(self, record: RecordView, known: int | None) -> Steps[Anchor | None]:
-        """The lowest copy of `record`; None when there is none, or when the budget did not reach to prove it. No copy
-        stands below the first place of its timestamp, nor below the lowest copy of an earlier record. `known`: the
-        place of some copy."""
+        """Finds the lowest copy of `record`; None when there is none, or the budget was too small to prove it. No copy
+        stands below the first offset of its timestamp, nor below the lowest copy of an earlier record. `known`: the
+        offset of some copy."""
         start = yield from self._target.first_at_time(record.timestamp)
         if start is None:
             return None
@@ -156,30 +176,32 @@ class Copies:
             return Anchor(record.offset, known)
         if start >= self.target.end:
             return None
-        place = None
+        downstream = None
         with self.budget.part():
-            stretch = yield from self.open_target(start)
+            section = yield from self.open_target(start)
             if known is None:
                 copy = yield from duplicates.first_at_or_after(
-                    stretch, start, record, self.memory, duplicates.PATIENCE
+                    section, start, record, self.memory, duplicates.PATIENCE
                 )
-                place = copy.offset if copy else None
+                downstream = copy.offset if copy else None
             else:
-                place = yield from _first_until(stretch, start, known, record)
-        return None if place is None else Anchor(record.offset, place)
+                downstream = yield from _first_until(section, start, known, record)
+        return None if downstream is None else Anchor(record.offset, downstream)
 
-    def _head(self, offset: int, near: LogSection) -> Steps[Anchor | None]:
-        """The newest record on the target, when it is a copy of one before `offset`: the mirror has not come further
-        (the group is ahead of it), so no older candidate need be tried."""
+    def _head(self, offset: int, source_log: LogSection) -> Steps[Anchor | None]:
+        """Returns the newest record on the target, when it is a copy of one before `offset`: the mirror has not come
+        further (the group is ahead of it), so no older candidate need be tried."""
         tail = yield from self.open_target(self.target.end - 1)
         last = yield from tail.last_before(self.target.end)
         original = None if last is None else (yield from self._original_of(last))
         if last is None or original is None or original.offset >= offset:
             return None
-        if (yield from duplicates.first_at_or_after(near, offset, original, self.memory)) is not None:
+        if (yield from duplicates.first_at_or_after(source_log, offset, original, self.memory)) is not None:
             return None
         anchor = yield from self.lowest(original, last.offset)
-        if anchor is None or not (yield from self._is_before(offset, anchor, original, near, near)):
+        if anchor is None or not (
+            yield from self._is_before(offset, anchor, original, source_log, source_log)
+        ):
             return None
         return anchor
 
@@ -191,55 +213,55 @@ class Copies:
         self.memory.tail_seen = ends
         with self.budget.part():
             tail = yield from self.open_target(self.target.end - 1)
-            place = self.target.end
+            downstream = self.target.end
             for _ in range(_TAIL):
-                last = yield from tail.last_before(place)
+                last = yield from tail.last_before(downstream)
                 if last is None:
                     return
                 original = yield from self._original_of(last)
                 if original is not None and self.memory.reached > original.offset:
                     return
-                place = last.offset
+                downstream = last.offset
 
     def _original_of(self, copy: RecordView) -> Steps[RecordView | None]:
-        """The first record of the source with the content of `copy`, at a guess or by time; None too where the guess
-        is not the first."""
+        """Finds the first record of the source with the content of `copy`, by a guess or by time; None too where the
+        guess is not the first."""
         for delta in self.memory.deltas(copy.offset) or [0]:
             guess = copy.offset - delta
             if self.source.start <= guess < self.source.end:
-                stretch = yield from self._source.open(guess)
-                original = stretch.at(guess)
+                section = yield from self._source.open(guess)
+                original = section.at(guess)
                 if original is not None and same(original, copy):
-                    before = yield from duplicates.before(stretch, guess, copy, self.memory)
+                    before = yield from duplicates.before(section, guess, copy, self.memory)
                     if before.stands:
                         return None
-                    yield from self._reach(original, before, copy.offset, stretch)
+                    yield from self._reach(original, before, copy.offset, section)
                     return original
         first = (yield from self._source.first_at_time(copy.timestamp)) if copy.timestamp >= 0 else None
         original = None
         if first is not None:
             with self.budget.part():
-                stretch = yield from self._source.open(first)
-                original = yield from duplicates.first_at_or_after(stretch, first, copy, self.memory)
+                section = yield from self._source.open(first)
+                original = yield from duplicates.first_at_or_after(section, first, copy, self.memory)
                 if original is not None:
-                    before = yield from duplicates.before(stretch, original.offset, copy, self.memory)
-                    yield from self._reach(original, before, copy.offset, stretch)
+                    before = yield from duplicates.before(section, original.offset, copy, self.memory)
+                    yield from self._reach(original, before, copy.offset, section)
         return original
 
     @property
     def low_gone(self) -> bool:
-        """Retention has taken what was known of the start of the target, or its original."""
+        """Whether retention has taken the known first record of the target, or its original."""
         low = self.memory.low
         return low is not None and (low.downstream < self.target.start or low.upstream < self.source.start)
 
     def seek_low(self) -> Steps[None]:
-        """The first record of the target and its original: its delta is the first guess for all others, and nothing
-        below it was copied. Where the source has lost that original, the first record of the source and its copy serve;
-        those are looked at first when the source alone has lost what was known."""
+        """Finds the first record of the target and its original: its delta is the first guess for all others, and
+        nothing below it was copied. Where the source has lost that original, the first record of the source and its
+        copy serve; those are looked at first when the source alone has lost what was known."""
         low = self.memory.low
-        ways = [self._low_of_target, self._low_of_source]
-        for way in reversed(ways) if low and low.downstream >= self.target.start else ways:
-            self.memory.low = yield from way()
+        searches = [self._low_of_target, self._low_of_source]
+        for search in reversed(searches) if low and low.downstream >= self.target.start else searches:
+            self.memory.low = yield from search()
             if self.memory.low is not None:
                 return
 
@@ -265,18 +287,18 @@ class Copies:
         return None if oldest is None else (yield from self._copy_of(oldest, searched=True))
 
 
-def _first_until(stretch: LogSection, start: int, known: int, record: RecordView) -> Steps[int]:
-    """The first place of `record` in [start, known]; it stands at `known`. Reads all of it: between a copy and an
-    earlier one may stand anything that foreign writers have sent."""
-    index = stretch.index(start)
+def _first_until(section: LogSection, start: int, known: int, record: RecordView) -> Steps[int]:
+    """Finds the lowest offset of `record` in [start, known]; it stands at `known`. Reads all of it: between a copy and
+    an earlier one may stand anything that foreign writers have sent."""
+    index = section.index(start)
     while True:
-        while index < len(stretch.records):
-            candidate = stretch.records[index]
+        while index < len(section.records):
+            candidate = section.records[index]
             if candidate.offset >= known:
                 return known
             if same(candidate, record):
                 return candidate.offset
             index += 1
-        if stretch.end > known or stretch.at_end:
+        if section.end > known or section.at_end:
             return known
-        yield from stretch.forward()
+        yield from section.forward()

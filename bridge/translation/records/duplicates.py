@@ -1,9 +1,9 @@
-"""Whether a record's content stands elsewhere in a log, and where.
+"""Searches a log for records identical to a given one.
 
 A copy is recognised by its content, so a record that recurs proves nothing of which of the two a copy is of. The
 search ends where timestamps have passed the record's by more than twice the largest disorder seen in that partition,
 for a whole block of different records; that identical records are never farther apart is an assumption. A record with
-a negative timestamp says nothing about where its like may be: the search goes to the end.
+a negative timestamp says nothing about where identical ones may be: the search goes to the end.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PATIENCE = 4 * BLOCK
 
 
 class _Passed:
-    """Counts different records in a row that lie beyond the time of the one searched for. Those alike count once: where
-    a mirror copied again, all between two records is there twice."""
+    """Counts different records in a row that lie beyond the time of the wanted one. Identical ones count once: where a
+    mirror copied again, all between two records is there twice."""
 
     def __init__(self, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK) -> None:
         self._wanted, self._memory, self._settled = wanted, memory, settled
@@ -39,46 +39,46 @@ class _Passed:
 
 
 def first_at_or_after(
-    stretch: LogSection, offset: int, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK
+    section: LogSection, offset: int, wanted: RecordView, memory: PartitionMemory, settled: int = BLOCK
 ) -> Steps[RecordView | None]:
-    """The first record at or after `offset` with the content of `wanted`; None when timestamps have passed it for
+    """Finds the first record at or after `offset` with the content of `wanted`; None when timestamps have passed it for
     `settled` records in a row."""
     passed = _Passed(wanted, memory, settled)
-    index = stretch.index(offset)
+    index = section.index(offset)
     while True:
-        while index < len(stretch.records):
-            record = stretch.records[index]
+        while index < len(section.records):
+            record = section.records[index]
             if same(record, wanted):
                 return record
             if passed.settles(record, record.timestamp - wanted.timestamp):
                 return None
             index += 1
-        if stretch.at_end:
+        if section.at_end:
             return None
-        yield from stretch.forward()
+        yield from section.forward()
 
 
 class Before(NamedTuple):
-    """What a log tells of records alike before an offset."""
+    """The result of searching before an offset for records identical to a given one."""
 
     stands: bool
-    """There is one."""
+    """One was found."""
     lost: int | None
     """The lowest offset where one may have stood that compaction or retention has taken; None when there is none."""
 
 
 def before(
-    stretch: LogSection, offset: int, wanted: RecordView, memory: PartitionMemory, began: int = 0
+    section: LogSection, offset: int, wanted: RecordView, memory: PartitionMemory, began: int = 0
 ) -> Steps[Before]:
-    """Whether the content of `wanted` stands before `offset`, or may have stood there; looks no further than to one
-    that does, or to where timestamps lie before it for good. `began`: nothing that counts was ever below."""
+    """Searches for the content of `wanted` before `offset`; reads no further than to a record that has it, or to where
+    timestamps lie before its own for good. `began`: nothing that counts was ever below."""
     passed = _Passed(wanted, memory)
     edge, lost = offset, None
     while True:
-        index = stretch.index(edge) - 1
+        index = section.index(edge) - 1
         while index >= 0:
-            record = stretch.records[index]
-            gap = stretch.lost(record.offset + 1, edge)
+            record = section.records[index]
+            gap = section.lost(record.offset + 1, edge)
             lost = lost if gap is None else gap
             if same(record, wanted):
                 return Before(True, lost)
@@ -86,7 +86,7 @@ def before(
                 return Before(False, lost)
             edge = record.offset
             index -= 1
-        if stretch.at_start:
-            gap = stretch.lost(began, edge)
+        if section.at_start:
+            gap = section.lost(began, edge)
             return Before(False, lost if gap is None else gap)
-        yield from stretch.backward()
+        yield from section.backward()

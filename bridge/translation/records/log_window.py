@@ -1,6 +1,6 @@
-"""Known stretches of a log, and the reads that make them longer (sans-I/O: generators that yield needs).
+"""Reads sections of a log and extends them (sans-I/O: generators that yield needs).
 
-A stretch is contiguous: every data record in [start, end) is in `records`. That is what lets translation conclude
+A section is contiguous: every data record in [start, end) is in `records`. That is what lets translation conclude
 from absence ("nothing between these two", "does not recur"), which a single fetched record never could.
 """
 
@@ -25,7 +25,7 @@ Steps = Generator[Need, LookupResult, T]
 
 
 class CapReached(Exception):
-    """The byte budget of one translation is spent: go on with what is known."""
+    """Raised when the byte budget of one translation is spent: go on with what is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,9 @@ class Budget:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """A side search: it may spend an eighth of what is left, and ends quietly when that is gone. Without it one
-        record stamped 2030 (every timestamp search then starts there) would eat the budget of the whole translation."""
+        """Limits a side search: it may spend an eighth of what is left, and ends quietly when that is gone. Without it
+        one record stamped 2030 (every timestamp search then starts there) would eat the budget of the whole
+        translation."""
         kept = self.left - self.left // 8
         self.left -= kept
         try:
@@ -83,16 +84,16 @@ def same(one: RecordView, other: RecordView) -> bool:
 
 
 class LogReader:
-    """One side's log as one translation reads it."""
+    """Reads one side's log for one translation, within its budget."""
 
     def __init__(self, side: Side, bounds: LogBounds, budget: Budget, memory: PartitionMemory) -> None:
         self.side, self.bounds = side, bounds
         self._budget, self._memory = budget, memory
         self.learns = False
-        """Whether the disorder of what is read is learned: what a plain log can do without."""
+        """Whether the disorder of timestamps is learned from what is read; a plain log does not need it."""
 
     def read(self, offset: int) -> Steps[Window]:
-        """What stands from `offset` on, cut to the log's bounds. Raises CapReached when the budget is spent."""
+        """Reads records from `offset` on, cut to the log's bounds. Raises CapReached when the budget is spent."""
         window = yield Read(self.side, offset, self._budget.take())
         if not isinstance(window, Window):
             raise TypeError(f"a Read is answered by a Window, not by {window!r}")
@@ -117,14 +118,15 @@ class LogReader:
         return None if found is None or found >= self.bounds.end else max(found, self.bounds.start)
 
     def open(self, offset: int) -> Steps[LogSection]:
-        """A stretch that covers `offset`, or ends at it where that is the log's end. An empty log is not read."""
+        """Returns a section that covers `offset`, or ends at it where that is the log's end. An empty log is not
+        read."""
         if self.bounds.start >= self.bounds.end:
             return LogSection(self, Window(self.bounds.end, self.bounds.end, ()))
         return LogSection(self, (yield from self.read(min(offset, self.bounds.end - 1))))
 
 
 class LogSection:
-    """A contiguous known part of a log; grows in both directions."""
+    """A contiguous part of a log, in memory; grows in both directions."""
 
     def __init__(self, log: LogReader, window: Window) -> None:
         self.log, self.bounds = log, log.bounds
@@ -153,7 +155,7 @@ class LogSection:
         return None
 
     def lost(self, start: int, end: int) -> int | None:
-        """The first offset in [start, end), which this stretch covers and where no record is, that may have held one:
+        """The first offset in [start, end), which this section covers and where no record is, that may have held one:
         it is not a control record's, nor that of aborted data."""
         at, spans = start, self._without_data
         number = max(0, bisect_left(spans, (start,)) - 1)
@@ -172,12 +174,13 @@ class LogSection:
         window = yield from self.log.read(self.end)
         self.records += [record for record in window.records if record.offset >= self.end]
         self._without_data += [span for span in window.without_data if span[1] > self.end]
-        self._meet(window)
+        self._merge_epoch(window)
         # A broker that answers with nothing below the bound has nothing there: control records or a compacted tail.
         self.end = max(window.end, self.end + 1)
 
-    def _meet(self, window: Window) -> None:
-        """A commit carries the epoch of the target's batch or none: none, where there are several."""
+    def _merge_epoch(self, window: Window) -> None:
+        """Forgets the leader epoch where there are several: a commit carries the epoch of the target's batch, or
+        none."""
         if window.epoch != self.epoch:
             self.epoch = -1
 
@@ -196,14 +199,14 @@ class LogSection:
                 end = max(more.end, end + 1)
             self.records[:0] = records
             self._without_data[:0] = [span for span in without_data if span[0] < self.start]
-            self._meet(window)
+            self._merge_epoch(window)
             self.start = max(self.bounds.start, min(window.start, at))
             if records:
                 return
             step *= 4
 
     def first_from(self, offset: int) -> Steps[RecordView | None]:
-        """The first data record at or after `offset` (which the stretch covers or ends at), None at the log's end."""
+        """The first data record at or after `offset` (which the section covers or ends at), None at the log's end."""
         while True:
             index = self.index(offset)
             if index < len(self.records):

@@ -1,5 +1,5 @@
-"""What translation remembers of one partition between look-ups: anchors, the disorder of its timestamps, and whether
-its logs have gaps.
+"""Remembers, for one partition between look-ups, its anchors, the disorder of its timestamps, and whether its logs have
+gaps.
 
 Valid for one pair of topic ids and leader epochs; the owner drops it when either moves (decision 0010).
 """
@@ -68,14 +68,14 @@ class PartitionMemory:
         return self._anchors[at - 1] if at else None
 
     def at_or_above(self, offset: int) -> int | None:
-        """The lowest place known of a record that a group committed at `offset` has not processed."""
+        """The lowest target offset known of a record that a group committed at `offset` has not processed."""
         at = bisect_left(self._anchors, (offset,))
-        known = [*self._anchors[at : at + 1], *([self.low] if self.low else [])]
-        return min((anchor.downstream for anchor in known if anchor.upstream >= offset), default=None)
+        anchors = [*self._anchors[at : at + 1], *([self.low] if self.low else [])]
+        return min((anchor.downstream for anchor in anchors if anchor.upstream >= offset), default=None)
 
     def deltas(self, offset: int) -> list[int]:
-        """Guesses for downstream minus upstream near `offset`: of the nearest anchors on either side and of the log's
-        start. In a plain log that one comes first."""
+        """Returns guesses for downstream minus upstream near `offset`: of the nearest anchors on either side and of the
+        log's start. In a plain log that one comes first."""
         at = bisect_right(self._anchors, (offset, 1 << 63))
         near = [anchor.delta for anchor in self._anchors[max(0, at - 1) : at + 1]]
         low = [self.low.delta] if self.low else []

@@ -1,5 +1,5 @@
-"""The plain rule of `translation.verify=false`: the record at the committed offset, and the first target record of
-its time or later. It takes what stands there for the copy, unseen.
+"""Translates by the plain rule of `translation.verify=false` (KIP-1292): reads the record at the committed offset, and
+takes the first target record of its time or later for the copy, unseen.
 
 It never goes past the first unprocessed record as long as timestamps don't decrease along the log, and re-reads as
 many records as share the timestamp; neither is checked, so the verdict has no bound. Translation by bracketing
@@ -38,13 +38,13 @@ def by_timestamp(
         return Verdict.pending(Reason.RECORD_GONE, source_start=source.start)
     if record.timestamp < 0:
         return Verdict.pending(Reason.TIMESTAMP_UNUSABLE, timestamp=record.timestamp)
-    place = yield FindTime(Side.TARGET, record.timestamp)
-    if isinstance(place, Window | Scanned):
-        raise TypeError(f"a FindTime is answered by an offset or None, not by {place!r}")
-    if place is None or place >= target.end:
+    downstream = yield FindTime(Side.TARGET, record.timestamp)
+    if isinstance(downstream, Window | Scanned):
+        raise TypeError(f"a FindTime is answered by an offset or None, not by {downstream!r}")
+    if downstream is None or downstream >= target.end:
         return Verdict.pending(Reason.NOT_MIRRORED_YET, timestamp=record.timestamp)
     detail: dict[str, str | int | None] = {"timestamp": record.timestamp}
-    return Verdict(Judgement.BOUNDED, place, None, Evidence.TIMESTAMP, detail=detail)
+    return Verdict(Judgement.BOUNDED, downstream, None, Evidence.TIMESTAMP, detail=detail)
 
 
 def _record_at(offset: int, window: LookupResult) -> RecordView | None:

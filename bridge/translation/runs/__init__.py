@@ -1,1 +1,1 @@
-"""Committed offsets translated by offset runs: what a copy wrote of what it copied."""
+"""Translates committed offsets by offset runs, which copying writes with the records it copies."""

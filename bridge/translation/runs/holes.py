@@ -43,9 +43,9 @@ def whole(copies: int, *, extra_known: bool = True) -> bytes:
     return (EVERYTHING if extra_known else SKIPPED_ONLY) + _varint(copies)
 
 
-def listed(stretches: Iterable[CopySpan]) -> bytes:
+def listed(spans: Iterable[CopySpan]) -> bytes:
     """A list that tells everything, however long it gets."""
-    return EVERYTHING + _encoded(stretches)
+    return EVERYTHING + _encoded(spans)
 
 
 def fits(length: int) -> bool:
@@ -55,25 +55,25 @@ def fits(length: int) -> bool:
 
 def short(some: Sequence[CopySpan], size: int) -> bytes:
     """A list that tells as much as is kept for a run of so many bytes; b"" where that is nothing."""
-    told = listed(some)
-    return told if fits(len(told)) else skipped_only(some, size)
+    hole_list = listed(some)
+    return hole_list if fits(len(hole_list)) else skipped_only(some, size)
 
 
-def beginning(told: bytes, copies: int) -> bytes:
+def beginning(hole_list: bytes, copies: int) -> bytes:
     """The list up to so many copies."""
     found: list[CopySpan] = []
-    for each in stretches(told):
+    for each in spans(hole_list):
         if each.copies >= copies:
             found.append(CopySpan(copies))
             break
         found.append(each)
         copies -= each.copies
-    return told[:1] + _encoded(found)
+    return hole_list[:1] + _encoded(found)
 
 
-def room(stretch: CopySpan) -> int:
+def room(span: CopySpan) -> int:
     """Bytes that it takes up in a list, with the hole behind it."""
-    return len(_varint(stretch.copies)) + len(_hole(stretch.skipped, stretch.extra))
+    return len(_varint(span.copies)) + len(_hole(span.skipped, span.extra))
 
 
 def join(older: bytes, skipped: int, extra: int, newer: bytes, size: int) -> bytes:
@@ -86,7 +86,7 @@ def join(older: bytes, skipped: int, extra: int, newer: bytes, size: int) -> byt
         both = older + _hole(skipped, extra) + newer[1:]
         if fits(len(both)):
             return both
-    return skipped_only([*stretches(older)[:-1], _last(older, skipped), *stretches(newer)], size)
+    return skipped_only([*spans(older)[:-1], _last(older, skipped), *spans(newer)], size)
 
 
 def skipped_only(some: Iterable[CopySpan], size: int) -> bytes:
@@ -102,12 +102,12 @@ def skipped_only(some: Iterable[CopySpan], size: int) -> bytes:
     return encoded if len(encoded) <= max(MOST_BYTES, size // PART) else b""
 
 
-def stretches(told: bytes) -> list[CopySpan]:
+def spans(hole_list: bytes) -> list[CopySpan]:
     """Raises SchemaError for bytes that are no list."""
-    if told[:1] not in (EVERYTHING, SKIPPED_ONLY):
-        raise SchemaError(f"holes begin with {told[:1].hex() or 'nothing'}: 01 and 02 are known")
+    if hole_list[:1] not in (EVERYTHING, SKIPPED_ONLY):
+        raise SchemaError(f"holes begin with {hole_list[:1].hex() or 'nothing'}: 01 and 02 are known")
     found: list[CopySpan] = []
-    numbers = _numbers(told[1:])
+    numbers = _numbers(hole_list[1:])
     for copies in numbers:
         if not copies:
             raise SchemaError("holes with no copy between them")
@@ -123,12 +123,12 @@ def stretches(told: bytes) -> list[CopySpan]:
 class Holes:
     """A list, ready to be asked. Offsets count from the run's first ones, copies from its first one."""
 
-    def __init__(self, told: bytes) -> None:
+    def __init__(self, hole_list: bytes) -> None:
         """Raises SchemaError."""
-        self.tells_extra = told[:1] == EVERYTHING
+        self.tells_extra = hole_list[:1] == EVERYTHING
         self._upstream, self._downstream, self._copies = array("q"), array("q"), array("q")
         upstream = downstream = copies = 0
-        for each in stretches(told):
+        for each in spans(hole_list):
             self._upstream.append(upstream)
             self._downstream.append(downstream)
             self._copies.append(copies)
@@ -169,8 +169,8 @@ decoded = lru_cache(_DECODED)(Holes)
 """Holes of the list; the same ones for the same list."""
 
 
-def _last(told: bytes, skipped: int) -> CopySpan:
-    return stretches(told)[-1]._replace(skipped=skipped)
+def _last(hole_list: bytes, skipped: int) -> CopySpan:
+    return spans(hole_list)[-1]._replace(skipped=skipped)
 
 
 def _encoded(some: Iterable[CopySpan]) -> bytes:

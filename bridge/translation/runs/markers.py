@@ -149,13 +149,13 @@ class RunScan:
         if offset in self._answers:
             return self._answers[offset]
         fewest, most = self.before(offset)
-        low = self._place(fewest)
-        found = low, self._place(most + self.hidden) if most else self.run.downstream_start
+        low = self._downstream(fewest)
+        found = low, self._downstream(most + self.hidden) if most else self.run.downstream_start
         if self.finished:
             self._answers[offset] = found
         return found
 
-    def _place(self, number: int) -> int:
+    def _downstream(self, number: int) -> int:
         """Of the places that are not known to be empty the one after `number` others."""
         start, empty = self.run.downstream_start, self._empty
         if self._holes is not None and self._holes.tells_extra:

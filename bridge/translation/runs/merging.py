@@ -53,16 +53,16 @@ def _portions(segments: Sequence[Segment]) -> list[Sequence[Segment]]:
     """Neighbours whose holes fit into one list, and that stay below ANCHOR_BYTES. Merging leaves few of them: a limit
     here would make answers close behind the newest copy lower than its distance allows."""
     begins, length, size = [0], 0, 0
-    for number, stretch in enumerate(_stretches(segments)):
-        length, size = length + room(stretch), size + segments[number].size
+    for number, span in enumerate(_spans(segments)):
+        length, size = length + room(span), size + segments[number].size
         if not fits(length) or size > ANCHOR_BYTES:
-            length, size = room(stretch), segments[number].size
+            length, size = room(span), segments[number].size
             if number:
                 begins.append(number)
     return [segments[begin:end] for begin, end in pairwise([*begins, len(segments)])]
 
 
-def _stretches(segments: Sequence[Segment]) -> list[CopySpan]:
+def _spans(segments: Sequence[Segment]) -> list[CopySpan]:
     holes = [
         (newer.upstream_start - older.upstream_end, newer.downstream_start - older.downstream_end)
         for older, newer in pairwise(segments)
@@ -91,7 +91,7 @@ def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:
         sum(each.size for each in segments),
         transformed=bool(copied.transforms),
     )
-    return run if len(segments) == 1 else _listing(run, short(_stretches(segments), run.size))
+    return run if len(segments) == 1 else _listing(run, short(_spans(segments), run.size))
 
 
 def one_of(older: OffsetRun, newer: OffsetRun, end: int, beyond: int, target_start: int) -> OffsetRun | None:
@@ -117,10 +117,10 @@ def joined(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
     """One run of two; what lies between them has been skipped, or is no copy."""
     skipped, extra = newer.upstream_start - older.upstream_end, newer.downstream_start - older.downstream_end
     try:
-        told = join(_told(older), skipped, extra, _told(newer), older.size + newer.size)
+        hole_list = join(_hole_list(older), skipped, extra, _hole_list(newer), older.size + newer.size)
     except SchemaError:
-        told = b""
-    return _listing(_sum(older, newer), told)
+        hole_list = b""
+    return _listing(_sum(older, newer), hole_list)
 
 
 def _sum(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
@@ -138,15 +138,15 @@ def _sum(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
     )
 
 
-def _told(run: OffsetRun) -> bytes:
+def _hole_list(run: OffsetRun) -> bytes:
     """The list of the run's holes, b"" where it is not known."""
     return run.holes or (b"" if run.skipped else whole(run.copies, extra_known=not run.extra))
 
 
-def _listing(run: OffsetRun, told: bytes) -> OffsetRun:
+def _listing(run: OffsetRun, hole_list: bytes) -> OffsetRun:
     """With that list, if it says what the numbers don't."""
-    everything = told[:1] == EVERYTHING
-    return run._replace(holes=told) if run.skipped or (everything and run.extra) else run
+    everything = hole_list[:1] == EVERYTHING
+    return run._replace(holes=hole_list) if run.skipped or (everything and run.extra) else run
 
 
 def looseness(run: OffsetRun) -> int:
@@ -160,9 +160,9 @@ def cut_off(run: OffsetRun, upstream: int, downstream: int | None) -> OffsetRun 
     """What of the run stands below both offsets, which count from its start; None where that is nothing, or unknown."""
     if upstream <= 0 or looseness(run):
         return None
-    told = _told(run)
+    hole_list = _hole_list(run)
     try:
-        holes = decoded(told)
+        holes = decoded(hole_list)
     except SchemaError:
         return None
     keep = holes.copies_before(upstream)
@@ -180,4 +180,4 @@ def cut_off(run: OffsetRun, upstream: int, downstream: int | None) -> OffsetRun 
         last_timestamp=-1,
         holes=b"",
     )
-    return _listing(cut, beginning(told, keep))
+    return _listing(cut, beginning(hole_list, keep))

@@ -21,7 +21,7 @@ class ResetTo(StrEnum):
 class Destination(NamedTuple):
     """`value`: an offset, or a timestamp in ms."""
 
-    where: ResetTo
+    kind: ResetTo
     value: int = 0
 
 
@@ -91,12 +91,12 @@ def plan(
     Raises OutOfRange for the first offset that its log does not have: then nothing is to be done.
     """
     rows = []
-    for place in sorted(wanted.keys() & newest.keys()):
-        last, topic_id = newest[place], topic_ids[place.topic]
+    for tp in sorted(wanted.keys() & newest.keys()):
+        last, topic_id = newest[tp], topic_ids[tp.topic]
         keep = _kept(last, topic_id)
-        to = last.position if keep else _offset(place, wanted[place], logs[place], at_time)
+        to = last.position if keep else _offset(tp, wanted[tp], logs[tp], at_time)
         outcome = keep or _outcome(last.position, to)
-        rows.append(PartitionReset(place, last.target_topic, last.position, to, outcome))
+        rows.append(PartitionReset(tp, last.target_topic, last.position, to, outcome))
     return rows
 
 
@@ -118,19 +118,19 @@ def _outcome(position: int, to: int) -> ResetOutcome:
 
 
 def _offset(
-    place: TopicPartition, wanted: Destination, log: Bounds, at_time: Mapping[TopicPartition, int]
+    tp: TopicPartition, wanted: Destination, log: Bounds, at_time: Mapping[TopicPartition, int]
 ) -> int:
-    match wanted.where:
+    match wanted.kind:
         case ResetTo.EARLIEST:
             return log.start
         case ResetTo.LATEST:
             return log.end
         case ResetTo.TIMESTAMP:
-            return min(max(at_time[place], log.start), log.end)
+            return min(max(at_time[tp], log.start), log.end)
         case ResetTo.OFFSET:
             if not log.start <= wanted.value <= log.end:
                 raise OutOfRange(
-                    f"{place.topic}-{place.partition} has no offset {wanted.value}: its log begins at {log.start} and "
+                    f"{tp.topic}-{tp.partition} has no offset {wanted.value}: its log begins at {log.start} and "
                     f"ends at {log.end}"
                 )
             return wanted.value

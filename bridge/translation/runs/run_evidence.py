@@ -27,7 +27,7 @@ _start = attrgetter("upstream_start")
 _NOTHING: Mapping[OffsetRun, RunScan] = MappingProxyType({})
 
 
-class _Place(NamedTuple):
+class _CopyRange(NamedTuple):
     """The first copy at or after the offset stands, or will stand, in [low, high]; `to_come` records that the group has
     processed may be copied there first."""
 
@@ -63,11 +63,11 @@ class ConsistentRuns:
         target: LogBounds,
         source_topic_id: str | None = None,
         source: LogBounds | None = None,
-        places: Mapping[OffsetRun, RunScan] = _NOTHING,
+        scans: Mapping[OffsetRun, RunScan] = _NOTHING,
     ) -> Verdict | None:
         """`exact` or `bounded`; None where runs say nothing: there are none, they are of other topics than those that
         are there now, of what the target has lost, or contradict themselves. Without `source` and its topic's id,
-        because it can't be asked, the offset is taken to be one of the log that was copied. `places`: what is known of
+        because it can't be asked, the offset is taken to be one of the log that was copied. `scans`: what is known of
         merged runs; one that they contradict says nothing either.
 
         `target.end` is the last stable offset, `source.end` the end of what may be copied.
@@ -81,22 +81,22 @@ class ConsistentRuns:
             # Cut back, and not yet noticed by who copies: offsets from there on mean other records now.
             return None
         held = self.held(offset)
-        known = None if held is None else places.get(held) or RunScan(held)
-        if known is not None and known.impossible:
+        scan = None if held is None else scans.get(held) or RunScan(held)
+        if scan is not None and scan.impossible:
             return None
-        found = self._place(offset, known)
-        if found is None or found.low > target.end:
+        copy_range = self._copy_range(offset, scan)
+        if copy_range is None or copy_range.low > target.end:
             return None
         # Below its log start the target holds nothing any more.
-        answer = max(found.low, target.start)
-        bound = max(found.high, target.start) - answer + found.to_come
+        answer = max(copy_range.low, target.start)
+        bound = max(copy_range.high, target.start) - answer + copy_range.to_come
         flags = (Flag.TRUNCATED,) if source is not None and offset < source.start else ()
-        if found.to_come:
+        if copy_range.to_come:
             flags = (*flags, Flag.AHEAD_OF_MIRROR)
         detail: dict[str, str | int | None] = {
-            "run_upstream": found.run.upstream_start,
-            "run_downstream": found.run.downstream_start,
-            "run_count": found.run.upstream_count,
+            "run_upstream": copy_range.run.upstream_start,
+            "run_downstream": copy_range.run.downstream_start,
+            "run_count": copy_range.run.upstream_count,
         }
         judgement = Judgement.BOUNDED if bound else Judgement.EXACT
         return Verdict(judgement, answer, bound, Evidence.RUN, None, flags, detail=detail)
@@ -106,19 +106,19 @@ class ConsistentRuns:
         at = bisect_right(self._runs, offset, key=_start)
         return self._runs[at - 1] if at and offset < self._runs[at - 1].upstream_end else None
 
-    def _place(self, offset: int, known: RunScan | None) -> _Place | None:
+    def _copy_range(self, offset: int, scan: RunScan | None) -> _CopyRange | None:
         at = bisect_right(self._runs, offset, key=_start)
         run = self._runs[at - 1] if at else None
         after = self._runs[at] if at < len(self._runs) else None
-        if known is not None:
-            return _Place(*known.of(offset), 0, known.run)
+        if scan is not None:
+            return _CopyRange(*scan.of(offset), 0, scan.run)
         if after is not None:
             if after.covered_from <= (offset if run is None else max(offset, run.position)):
-                return _Place(after.downstream_start, after.downstream_start, 0, after)
-            return run and _Place(run.downstream_end, after.downstream_start, 0, run)
+                return _CopyRange(after.downstream_start, after.downstream_start, 0, after)
+            return run and _CopyRange(run.downstream_end, after.downstream_start, 0, run)
         assert run is not None
         # What comes, or has come since the run was read, begins at its position.
-        return _Place(run.downstream_end, run.downstream_end, max(0, offset - run.position), run)
+        return _CopyRange(run.downstream_end, run.downstream_end, max(0, offset - run.position), run)
 
 
 def stronger(by_run: Verdict, other: Verdict) -> Verdict:

@@ -43,7 +43,7 @@ _NAMELESS = 0
 _VERSION = Struct(">h")
 _PARTITION = Struct(">i")
 _OFFSET = Struct(">q")
-_NAMELESS_PLACE = Struct(">iq")
+_PARTITION_AND_START = Struct(">iq")
 _VALUE = Struct(">hqqqqqqiqq")
 _HANDED_BACK, _AGAIN, _TRANSFORMED = 1, 2, 4
 """Flags of the value."""
@@ -62,7 +62,7 @@ class RunKey(NamedTuple):
         if not self.target_topic:
             topic, partition = self.source
             numbers = write_numbers(
-                _NAMELESS_PLACE, "partition and upstreamStart", partition, self.upstream_start
+                _PARTITION_AND_START, "partition and upstreamStart", partition, self.upstream_start
             )
             return _VERSION.pack(_NAMELESS) + write_string(topic, "topic") + numbers
         return _copy(*self.source, self.target_topic) + write_numbers(
@@ -76,7 +76,7 @@ class RunKey(NamedTuple):
         topic, at = read_string(key, _VERSION.size, "topic of the key")
         if version == _NAMELESS:
             partition, start = read_numbers(
-                _NAMELESS_PLACE, key, at, "partition and upstreamStart of the key"
+                _PARTITION_AND_START, key, at, "partition and upstreamStart of the key"
             )
             return cls(TopicPartition(topic, partition), "", start)
         (partition,) = read_numbers(_PARTITION, key, at, "partition of the key")

@@ -43,18 +43,18 @@ def plan(
     runs: Mapping[TopicPartition, PartitionRuns], topic_ids: Mapping[str, str | None]
 ) -> list[PartitionHandBack]:
     """By partition; `topic_ids` are those that the source has now, None for topics that it has not."""
-    return [_row(place, each, topic_ids[place.topic]) for place, each in sorted(runs.items())]
+    return [_row(tp, each, topic_ids[tp.topic]) for tp, each in sorted(runs.items())]
 
 
-def _row(place: TopicPartition, runs: PartitionRuns, topic_id: str | None) -> PartitionHandBack:
+def _row(tp: TopicPartition, runs: PartitionRuns, topic_id: str | None) -> PartitionHandBack:
     last = runs.last
     assert last is not None, "read_runs knows partitions by their runs"
     if topic_id is None:
-        return PartitionHandBack(place, last.position, None, HandBackOutcome.GONE)
+        return PartitionHandBack(tp, last.position, None, HandBackOutcome.GONE)
     if last.handed_back:
-        return PartitionHandBack(place, last.position, None, HandBackOutcome.ALREADY)
+        return PartitionHandBack(tp, last.position, None, HandBackOutcome.ALREADY)
     if topic_id and last.source_topic_id and topic_id != last.source_topic_id:
-        return PartitionHandBack(place, last.position, None, HandBackOutcome.MADE_AGAIN)
+        return PartitionHandBack(tp, last.position, None, HandBackOutcome.MADE_AGAIN)
     if last.position == 0:
-        return PartitionHandBack(place, 0, None, HandBackOutcome.FROM_RESET)
-    return PartitionHandBack(place, last.position, last.position - 1, HandBackOutcome.HANDED_BACK)
+        return PartitionHandBack(tp, 0, None, HandBackOutcome.FROM_RESET)
+    return PartitionHandBack(tp, last.position, last.position - 1, HandBackOutcome.HANDED_BACK)

@@ -272,7 +272,7 @@ def test_runs_written_before_that_skipped_are_settled_while_the_source_lives() -
         strategy.end_round()
         assert [answer(headers.alone(offset)) for offset in offsets] == [holed(offset) for offset in offsets]
     assert len(headers.asked) + len(headers.asked_source) == 10
-    assert not any(len(each._empty) + len(each._skipped) for each in strategy._scanning.places.values())
+    assert not any(len(each._empty) + len(each._skipped) for each in strategy._scanning.scans.values())
     found = headers.alone(56)
     assert found is not None
     assert (found.judgement, found.bound) == (BOUNDED, 18)
@@ -366,13 +366,13 @@ def test_a_group_that_does_not_move_is_not_read_for_again(strategy: ByRuns, whol
         assert answer(headers.verdict(77)) == exact(77)
         strategy.end_round(whole=whole)
         assert len(headers.asked) == 5
-    assert not any(len(places._empty) for places in strategy._scanning.places.values())
+    assert not any(len(places._empty) for places in strategy._scanning.scans.values())
     # One that does is; and what nobody asks about any more is forgotten.
     assert answer(headers.alone(56)) == exact(56)
     assert len(headers.asked) == 10
     strategy.end_round()
     strategy.end_round()
-    assert not strategy._scanning.places
+    assert not strategy._scanning.scans
 
 
 class Many(Runs):
@@ -440,4 +440,4 @@ def test_what_is_remembered_of_runs_is_bounded(monkeypatch: pytest.MonkeyPatch) 
         runs.runs = (WHOLE._replace(source_topic_id=topic_id),)
         headers.alone(55)
     assert len(headers.asked) == 15
-    assert len(strategy._scanning.places) == 2
+    assert len(strategy._scanning.scans) == 2

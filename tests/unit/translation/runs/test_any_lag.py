@@ -68,7 +68,7 @@ class Copy:
         empty = [(at, at + 1) for at in markers if at % (self.commit + 1) == self.commit]
         places = RunScan(run)
         places.learn(Scanned(run.downstream_start, run.downstream_end, empty, 1))
-        found = self.known.translate(offset, "t", self.bounds, places={run: places})
+        found = self.known.translate(offset, "t", self.bounds, scans={run: places})
         assert found is not None
         return found, run.size + MARKER_BYTES * run.extra
 

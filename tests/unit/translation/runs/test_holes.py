@@ -19,7 +19,7 @@ from bridge.translation.runs.holes import (
     room,
     short,
     skipped_only,
-    stretches,
+    spans,
 )
 
 STRETCHES = st.lists(
@@ -49,7 +49,7 @@ def test_each_copy_is_found_from_either_side(some: list[CopySpan]) -> None:
     for offset in range(-1, max(copies[-1]) + 3):
         assert known.copies_before(offset) == sum(upstream < offset for upstream, _ in copies)
         assert known.copies_below(offset) == sum(downstream < offset for _, downstream in copies)
-    assert stretches(told) == some
+    assert spans(told) == some
     assert len(told) == 1 + sum(map(room, some)) - 1  # the last one's hole is left out
 
 
@@ -75,7 +75,7 @@ def test_two_lists_and_the_hole_between_are_one(
 @given(STRETCHES, st.data())
 def test_a_list_may_be_cut(some: list[CopySpan], data: st.DataObject) -> None:
     copies = data.draw(st.integers(1, len(pairs(some))))
-    assert pairs(stretches(beginning(listed(some), copies))) == pairs(some)[:copies]
+    assert pairs(spans(beginning(listed(some), copies))) == pairs(some)[:copies]
 
 
 def test_what_is_too_long_leaves_out_the_target_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from bridge.model.copying import Copied
 from bridge.model.values import CopyId, Judgement, LogRecord, TopicPartition
 from bridge.translation.records.log_window import LogBounds
 from bridge.translation.runs import holes, merging, partition_runs
-from bridge.translation.runs.holes import MOST_BYTES, CopySpan, stretches
+from bridge.translation.runs.holes import MOST_BYTES, CopySpan, spans
 from bridge.translation.runs.merging import ANCHOR_BYTES, MARKER_BYTES, RATIO, joined, looseness
 from bridge.translation.runs.partition_runs import KEPT, Change, PartitionRuns, consistent
 from bridge.translation.runs.run_evidence import ConsistentRuns
@@ -88,7 +88,7 @@ def test_a_hole_is_listed_and_the_position_may_lie_behind_the_last_record() -> N
     assert topic.short == [(0, 2, 100, 14)]
     (run,) = topic.read()
     assert (run.upstream_end, run.downstream_end, run.skipped, run.extra) == (14, 111, 3, 2)
-    assert stretches(run.holes) == [CopySpan(3, 3, 0), CopySpan(2, 0, 2), CopySpan(4)]
+    assert spans(run.holes) == [CopySpan(3, 3, 0), CopySpan(2, 0, 2), CopySpan(4)]
     topic.commit([], 20)
     assert topic.short == [(0, 2, 100, 20)]
     assert topic.commit([], 20) == []
@@ -195,7 +195,7 @@ def test_a_run_that_lists_its_holes_is_cut_where_the_log_was(
     topic.commit([segment], segment.upstream_end)
     cut, new = topic.read()[1:]
     assert (cut.upstream_end, cut.downstream_end) == expected[:2]
-    assert (stretches(cut.holes) if cut.holes else []) == expected[2]
+    assert (spans(cut.holes) if cut.holes else []) == expected[2]
     assert (new.upstream_start, new.downstream_start) == (segment.upstream_start, segment.downstream_start)
     assert topic.owner.runs == topic.read()
 

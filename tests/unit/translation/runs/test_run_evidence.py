@@ -266,5 +266,5 @@ def test_a_run_with_more_places_without_a_copy_than_it_can_have_says_nothing() -
     for empty in ([(1052, 1057)], [(1050, 1051)], [(1086, 1100)]):
         places = RunScan(RUNS[2])
         places.learn(Scanned(1050, 1091, empty, 1))
-        assert ConsistentRuns(RUNS).translate(220, "t", TARGET, places={RUNS[2]: places}) is None
-        assert ConsistentRuns(RUNS).translate(119, "t", TARGET, places={RUNS[2]: places}) is not None
+        assert ConsistentRuns(RUNS).translate(220, "t", TARGET, scans={RUNS[2]: places}) is None
+        assert ConsistentRuns(RUNS).translate(119, "t", TARGET, scans={RUNS[2]: places}) is not None
