@@ -106,11 +106,11 @@ class Gap:
     @property
     def said(self) -> str:
         """In a sentence."""
-        place = f"{self.source.topic}-{self.source.partition}"
+        tp = f"{self.source.topic}-{self.source.partition}"
         since = "start" if self.upstream_from < 0 else self.upstream_from
         until = "end" if self.upstream_to < 0 else self.upstream_to
         detail = f": {self.detail}" if self.detail else ""
-        return f"gap in {place} ({self.kind}): upstream offsets [{since}, {until}){detail}"
+        return f"gap in {tp} ({self.kind}): upstream offsets [{since}, {until}){detail}"
 
 
 class Progress(NamedTuple):

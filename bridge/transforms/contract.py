@@ -52,7 +52,7 @@ def checked(given: pa.RecordBatch, returned: object, to: Sequence[str] = ()) -> 
         if found.column(name).null_count:
             raise ContractBroken(f"it returned nulls in the column {name}")
     _check_offsets(_numbers(given, "offset"), _numbers(found, "offset"))
-    _check_place(given, found, to)
+    _check_topic_partition(given, found, to)
     headers = found.column("headers").flatten()
     if headers.null_count or headers.field("key").null_count:
         raise ContractBroken("it returned a header without a key")
@@ -100,13 +100,13 @@ def _check_offsets(given: np.ndarray, found: np.ndarray) -> None:
         raise ContractBroken(
             f"it returned offset {second} behind {first}: records stay in order, and are returned once"
         )
-    places = np.minimum(np.searchsorted(given, found), len(given) - 1)
-    strange = found[given[places] != found]
+    positions = np.minimum(np.searchsorted(given, found), len(given) - 1)
+    strange = found[given[positions] != found]
     if len(strange):
         raise ContractBroken(f"it returned offset {int(strange[0])}, which it was not given")
 
 
-def _check_place(given: pa.RecordBatch, found: pa.RecordBatch, to: Sequence[str]) -> None:
+def _check_topic_partition(given: pa.RecordBatch, found: pa.RecordBatch, to: Sequence[str]) -> None:
     if not found.num_rows:
         return
     partition = given.column("partition")[0].as_py()

@@ -52,14 +52,14 @@ def tree(paths: Sequence[str]) -> Tree:
     return root  # type: ignore[return-value]
 
 
-def changed(text: bytes, places: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
+def changed(text: bytes, masked_tree: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
     """The text with `change` made at the places: it is given a value's own text and the name of its field. The same
     bytes where nothing is there to change. Raises ValueError for what is not JSON, or no object or list."""
     opening = text.lstrip()[:1]
     if opening == b"{":
         found = _OBJECT.decode(text)
         touched = False
-        for name, deeper in places.items():
+        for name, deeper in masked_tree.items():
             raw = found.get(name)
             if raw is None:
                 continue
@@ -70,7 +70,7 @@ def changed(text: bytes, places: Tree, change: Callable[[bytes, str], bytes]) ->
         return _encode(found) if touched else text
     if opening == b"[":
         items = [bytes(raw) for raw in _LIST.decode(text)]
-        new_items = [_inside(item, places, change) for item in items]
+        new_items = [_inside(item, masked_tree, change) for item in items]
         if new_items == items:
             return text
         return _encode([msgspec.Raw(item) for item in new_items])
@@ -100,9 +100,9 @@ def as_text(value: bytes) -> str:
     return _STRING.decode(value) if value.startswith(b'"') else value.decode()
 
 
-def _inside(text: bytes, places: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
+def _inside(text: bytes, masked_tree: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
     """What is no object or list has no places inside."""
-    return changed(text, places, change) if text[:1] in (b"{", b"[") else text
+    return changed(text, masked_tree, change) if text[:1] in (b"{", b"[") else text
 
 
 def _values_inside(text: bytes, path: Sequence[str]) -> Iterator[bytes]:

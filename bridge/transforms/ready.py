@@ -28,7 +28,7 @@ def mask_fields(
     """Masks fields of JSON values, or with `column=key` of JSON keys, as stock's MaskField does: text becomes empty,
     numbers 0, booleans false, lists and objects empty, and with a `replacement` texts and numbers become that. A record
     whose value is null or lacks the fields stays as it is; one whose value is no JSON object is an error."""
-    places = _tree(fields)
+    masked_tree = _tree(fields)
     change = _empty if replacement is None else _replacing(replacement)
     if column not in _JSON_COLUMNS:
         raise ValueError(f"column is {column}; it must be value or key")
@@ -39,7 +39,7 @@ def mask_fields(
         texts, given = rows.to_pylist(), batch.column(at)
         for row in odd:
             text = given[row].as_py()
-            texts[row] = None if text is None else json_paths.changed(text, places, change)
+            texts[row] = None if text is None else json_paths.changed(text, masked_tree, change)
         rows = pa.array(texts, pa.binary())
     return batch.set_column(at, SCHEMA.field(at), rows)
 
@@ -90,13 +90,13 @@ def compiled_masks(fields: str, replacement: str | None) -> Compiled | None:
     # Compiled, with what it takes to import: not before there is a record.
     from bridge.transforms.masks.masking import Masks
 
-    places = _tree(fields)
-    if any(deeper is not None for deeper in places.values()):
+    masked_tree = _tree(fields)
+    if any(deeper is not None for deeper in masked_tree.values()):
         return None
     if replacement is None:
-        return Masks(list(places), [b'""', b"0", b"false", b"null", b"{}", b"[]"])
+        return Masks(list(masked_tree), [b'""', b"0", b"false", b"null", b"{}", b"[]"])
     text = msgspec.json.encode(replacement)
-    return Masks(list(places), [text, _as_number(replacement), None, b"null", None, None])
+    return Masks(list(masked_tree), [text, _as_number(replacement), None, b"null", None, None])
 
 
 def _masked_plain(

@@ -39,7 +39,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
     ) -> None:
         sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
         self._topic = options.policy.checkpoints_topic(options.source_alias)
-        self._topic_trouble: str | None = None
+        self._topic_error: str | None = None
         self._topic_made = False
         wait = options.admin_timeout_ms
         self._checkpoints = Checkpoints(Side.TARGET, sides[1].tail(self._topic), wait)
@@ -87,7 +87,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         if not self._topic_made and not options.dry_run:
             factor, wait = options.checkpoints_replication_factor, options.admin_timeout_ms
             failure = await make(self._target, self._topic, factor, wait, holds="checkpoints")
-            self._topic_made, self._topic_trouble = failure is None, str(failure) if failure else None
+            self._topic_made, self._topic_error = failure is None, str(failure) if failure else None
         await self._checkpoints.follow()
         if self._checkpoints.missing:
             # Deleted. Whatever Connect gets now would make it anew, by the broker's defaults.
@@ -111,7 +111,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         return outcome
 
     def _remarks(self) -> Sequence[str]:
-        remarks = (self._topic_trouble, self._checkpoints.remark, self._syncs.remark)
+        remarks = (self._topic_error, self._checkpoints.remark, self._syncs.remark)
         return [*super()._remarks(), *(remark for remark in remarks if remark is not None)]
 
     def _unreadable(self) -> Mapping[str, int]:

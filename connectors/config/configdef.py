@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bridge.errors import ConfigError
 from connectors.config.keys import REQUIRED, Importance, Key, Password, Type, Width, parse
-from connectors.config.validated import ValidatedConfig, judge
+from connectors.config.validated import ValidatedConfig, parse_value
 from connectors.config.validators import Json
 
 __all__ = [
@@ -63,7 +63,7 @@ class ConfigDef:
 
     def validate(self, props: Mapping[str, str | None]) -> ValidatedConfig:
         """Every key with its value and errors. Keys that are not defined are none of ours."""
-        config = ValidatedConfig(tuple(judge(key, props.get(name)) for name, key in self.keys.items()))
+        config = ValidatedConfig(tuple(parse_value(key, props.get(name)) for name, key in self.keys.items()))
         return config.with_errors(self._broken(config))
 
     def _broken(self, config: ValidatedConfig) -> Iterator[ConfigError]:

@@ -112,9 +112,9 @@ class KeyRules:
         """Of a key with a prefix that means a client, of either side or of both."""
         if key.startswith(OVERRIDE):
             return self._override(key.removeprefix(OVERRIDE))
-        place, _, rest = key.partition(".")
-        sides = [side for side in Side if side == place] or list(Side)
-        role, _, name = (rest if place in list(Side) else key).partition(".")
+        prefix, _, rest = key.partition(".")
+        sides = [side for side in Side if side == prefix] or list(Side)
+        role, _, name = (rest if prefix in list(Side) else key).partition(".")
         if not name or role not in (*ROLES, "cluster") or (role == "cluster" and len(sides) > 1):
             return None
         roles = ROLES if role == "cluster" else (role,)

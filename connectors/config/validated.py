@@ -44,7 +44,7 @@ class KeyValue:
         return ConfigEntry(definition=describe(self.key), value=value)
 
 
-def judge(key: Key, text: str | None) -> KeyValue:
+def parse_value(key: Key, text: str | None) -> KeyValue:
     """The value of a key, from what the operator wrote (None: nothing)."""
     if text is None:
         if key.required:

@@ -1,4 +1,4 @@
-"""A publisher that leaves out groups that are moved: they have a report of their own, whoever has something to say."""
+"""Keeps reports of moved groups from being published: a moved group has a report of its own (`moves`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from connectors.base import (
 
 
 class AroundMoves:
-    """See connectors.base.Publisher."""
+    """A connectors.base.Publisher that leaves out reports of moved groups."""
 
     def __init__(self, publisher: Publisher, moved: Container[str]) -> None:
         self._publisher, self._moved = publisher, moved

@@ -1,4 +1,4 @@
-"""Planned offsets onto the target: its groups are asked again right before, results per partition."""
+"""Commits planned offsets on the target. Asks for the groups' states again right before; results are per partition."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from connectors.group_translation.options import Rewind
 from connectors.ports import Cluster
 
 _APPLY_AT_ONCE = 200
-"""Groups whose state and offsets are asked together before their commits: few enough that the answers are fresh."""
+"""Groups whose states and offsets are read together before their commits: few enough that the answers are fresh."""
 _COMMITS_AT_ONCE = 10
 """Commits under way at a time. More make a round hardly shorter, and the coordinators busy all at once: what else
 runs beside them, probes and polls not least, would wait for a processor."""
 
 
 class Commits:
-    """The commits of one connector, and what it remembers of them."""
+    """Plans and carries out the commits of one connector, and remembers what it has committed."""
 
     def __init__(self, options: GroupOptions, target: Cluster) -> None:
         self._options, self._target = options, target
@@ -31,14 +31,14 @@ class Commits:
 
     @property
     def remembered(self) -> int:
-        """Offsets that were written."""
+        """How many committed offsets it remembers."""
         return sum(map(len, self._written.values()))
 
     def forget(self, group: str) -> None:
         self._written.pop(group, None)
 
     def recall(self, group: str, written: Mapping[TopicPartition, OwnCommit]) -> None:
-        """What an instance before this one has written."""
+        """Takes over what an instance before this one has committed."""
         self._written[group] = {**written, **self._written.get(group, {})}
 
     def plan(self, group: str, translated: Sequence[Translated], target: TargetGroup) -> GroupPlan:
@@ -51,8 +51,8 @@ class Commits:
     async def apply(
         self, plans: Mapping[str, GroupPlan], translated: Mapping[str, Sequence[Translated]]
     ) -> dict[str, GroupPlan]:
-        """Carries out the plans that write, each made anew from what stands on the target now; returns those as they
-        came to be. Raises ClusterAway."""
+        """Carries out the plans that write, each planned again from what stands on the target now; returns the plans
+        with their results. Raises ClusterAway."""
         due = [group for group, plan in plans.items() if plan.writes]
         wait = self._options.admin_timeout_ms
         done: dict[str, GroupPlan] = {}
@@ -98,7 +98,7 @@ class Commits:
 
 
 def _not_written(plan: GroupPlan, failed: KafkaFailure) -> GroupPlan:
-    """The plan for a group whose offsets can't be asked: what stands there must not be overwritten unseen."""
+    """Drops the writes of a group whose offsets can't be read: what stands there must not be overwritten unseen."""
     reason = reason_of(Side.TARGET, failed)
     rows = (
         row if row.write is None else row._replace(verdict=_pending(row.verdict, reason, failed), write=None)

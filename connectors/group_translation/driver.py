@@ -1,4 +1,4 @@
-"""Driving translations: gathers what they need, asks both clusters at once, hands the answers back."""
+"""Drives translations: gathers their look-ups, asks both clusters at once, and sends the answers back in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Job(NamedTuple):
 async def translate_all(
     jobs: Mapping[K, Job], source: Cluster, target: Cluster, *, source_committed_only: bool
 ) -> dict[K, Verdict]:
-    """Verdicts by the jobs' keys. Trouble with a partition is its verdict; nothing is raised for it."""
+    """Returns verdicts by the jobs' keys. The failure of a partition is its verdict: pending, with a reason; nothing is
+    raised for it."""
     verdicts: dict[K, Verdict] = {}
     clusters = {Side.SOURCE: source, Side.TARGET: target}
     for part in _portions(jobs):
@@ -40,17 +41,17 @@ async def translate_all(
 
 
 def _portions(jobs: Mapping[K, Job]) -> Iterator[dict[K, Job]]:
-    """First one of each partition, which finds the partition's low anchor for the others; then the rest: a few of each
-    partition at a time (a fetch has one place for each), neighbours together (they share fetches)."""
-    rows: dict[tuple[TopicPartition, TopicPartition], list[K]] = {}
+    """Yields first one job of each partition, which finds the partition's low anchor for the others; then the rest: a
+    few of each partition at a time (a fetch reads each partition once), neighbours together (they share fetches)."""
+    by_partition: dict[tuple[TopicPartition, TopicPartition], list[K]] = {}
     for key, job in jobs.items():
-        rows.setdefault((job.source, job.target), []).append(key)
-    yield {row[0]: jobs[row[0]] for row in rows.values()}
-    rest = [sorted(row[1:], key=lambda key: jobs[key].offset) for row in rows.values()]
-    while rest := [row for row in rest if row]:
+        by_partition.setdefault((job.source, job.target), []).append(key)
+    yield {keys[0]: jobs[keys[0]] for keys in by_partition.values()}
+    rest = [sorted(keys[1:], key=lambda key: jobs[key].offset) for keys in by_partition.values()]
+    while rest := [keys for keys in rest if keys]:
         few = max(1, AT_ONCE // len(rest))
-        yield {key: jobs[key] for row in rest[:AT_ONCE] for key in row[:few]}
-        rest = [row[few:] if at < AT_ONCE else row for at, row in enumerate(rest)]
+        yield {key: jobs[key] for keys in rest[:AT_ONCE] for key in keys[:few]}
+        rest = [keys[few:] if at < AT_ONCE else keys for at, keys in enumerate(rest)]
 
 
 async def _translate(
@@ -63,10 +64,10 @@ async def _translate(
         wanted: dict[Side, dict[TopicPartition, list[Need]]] = {Side.SOURCE: {}, Side.TARGET: {}}
         for key, need in waiting.items():
             wanted[need.side].setdefault(_tp(jobs[key], need.side), []).append(need)
-        found = await _ask(clusters, wanted, source_committed_only)
+        results = await _ask(clusters, wanted, source_committed_only)
         answers = []
         for key, need in list(waiting.items()):
-            answer = found[need.side][_tp(jobs[key], need.side)][need]
+            answer = results[need.side][_tp(jobs[key], need.side)][need]
             del waiting[key]
             if isinstance(answer, KafkaFailure):
                 verdicts[key] = Verdict.pending(reason_of(need.side, answer), said=str(answer))
@@ -84,13 +85,13 @@ async def _ask(
 ) -> dict[Side, Mapping[TopicPartition, Mapping[Need, LookupResult | KafkaFailure]]]:
     sides = [side for side in Side if wanted[side]]
     # On the target only committed data is a copy; on the source, what the mirror is known to copy.
-    found = await asyncio.gather(
+    results = await asyncio.gather(
         *(
             clusters[side].answer(wanted[side], committed_only=side is Side.TARGET or source_committed_only)
             for side in sides
         )
     )
-    return dict(zip(sides, found, strict=True))
+    return dict(zip(sides, results, strict=True))
 
 
 def _tp(job: Job, side: Side) -> TopicPartition:

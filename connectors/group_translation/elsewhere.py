@@ -1,4 +1,4 @@
-"""Groups of tasks that other services look after, or did before this one began, as the readiness topic has them."""
+"""Publishes groups of tasks that other services run, or ran before this one began, from the readiness topic."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import Rounds
 
 _NOT_SEEN = {Reason.SOURCE_NOT_AUTHORIZED, Reason.TARGET_NOT_AUTHORIZED}
-"""Reasons of groups that could not be looked at when all others were."""
+"""Reasons of groups that could not be read when all others were."""
 
 
 _PORTION = 100
-"""Groups after which others have a turn."""
+"""Groups after which other tasks of the event loop have a turn."""
 
 
 class Elsewhere:
-    """What is published of the topic."""
+    """Publishes reports and missing records that other instances of the connector have written to the topic."""
 
     def __init__(self, keeping: Keeping, publisher: Publisher, reports: Reports) -> None:
         self._keeping, self._publisher, self._reports = keeping, publisher, reports
@@ -34,7 +34,7 @@ class Elsewhere:
         self._assignment: Assignment | None = None
 
     def show(self, assignment: Assignment) -> None:
-        """Publishes what is new of the groups of tasks that don't run here."""
+        """Publishes what is new in the topic about groups of tasks that don't run here."""
         store, reports = self._keeping.store, self._reports
         names: Collection[str] = store.take_changed()
         if assignment != self._assignment:
@@ -57,8 +57,8 @@ class Elsewhere:
             self._publisher.groups(changed)
 
     def show_missing(self, own: Collection[TopicPartition], *, others: bool) -> None:
-        """Publishes what is missing of partitions that are not among this instance's own. `others`: whether anybody
-        else looks at some. To be called before its own are published."""
+        """Publishes the missing records of partitions that are not among this instance's own. `others`: whether another
+        instance looks at some. To be called before its own are published."""
         now = self._keeping.missing(own) if others else {}
         changed: dict[TopicPartition, Missing | None] = {
             tp: missing for tp, missing in now.items() if self._missing.get(tp) != missing
@@ -76,8 +76,8 @@ class Elsewhere:
         rounds: Rounds,
         reason: Reason,
     ) -> None:
-        """The groups of these tasks, which this instance has not looked at, as they were looked at last: rounds without
-        the source go on from there."""
+        """Takes over the groups of these tasks, which this instance has not looked at, as the topic has them: rounds
+        without the source go on from there."""
         store, count = self._keeping.store, assignment.task_count
         names = [name for name in store.names(GroupRecord) if task_of(name, count) in tasks]
         for at in range(0, len(names), _PORTION):

@@ -1,4 +1,4 @@
-"""An internal topic, followed record by record."""
+"""Follows an internal topic, record by record."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OF_THE_TOPIC = (KafkaFault.UNKNOWN_TOPIC, KafkaFault.NOT_AUTHORIZED)
 
 
 class Followed(Generic[R]):
-    """`apply` gets every record in the log's order, `restart` is called before the first one of a topic that was made
-    anew or is gone. A record that can't be read costs itself and no other (stock loses the rest of the batch, and all
-    that follows a null value)."""
+    """Reads a topic to its end, again and again. `apply` gets every record in the log's order, `restart` is called
+    before the first one of a topic that was created again or is gone. A record that can't be read costs itself and no
+    other (stock loses the rest of the batch, and all that follows a null value)."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Followed(Generic[R]):
         *,
         optional: bool = False,
     ) -> None:
-        """`optional`: that there is no such topic is nothing to speak of."""
+        """`optional`: it is no error that there is no such topic."""
         self._side, self._tail, self._timeout_ms = side, tail, timeout_ms
         self._decode, self._apply, self._restart = decode, apply, restart
         self._optional = optional
@@ -59,7 +59,7 @@ class Followed(Generic[R]):
             while True:
                 part = await ask(self._side, self._tail.read(), self._timeout_ms)
                 if part.restarted:
-                    self._begin_anew()
+                    self._start_over()
                 for record in part.records:
                     try:
                         self._read(record)
@@ -73,14 +73,14 @@ class Followed(Generic[R]):
                 raise
             self.missing = away.failure.fault is KafkaFault.UNKNOWN_TOPIC
             if self.missing:
-                self._begin_anew()
+                self._start_over()
             if self.missing and self._optional:
-                self._say(None)
+                self._set_remark(None)
                 return
-            self._say(f"{topic} on the {self._side.value} cluster can't be read: {away.failure}")
+            self._set_remark(f"{topic} on the {self._side.value} cluster can't be read: {away.failure}")
         else:
             self.missing = False
-            self._say(None)
+            self._set_remark(None)
         for line in self._unreadable.take_lines():
             log.warning("%s", line)
 
@@ -88,11 +88,11 @@ class Followed(Generic[R]):
         """Raises SchemaError."""
         self._apply(self._decode(record.key, record.value))
 
-    def _begin_anew(self) -> None:
+    def _start_over(self) -> None:
         self._unreadable.restarted(self._tail.topic)
         self._restart()
 
-    def _say(self, remark: str | None) -> None:
+    def _set_remark(self, remark: str | None) -> None:
         if remark is not None and remark != self.remark:
             log.warning(remark)
         self.remark = remark

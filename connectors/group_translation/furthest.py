@@ -1,5 +1,5 @@
-"""What the flow back has to know of this one: the furthest offsets of each group on the target, kept in the readiness
-topic before the mirror commits them."""
+"""Writes the furthest offsets of each group on the target to the readiness topic before the mirror commits them: the
+reverse flow needs them to tell commits of the mirror from commits of consumers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Offsets = Mapping[TopicPartition, Committed] | KafkaFailure
 
 
 class FurthestOffsets:
-    """Of one connector. `keep` before each commit; what has not changed since costs a comparison."""
+    """The furthest offsets of one connector's groups. Call `keep` before each commit; a group that has not changed
+    costs a comparison."""
 
     def __init__(self, options: GroupOptions, target: Cluster, store: StoredState) -> None:
         self._options, self._target, self._store = options, target, store
@@ -44,8 +45,8 @@ class FurthestOffsets:
     async def keep(
         self, translated: Mapping[str, Sequence[Translated]], there: Mapping[str, Offsets]
     ) -> None:
-        """Acknowledged by the target when it returns, or the store's remarks say why it can't be written. `there`: what
-        the groups have committed on the target."""
+        """Writes what has changed; it is acknowledged when this returns, or the store's remarks have the error.
+        `there`: what the groups have committed on the target."""
         if self._store.lost != self._lost:
             self._lost = self._store.lost
             self._kept.clear()
@@ -65,7 +66,7 @@ class FurthestOffsets:
                 await self._store.put(due)
         except (ClusterAway, KafkaFailure, TimeoutError) as problem:
             self._not_before = time.monotonic() + WITHIN
-            log.debug("the furthest offsets can't be written now: %s", problem)
+            log.debug("can't write the furthest offsets to the readiness topic, trying again: %s", problem)
             return
         self._kept |= marks
 
@@ -81,9 +82,9 @@ class FurthestOffsets:
         return FurthestRecord(now_ms, rows)
 
     async def drop_gone(self, assignment: Assignment, stay: Collection[str]) -> None:
-        """Takes back, now and then, records of groups that are gone from the source and from the target; those that
-        failed over, and whose offsets have expired on the source since, keep them. `stay`: groups of the source. Raises
-        nothing."""
+        """Deletes, every DROP_EVERY seconds, records of groups that are gone from the source and from the target;
+        groups that failed over, and whose offsets have expired on the source since, keep them. `stay`: groups of the
+        source. Raises nothing."""
         if time.monotonic() < self._drop_at:
             return
         self._drop_at = time.monotonic() + DROP_EVERY
@@ -97,7 +98,7 @@ class FurthestOffsets:
             for at in range(0, len(names), _AT_ONCE):
                 await self._drop(names[at : at + _AT_ONCE])
         except (ClusterAway, KafkaFailure) as problem:
-            log.debug("groups that are gone can't be looked for now: %s", problem)
+            log.debug("can't look for deleted groups on the target, trying again later: %s", problem)
 
     async def _drop(self, names: Sequence[str]) -> None:
         wait = self._options.admin_timeout_ms

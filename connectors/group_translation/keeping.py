@@ -1,4 +1,4 @@
-"""What a connector of groups keeps in the readiness topic after its rounds, and what it learns there."""
+"""Writes what a round found to the readiness topic, and reads what other instances have written there."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ log = logging.getLogger(__name__)
 TASKS_EVERY = 5.0
 """Seconds between two records of a task at least."""
 WITHIN = 10.0
-"""Seconds that writing, or the first reading, may hold up the rounds; the rest is done after the next one."""
+"""Seconds that writing, or the first reading, may delay the rounds; the rest is done after the next one."""
 PORTION = 200
 """Records that are written together: what is written by the time counts."""
 SILENT_MS = 7 * 86_400_000
-"""Records of another connector are taken back when nothing was written of it for so long,"""
+"""Records of another connector are deleted when it has written nothing for so long,"""
 SILENT_ROUNDS = 3_600.0
-"""nor in so many seconds of rounds of ours that both clusters have answered without a break."""
+"""and when both clusters have answered all our rounds for so many seconds."""
 
 
 class Keeping:
-    """`store`: the readiness topic. What could not be written waits for the end of the next round."""
+    """The readiness topic (`store`) between rounds. What could not be written waits for the end of the next round."""
 
     def __init__(self, connector: str, options: GroupOptions, target: Cluster, interval: float) -> None:
         self.store = StoredState(connector, options, target)
         self.writer = uuid.uuid4().hex
-        """Of records of tasks: which instance has looked at the groups."""
+        """The writer in task records: which instance has looked at the groups."""
         self._interval = interval
         self._due: dict[StoredKey, Value | None] = {}
         self._next = 0.0
         """When records of tasks are due (monotonic seconds)."""
         self._whole_since: float | None = None
-        """Since when all rounds were answered by both clusters."""
+        """Since when both clusters have answered all rounds (monotonic seconds)."""
         self._lost = 0
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Reads the topic, if that is done in time; whatever is wrong, the rounds say it."""
+        """Reads the topic, within WITHIN seconds; the rounds report whatever fails."""
         try:
             async with asyncio.timeout(WITHIN):
                 await self.store.follow()
         except (ClusterAway, TimeoutError) as problem:
-            log.debug("the readiness topic can't be read yet: %s", problem)
+            log.debug("can't read the readiness topic yet, trying again with the next round: %s", problem)
 
     def lost(self) -> bool:
-        """Whether what the topic held was gone since the last call."""
+        """Whether the topic has lost its values since the last call."""
         lost, self._lost = self._lost != self.store.lost, self.store.lost
         return lost
 
     def looked_at(self, assignment: Assignment, tasks: Collection[int]) -> dict[int, TaskRecord]:
-        """Records of these tasks, as far as there are any for as many tasks as there are now."""
+        """Returns the records of these tasks that were written for the present number of tasks."""
         found = {task: self.store.get(TaskRecord, str(task)) for task in tasks}
         return {
             task: record
@@ -76,7 +76,8 @@ class Keeping:
         }
 
     def elsewhere(self, assignment: Assignment) -> dict[int, tuple[int, int]]:
-        """Tasks that other services look after: when they were looked at last, and after how long they are again."""
+        """Returns the tasks that other services run: the time of their last round, and the interval to the next
+        (ms)."""
         others = [task for task in range(assignment.task_count) if task not in assignment.active]
         return {
             task: (record.as_of_ms, record.interval_ms)
@@ -85,18 +86,18 @@ class Keeping:
         }
 
     def missing(self, own: Collection[TopicPartition]) -> dict[TopicPartition, Missing]:
-        """Of source partitions that this instance does not look at."""
+        """Returns the missing records of source partitions that this instance does not look at."""
         return {
-            place: Missing(records, since_ms)
+            tp: Missing(records, since_ms)
             for topic, record in self.store.all(MissingRecord)
             for partition, records, since_ms in record.rows
-            if (place := TopicPartition(topic, partition)) not in own
+            if (tp := TopicPartition(topic, partition)) not in own
         }
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def broke_off(self) -> None:
-        """A round that a cluster did not answer."""
+        """Notes a round that a cluster did not answer."""
         self._whole_since = None
 
     async def ended(
@@ -107,8 +108,8 @@ class Keeping:
         missing: Mapping[TopicPartition, Missing],
         began_ms: int,
     ) -> None:
-        """After a round that both clusters have answered: its groups, then its tasks. `stay`: all groups that are
-        there. Raises nothing: what lasts is a remark of the store."""
+        """Writes the groups of a round that both clusters have answered, then its tasks. `stay`: all groups that exist.
+        Raises nothing: an error that lasts is a remark of the store."""
         now = time.monotonic()
         self._whole_since = now if self._whole_since is None else self._whole_since
         for name, record in changed.items():
@@ -120,7 +121,7 @@ class Keeping:
             async with asyncio.timeout(WITHIN):
                 await self._write(assignment, missing, began_ms, now)
         except (ClusterAway, KafkaFailure, TimeoutError) as problem:
-            log.debug("the readiness topic can't be written now: %s", problem)
+            log.debug("can't write the readiness topic, trying again after the next round: %s", problem)
 
     async def _write(
         self, assignment: Assignment, missing: Mapping[TopicPartition, Missing], began_ms: int, now: float
@@ -130,8 +131,8 @@ class Keeping:
         while self._due:
             due = dict(islice(self._due.items(), PORTION))
             await self.store.put(due)
-            for place in due:
-                del self._due[place]
+            for key in due:
+                del self._due[key]
         if now < self._next:
             return
         lasted_ms = int((time.monotonic() - now) * 1000) + int(time.time() * 1000) - began_ms
@@ -153,7 +154,12 @@ class Keeping:
 
     async def _drop_silent(self) -> None:
         for name, keys in self.store.silent(int(time.time() * 1000) - SILENT_MS).items():
-            log.info("%s: %d records of connector %s are taken back", self.store.topic, len(keys), name)
+            log.info(
+                "deleting %d records of connector %s from %s: it has written none for 7 days",
+                len(keys),
+                name,
+                self.store.topic,
+            )
             await self.store.drop(keys)
 
     def _missing(
@@ -173,7 +179,8 @@ class Keeping:
     def _with_reason(
         self, name: str, record: GroupRecord | Reason | None, assignment: Assignment, began_ms: int
     ) -> GroupRecord | None:
-        """A reason alone: the group could not be looked at, and what was known of it stays."""
+        """Returns the record to write. For a reason alone, because the group could not be read, the last one with
+        it."""
         if not isinstance(record, Reason):
             return None if record is None else replace(record, as_of_ms=began_ms)
         waits = self._due.get(("group", name))

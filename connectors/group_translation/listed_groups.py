@@ -1,4 +1,4 @@
-"""The consumer groups of the source that a connector looks after."""
+"""Lists the consumer groups of the source that a connector translates."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.ports import Cluster
 
 FIRST_LOOK = 10.0
-"""Seconds that the source has for its first answer. One that hangs would have nobody told for as long as
-admin.timeout.ms what is known of groups from before; later answers may take that long."""
+"""Seconds that the source has for its first answer: with one that hangs, reports from before the start would wait for
+admin.timeout.ms. Later answers may take that long."""
 
 
 class ListedGroups:
-    """Listed first, and then every refresh interval."""
+    """The groups, listed with the first round and then every refresh interval."""
 
     def __init__(self, options: GroupOptions, source: Cluster, moved: Container[str] = frozenset()) -> None:
-        """`moved`: groups that are not looked after, because they were failed over."""
+        """`moved`: groups that are left out, because they were failed over."""
         self._options, self._source, self._moved = options, source, moved
         self._groups: dict[str, GroupListing] = {}
         self._refreshed: float | None = None
@@ -34,23 +34,23 @@ class ListedGroups:
         return self._groups
 
     def of(self, assignment: Assignment) -> list[str]:
-        """Those that the tasks look after, of types that are not synced too."""
+        """Returns the groups of the tasks, with those of types that are not synced."""
         count, active = assignment.task_count, assignment.active
         return [name for name in self._groups if task_of(name, count) in active and name not in self._moved]
 
     def synced(self, assignment: Assignment) -> list[str]:
-        """Those that the tasks translate."""
+        """Returns the groups that the tasks translate."""
         return [name for name in self.of(assignment) if self._groups[name].type in SYNCED_TYPES]
 
     def recall(self, name: str, type_: str) -> bool:
-        """A group that another instance has listed; whether it is one of ours."""
+        """Adds a group that another instance has listed; returns whether it is one of ours."""
         listing = GroupListing(name, GroupState.UNKNOWN, type_)
         if name not in self._groups and self._chosen(listing):
             self._groups[name] = listing
         return name in self._groups
 
     async def refresh(self, *, at_once: bool = False) -> bool:
-        """Lists them when that is due (`at_once`: it is); whether there are others than before. Raises ClusterAway."""
+        """Lists the groups when that is due (`at_once`: now); returns whether they have changed. Raises ClusterAway."""
         now = time.monotonic()
         if (
             not at_once
@@ -71,7 +71,7 @@ class ListedGroups:
         return changed
 
     async def _left_out(self, missing: Sequence[str]) -> dict[str, GroupListing]:
-        """Those that are there and were not listed: a coordinator that has just started lists no groups, and
+        """Returns groups that exist and were not listed: a coordinator that has just started lists no groups, and
         no error, until it has loaded them; their reports would be gone for as long (R5)."""
         if not missing:
             return {}
@@ -83,8 +83,8 @@ class ListedGroups:
         }
 
     def _chosen(self, listing: GroupListing) -> bool:
-        """What stock lists as consumer groups (protocol type `consumer`, or none: offsets committed without a member),
-        and groups of newer types, which are named as not supported."""
+        """Whether the group is one that stock lists as a consumer group (protocol type `consumer`, or none: offsets
+        committed without a member), and groups of newer types, which are named as not supported."""
         if listing.type in SYNCED_TYPES and listing.protocol_type not in ("consumer", ""):
             return False
         assigned = self._options.assigned_groups

@@ -1,4 +1,4 @@
-"""Whether a group may be moved to the target, and the record that makes it moved. Pure."""
+"""Decides whether a group may be moved to the target, and makes the record that moves it. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUIET = (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
 
 @dataclass(frozen=True, slots=True)
 class MoveFacts:
-    """What a move rests on beside the group itself."""
+    """What the decision rests on beside the group itself."""
 
     as_of_ms: int
     source_away: bool
@@ -46,14 +46,14 @@ def planned(
     facts: MoveFacts,
     now_ms: int,
 ) -> MoveRecord | Refusal:
-    """The record that makes a group moved, or why it can't be: it has to stand on the target, now, where the last round
-    has translated it to."""
+    """Returns the record that moves a group, or why it can't be moved: it must have committed on the target, now, what
+    the last round translated."""
     if report is None or not report.partitions:
         return "not_looked_at_yet", "the group has no report of the last round"
     if isinstance(there, KafkaFailure):
         return reason_of(Side.TARGET, there).value, str(there)
     if state is GroupState.UNKNOWN:
-        return Reason.GROUP_STATE_UNKNOWN.value, "the group's state on the target can't be queried"
+        return Reason.GROUP_STATE_UNKNOWN.value, "the group's state on the target can't be read: try again"
     if state not in QUIET:
         active = Reason.GROUP_ACTIVE_ON_TARGET
         return active.value, f"the group is {state.value} on the target: stop its consumers there"
@@ -63,10 +63,10 @@ def planned(
         if part.verdict == "pending" or part.target_offset is None:
             return part.reason or "not_looked_at_yet", f"{part.topic}-{part.partition} is pending"
         if standing is None or standing.offset != part.target_offset:
-            found = "none" if standing is None else str(standing.offset)
+            current = "none" if standing is None else str(standing.offset)
             return (
                 "not_looked_at_yet",
-                f"the committed offset of {part.target_topic}-{part.partition} is {found} and not "
+                f"the committed offset of {part.target_topic}-{part.partition} is {current} and not "
                 f"{part.target_offset} any more",
             )
         rows.append(
@@ -93,8 +93,8 @@ def standing_of(tp: TopicPartition, at: Committed) -> Standing:
 def pairs_of(
     record: MoveRecord,
 ) -> tuple[Mapping[TopicPartition, Committed], Mapping[TopicPartition, OwnCommit]]:
-    """Of a group that was given back: where it is on the source, and what on the target means the same. That may be
-    behind a transaction marker, where a translation is before it: it is no other place."""
+    """Returns, for a group that was given back, its offsets on the source and the equivalent ones on the target. These
+    may stand behind a transaction marker where a translation stands before it: a consumer reads the same from both."""
     source = {TopicPartition(row.topic, row.partition): Committed(row.offset) for row in record.rows}
     target = {
         TopicPartition(row.target_topic, row.partition): OwnCommit(

@@ -1,8 +1,8 @@
-"""Groups that were failed over: this connector commits them no more, until they are rolled back or have returned.
+"""Moves groups to the target: this connector commits them no more, until they are rolled back or given back.
 
-What makes a group moved is one record in the readiness topic, which also holds all that a later step needs. So a move,
-its end by a rollback, and a return are each one write: whatever is killed in the middle, a repetition completes it, and
-nothing is answered that is not acknowledged by the target.
+One record in the readiness topic moves a group, and holds all that a later step needs. So a move, a rollback and giving
+a group back are one write each: whatever is killed in the middle, a repetition completes it, and nothing is answered
+that the target has not acknowledged.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from connectors.group_translation.stored import StoredState
 from connectors.ports import Cluster
 
 AT_ONCE = 200
-"""Groups that are asked about, or written, together."""
+"""Groups that are read, or written, together."""
 
 
 class Moves:
-    """Of one connector. `moved` is alive: it changes as groups come and go."""
+    """The moved groups of one connector. `moved` is shared: it changes as groups are moved and come back."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class Moves:
         publisher: Publisher,
         forget: Callable[[str], None],
     ) -> None:
-        """`forget` is called with groups whose last report of the usual kind counts no more."""
+        """`forget` is called with groups whose last report from a round counts no more."""
         self._name, self._options, self._target, self._store = name, options, target, store
         self._publisher, self._forget_report = publisher, forget
         self.moved = moved
         self.task_count = 1
-        self._known: dict[str, int] = {}
+        self._meanings: dict[str, int] = {}
         """By group, the meaning of its record."""
         self._published: dict[str, tuple[int, int]] = {}
         """By group, meaning and task of the report that was published last."""
@@ -55,19 +55,19 @@ class Moves:
     @property
     def remarks(self) -> Sequence[str]:
         """Why the topic can't be read or written. With emit.group-readiness.enabled=false no right on it is needed, and
-        moves of before hold where it can be read."""
+        earlier moves still hold where it can be read."""
         return self._store.remarks if self._options.readiness_enabled else ()
 
     # -- what stands in the topic ------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Before anything is reported, if the target answers."""
+        """Reads the topic before anything is reported, if the target answers."""
         with contextlib.suppress(ClusterAway):
             await self.follow()
 
     async def follow(self) -> None:
-        """Reads the topic, and takes over what stands there; moves that were lost with the topic are written again,
-        and hold until they are. Raises ClusterAway."""
+        """Reads the topic and takes over its moves; moves that were lost with the topic are written again, and hold
+        until they are. Raises ClusterAway."""
         await self._store.follow()
         if self._store.lost != self._lost:
             try:
@@ -76,18 +76,18 @@ class Moves:
                 return  # the store's remarks say why, and the next round tries again
             self._lost = self._store.lost
         names = self._store.names(MoveRecord)
-        for name in self._known.keys() - set(names):
+        for name in self._meanings.keys() - set(names):
             self._forget(name)
         for name in names:
             meaning = self._store.meaning(MoveRecord, name)
-            if meaning is not None and self._known.get(name) != meaning:
-                self._take(name, self._store.get(MoveRecord, name))
+            if meaning is not None and self._meanings.get(name) != meaning:
+                self._accept(name, self._store.get(MoveRecord, name))
         self.publish()
 
-    def _take(self, name: str, record: MoveRecord | None) -> None:
+    def _accept(self, name: str, record: MoveRecord | None) -> None:
         if record is None:
             return
-        self._known[name] = record.meaning
+        self._meanings[name] = record.meaning
         if record.state == MOVED:
             self.moved[name] = record
         else:
@@ -95,13 +95,13 @@ class Moves:
             self._returned[name] = record
 
     def _forget(self, name: str) -> None:
-        self._known.pop(name, None)
+        self._meanings.pop(name, None)
         self.moved.pop(name, None)
 
     # -- reports -----------------------------------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """The reports of moved groups that are new, whichever task looks after them; None of groups that are moved no
+        """Publishes the reports of moved groups that have changed, of all tasks; None for groups that are moved no
         more."""
         changed: dict[str, GroupReport | None] = {}
         for name in self._published.keys() - self.moved.keys():
@@ -109,7 +109,7 @@ class Moves:
             changed[name] = None
         for name, record in self.moved.items():
             task = task_of(name, self.task_count)
-            mark = self._known[name], task
+            mark = self._meanings[name], task
             if self._published.get(name) != mark:
                 self._published[name] = mark
                 changed[name] = self._report(name, task, record)
@@ -146,11 +146,11 @@ class Moves:
         *,
         dry_run: bool,
     ) -> tuple[dict[str, MoveRecord], dict[str, Refusal]]:
-        """Moves all of these groups, or none; one that is moved keeps its record. Raises KafkaFailure and ClusterAway:
-        then some may be moved."""
+        """Moves all of these groups, or none; a group that is moved already keeps its record. Raises KafkaFailure and
+        ClusterAway: then some may be moved."""
         records = {name: self.moved[name] for name in facts if name in self.moved}
         rest = [name for name in facts if name not in records]
-        states, offsets = await self._asked(rest)
+        states, offsets = await self._states_and_offsets(rest)
         refused: dict[str, Refusal] = {}
         now_ms = int(time.time() * 1000)
         for name in rest:
@@ -166,16 +166,16 @@ class Moves:
         return records, {}
 
     async def roll_back(self, names: Sequence[str]) -> dict[str, list[Standing]]:
-        """Sets the offsets on the target back to what they were when each group was moved, and ends the moves; what
-        the group has committed there beside them is the answer. Raises OperationRefused before anything is done, and
+        """Sets the offsets on the target back to what they were when each group was moved, and ends the moves; returns
+        what the group has committed there beside them. Raises OperationRefused before anything is done, and
         KafkaFailure: then some may be set back, and all are moved."""
-        states, offsets = await self._asked(names)
+        states, offsets = await self._states_and_offsets(names)
         left: dict[str, list[Standing]] = {}
         for name in names:
             if name not in self.moved:
                 raise OperationRefused(f"group {name} is not moved: there is nothing to roll back")
             self._refuse_active(name, states[name])
-            there = _sound(Side.TARGET, offsets[name])
+            there = _offsets_or_raise(Side.TARGET, offsets[name])
             known = {(each.topic, each.partition) for each in self.moved[name].snapshot}
             left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in known]
         for name in names:
@@ -195,15 +195,15 @@ class Moves:
         return left
 
     async def give_back(self, pairs: Mapping[str, Sequence[MoveRow]]) -> None:
-        """Groups whose consumers go on on the source: `pairs` of offsets mean the same place, and those on the target
-        are what the consumers there have committed last. They stay, and the flow goes on from them. Raises
+        """Gives back groups whose consumers go on on the source: `pairs` are equivalent offsets, and those on the
+        target are what the consumers there have committed last. They stay, and the flow goes on from them. Raises
         OperationRefused before anything is done, and KafkaFailure: then some are given back."""
-        states, offsets = await self._asked(list(pairs))
+        states, offsets = await self._states_and_offsets(list(pairs))
         now_ms = int(time.time() * 1000)
         records: dict[str, MoveRecord] = {}
         for name, rows in pairs.items():
             self._refuse_active(name, states[name])
-            there = _sound(Side.TARGET, offsets[name])
+            there = _offsets_or_raise(Side.TARGET, offsets[name])
             for row in rows:
                 at = there.get(TopicPartition(row.target_topic, row.partition))
                 if at is None or at.offset != row.target_offset:
@@ -216,7 +216,7 @@ class Moves:
             await self._put({name: records[name] for name in few})
 
     def take_returned(self) -> dict[str, MoveRecord]:
-        """Groups that were given back, since the last call."""
+        """Returns the groups that were given back since the last call."""
         returned, self._returned = self._returned, {}
         return returned
 
@@ -226,10 +226,10 @@ class Moves:
                 f"group {name} is {state.value} on {self._options.target_alias}: stop its consumers there and repeat"
             )
 
-    async def _asked(
+    async def _states_and_offsets(
         self, names: Sequence[str]
     ) -> tuple[Mapping[str, GroupState], Mapping[str, Offsets | KafkaFailure]]:
-        """States, and then offsets: what a member commits after its group was seen empty is among them."""
+        """Reads states, and then offsets: what a member commits after its group was seen empty is among them."""
         states: dict[str, GroupState] = {}
         offsets: dict[str, Offsets | KafkaFailure] = {}
         wait = self._options.admin_timeout_ms
@@ -241,7 +241,7 @@ class Moves:
     async def _put(self, records: Mapping[str, MoveRecord]) -> None:
         await self._store.put({(MoveRecord.kind, name): record for name, record in records.items()})
         for name, record in records.items():
-            self._take(name, record)
+            self._accept(name, record)
 
 
 def _partition(row: MoveRow) -> PartitionReport:
@@ -257,7 +257,7 @@ def _partition(row: MoveRow) -> PartitionReport:
     )
 
 
-def _sound(side: Side, offsets: Offsets | KafkaFailure) -> Offsets:
+def _offsets_or_raise(side: Side, offsets: Offsets | KafkaFailure) -> Offsets:
     if isinstance(offsets, KafkaFailure):
         raise ClusterAway(side, offsets).with_side()
     return offsets

@@ -1,4 +1,4 @@
-"""What operators have a connector of groups do: look now, move groups, roll them back, take them back."""
+"""Carries out operators' requests to a connector of groups: refresh, move groups, roll them back, give them back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DISABLED = (
 
 
 class GroupOperations:
-    """Of one connector. `forget`: what was written for a group before it was moved."""
+    """The operations of one connector. `forget` drops what was committed for a group before it was moved."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class GroupOperations:
         )
         self._report_of, self._forget = report_of, forget
         self.between_rounds = asyncio.Lock()
-        """Held by a round, and by what must not happen in one."""
-        self._known: dict[str, Callable[[Arguments], Awaitable[Arguments]]] = {
+        """Held by a round, and by an operation that must not run during one."""
+        self._operations: dict[str, Callable[[Arguments], Awaitable[Arguments]]] = {
             Operation.REFRESH: self._refresh,
             Operation.MOVE: self._move,
             Operation.ROLL_BACK: self._roll_back,
@@ -55,7 +55,7 @@ class GroupOperations:
 
     async def operate(self, operation: str, arguments: Arguments) -> Arguments:
         """See Instance.operate."""
-        carry_out = self._known.get(operation)
+        carry_out = self._operations.get(operation)
         if carry_out is None:
             raise not_offered(self._name, operation)
         try:
@@ -64,7 +64,7 @@ class GroupOperations:
             raise away.with_side() from None
 
     async def _refresh(self, arguments: Arguments) -> Arguments:
-        """`without_source`: a round that the source has not answered is one, and `away` says so."""
+        """Runs a round. `without_source`: one that the source did not answer counts too, and `away` has the error."""
         before = set(self._groups.all)
         away = await self._rounds.round()
         if away is not None and not (arguments.get("without_source") and away.on_source):

@@ -1,4 +1,4 @@
-"""The readiness topic in the rounds of a connector: what is learnt of it before a round, and written after it."""
+"""Reads the readiness topic before the rounds of a connector, and writes it after them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from connectors.ports import Cluster
 
 
 class ReadinessTopic:
-    """Of one instance. Summaries go through it: it adds what the topic tells."""
+    """The readiness topic in the rounds of one instance. Adds to summaries what other instances have written."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class ReadinessTopic:
         return self._keeping.store.unreadable
 
     async def begin(self) -> None:
-        """Once a task runs: reads what was known before this instance began. None of it is an answer while the source
+        """Reads, once a task runs, what was written before this instance began. No report rests on it while the source
         answers."""
         self.begun = True
         await self._keeping.begin()
 
     async def follow(self, assignment: Assignment, summary: Summary) -> Summary:
-        """Before a round. Raises ClusterAway."""
+        """Reads the topic before a round. Raises ClusterAway."""
         await self._keeping.store.follow()
         if self._keeping.lost():
             self._reports.forget_marks()
@@ -73,7 +73,7 @@ class ReadinessTopic:
         return replace(summary, elsewhere=self._keeping.elsewhere(assignment))
 
     async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
-        """While the source is away: tasks that this instance has not looked at are as they were looked at last."""
+        """Takes over, while the source is down, the groups of tasks that this instance has not looked at yet."""
         self._keeping.broke_off()
         looked = self._keeping.looked_at(assignment, assignment.active - set(summary.tasks))
         if not looked:
@@ -92,7 +92,7 @@ class ReadinessTopic:
             await self._elsewhere.recall(assignment, new, self._groups, self._rounds, reason)
 
     async def ended(self, assignment: Assignment, seen: Collection[str], began_ms: int) -> None:
-        """After a round that both clusters have answered."""
+        """Writes what a round found that both clusters have answered."""
         changed, self._reports.changed = self._reports.changed, {}
         await self._keeping.ended(assignment, changed, seen, self._backlog.missing, began_ms)
         await self._furthest.drop_gone(assignment, seen)

@@ -1,4 +1,4 @@
-"""Groups as the readiness topic has them: made of plans, and made into reports and into what rounds remember. Pure."""
+"""Converts plans to records of the readiness topic, and records to reports and to what rounds remember. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def report_of(
     task: int,
     reason: Reason | None,
 ) -> GroupReport:
-    """The report that the record was written with. `reason`: why it was not looked at since."""
+    """Returns the report that the record was written with. `reason`: why the group was not read since."""
     bounds = [row.bound for row in record.rows]
     known = [bound for bound in bounds if bound is not None]
     reasons = [row.reason for row in record.rows if row.reason]
@@ -97,14 +97,14 @@ def _partition(row: GroupRow) -> PartitionReport:
 
 
 def committed_of(record: GroupRecord) -> dict[TopicPartition, Committed]:
-    """By source partition."""
+    """Returns the committed offsets of the source, by source partition."""
     return {
         TopicPartition(row.topic, row.partition): Committed(row.offset, row.metadata) for row in record.rows
     }
 
 
 def written_of(record: GroupRecord) -> Mapping[TopicPartition, OwnCommit]:
-    """By target partition, the offsets that stand there because they translate those of the source."""
+    """Returns, by target partition, the offsets that stand there because they translate those of the source."""
     return {
         TopicPartition(row.target_topic, row.partition): OwnCommit(row.offset, verdict)
         for row in record.rows
@@ -113,7 +113,7 @@ def written_of(record: GroupRecord) -> Mapping[TopicPartition, OwnCommit]:
 
 
 def _verdict(row: GroupRow) -> Verdict | None:
-    """None where a later version has words for it that this one does not know."""
+    """None where it has values of a later version that this one does not know."""
     try:
         return Verdict(
             Judgement(row.verdict),

@@ -1,4 +1,4 @@
-"""Plans that have been carried out, as operators read them: one report a group, and the sums of a round."""
+"""Makes reports for operators from plans that were carried out: one for each group, and the sums of a round."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def report(
     state: str,
     synced_at_ms: int | None,
 ) -> GroupReport:
-    """The report on one group. Ready: every partition has an answer, and it stands on the target."""
+    """Returns the report on one group. Ready: every partition has a translated offset, and it is committed on the
+    target."""
     rows = [_row(row) for row in plan.rows]
     judgements = [row.verdict.judgement for row in plan.rows]
     ready = plan.reason is None and all(_stands(row) for row in plan.rows)
@@ -73,7 +74,7 @@ def _row(row: PartitionPlan) -> PartitionReport:
 
 
 def fingerprint(plan: GroupPlan) -> int:
-    """Equal for plans that read the same."""
+    """Returns a hash that is equal for plans that read the same."""
     rows = (
         (row.source, row.committed.offset, row.standing, v.judgement, v.offset, v.bound, v.reason, v.flags)
         for row in plan.rows
@@ -92,7 +93,7 @@ def unpack(packed: bytes) -> GroupReport:
 
 @dataclass(slots=True)
 class Tally:
-    """What the portions of a round add up to."""
+    """Adds up the portions of a round."""
 
     seen: set[str] = field(default_factory=set)
     judgements: Counter[Judgement] = field(default_factory=Counter)
@@ -116,7 +117,7 @@ class Tally:
         self.checkpoints += outcome.checkpoints
 
     def summary(self, before: Summary, began_ms: int, seconds: float) -> Summary:
-        """After a round that both clusters have answered."""
+        """Returns the summary after a round that both clusters have answered."""
         return replace(
             self.added_to(before),
             as_of_ms=began_ms,
@@ -131,7 +132,8 @@ class Tally:
         )
 
     def added_to(self, before: Summary) -> Summary:
-        """The sums of a round, which may have been one without the source: that is no success, and heals nothing."""
+        """Returns the summary with the sums of a round, which may have been one without the source: that is no success,
+        and ends no outage."""
         return replace(
             before,
             groups=len(self.seen),

@@ -1,4 +1,4 @@
-"""The reports of one connector: what was published last of each group, and what has changed since."""
+"""Publishes the reports of one connector's groups when they change."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from connectors.group_translation.round import RoundOutcome
 
 
 class Reports:
-    """Of the groups that this instance looks after. `changed`: what the readiness topic has to hold of them, since the
-    last look at it; None where a group is gone."""
+    """The last reports of the groups of this instance. `changed`: what is to be written to the readiness topic; None
+    where a group is gone."""
 
     def __init__(self, name: str, options: GroupOptions, publisher: Publisher) -> None:
         self._name, self._options, self._publisher = name, options, publisher
         self.task_count = 1
         self._last: dict[str, tuple[int | None, bytes]] = {}
-        """By group: the fingerprint of the plan that was reported, and the report, packed (a tenth of its size)."""
+        """By group: the fingerprint of the plan that was reported, and the report, compressed to a tenth of its
+        size."""
         self.changed: dict[str, GroupRecord | Reason | None] = {}
-        """A reason: nothing else is new."""
+        """A reason where nothing else has changed."""
 
     def task(self, name: str) -> int:
         return task_of(name, self.task_count)
@@ -38,8 +39,8 @@ class Reports:
         return list(self._last)
 
     def outcome(self, outcome: RoundOutcome, tally: Tally, away: KafkaFailure | None) -> None:
-        """Publishes the reports of a portion that differ from the last ones. Without the source that is the reason of
-        all that have no other; where nothing is known without it the last verdicts stand."""
+        """Publishes the reports of a portion that differ from the last ones. `away`: why the source did not answer; it
+        is the reason of all reports that have no other, and where nothing can be translated the last verdicts stand."""
         now_ms = int(time.time() * 1000)
         changed: dict[str, GroupReport | None] = {}
         reason = None if away is None else reason_of(Side.SOURCE, away)
@@ -52,30 +53,30 @@ class Reports:
                 changed[name] = found = self._report(plan, now_ms, reason)
                 self._last[name] = (mark, pack(found))
                 if reason is None:
-                    place = self.task(name), self.task_count
-                    self.changed[name] = record_of(plan, now_ms, *place, found.target_state)
+                    task = self.task(name), self.task_count
+                    self.changed[name] = record_of(plan, now_ms, *task, found.target_state)
         for name, reason in outcome.failures.items():
             tally.seen.add(name)
-            changed[name] = self._not_seen(name, reason)
+            changed[name] = self._outdated(name, reason)
             self.changed[name] = reason
         tally.add(outcome)
         if changed:
             self._publisher.groups(changed)
 
     def unsupported(self, names: Iterable[str], tally: Tally) -> dict[str, GroupReport | None]:
-        """Reports of groups of types that are not synced."""
+        """Returns the changed reports of groups of types that are not synced."""
         changed: dict[str, GroupReport | None] = {}
         for name in names:
             tally.seen.add(name)
             mark = hash((Reason.GROUP_TYPE_UNSUPPORTED, self.task(name)))
             if self._last.get(name, (None,))[0] != mark:
-                changed[name] = found = self._not_seen(name, Reason.GROUP_TYPE_UNSUPPORTED)
+                changed[name] = found = self._outdated(name, Reason.GROUP_TYPE_UNSUPPORTED)
                 self._last[name] = (mark, pack(found))
                 self.changed[name] = Reason.GROUP_TYPE_UNSUPPORTED
         return changed
 
     def gone(self, stay: Collection[str]) -> dict[str, GroupReport | None]:
-        """Groups that are not among those that stay."""
+        """Removes the reports of groups that are not among those that stay, and returns their names with None."""
         changed: dict[str, GroupReport | None] = {name: None for name in self._last if name not in stay}
         for name in changed:
             del self._last[name]
@@ -83,12 +84,12 @@ class Reports:
         return changed
 
     def away(self, names: Iterable[str], reason: Reason, *, ready: bool) -> None:
-        """A cluster as a whole does not answer."""
-        self._publisher.groups({name: self._not_seen(name, reason, ready=ready) for name in names})
+        """Publishes `reason` for these groups: a cluster as a whole does not answer."""
+        self._publisher.groups({name: self._outdated(name, reason, ready=ready) for name in names})
 
     def recalled(self, records: Mapping[str, GroupRecord], reason: Reason) -> None:
-        """Groups as the readiness topic has them, of tasks that this instance has not looked at. `reason`: shown where
-        the record has none."""
+        """Publishes groups as the readiness topic has them, of tasks that this instance has not looked at. `reason`:
+        shown where the record has none."""
         changed: dict[str, GroupReport | None] = {}
         for name, record in records.items():
             changed[name] = found = self.recorded(name, record, reason)
@@ -96,17 +97,17 @@ class Reports:
         self._publisher.groups(changed)
 
     def last(self, name: str) -> GroupReport | None:
-        """The report as it was published last."""
+        """Returns the report as it was published last."""
         found = self._last.get(name)
         return None if found is None else unpack(found[1])
 
     def forget(self, name: str) -> None:
-        """Another instance looks after the group."""
+        """Drops the group's report: another instance runs its task."""
         self._last.pop(name, None)
         self.changed.pop(name, None)
 
     def recorded(self, name: str, record: GroupRecord, reason: Reason | None = None) -> GroupReport:
-        """`reason`: shown instead of the record's."""
+        """Makes a report of a record. `reason`: shown instead of the record's."""
         aliases = self._options.source_alias, self._options.target_alias
         return report_of(
             record,
@@ -119,11 +120,11 @@ class Reports:
         )
 
     def forget_marks(self) -> None:
-        """Everything is new again: the readiness topic has lost what it held."""
+        """Makes every group count as changed: the readiness topic has lost its records."""
         self._last = {name: (None, packed) for name, (_, packed) in self._last.items()}
 
     def _report(self, plan: GroupPlan, now_ms: int | None, reason: Reason | None = None) -> GroupReport:
-        """`reason`: shown where the plan has none."""
+        """Makes a report of a plan. `reason`: shown where the plan has none."""
         options = self._options
         state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
         found = report(
@@ -137,9 +138,9 @@ class Reports:
         )
         return found.model_copy(update={"reason": reason.value}) if reason and not found.reason else found
 
-    def _not_seen(self, name: str, reason: Reason, *, ready: bool = False) -> GroupReport:
-        """A group that could not be looked at: its last verdicts, and why there are no newer ones (R5). `ready`: it
-        stays so if it was."""
+    def _outdated(self, name: str, reason: Reason, *, ready: bool = False) -> GroupReport:
+        """Returns the report of a group that could not be read: its last verdicts, and why there are no newer ones
+        (R5). `ready`: whether it stays ready if it was."""
         _, packed = self._last.get(name, (None, None))
         last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
         found = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})

@@ -1,4 +1,4 @@
-"""The readiness topic on the target, as one connector reads and writes it: the newest value of each of its keys."""
+"""Reads and writes the readiness topic on the target for one connector: holds the newest value of each of its keys."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 V = TypeVar("V", bound=Value)
 
 StoredKey = tuple[str, str]
-"""Kind and name."""
+"""Kind and name of a record of this connector."""
 Changes = Mapping[StoredKey, Value | None]
-"""None takes back what stands there."""
+"""None deletes the record (a tombstone)."""
 
 _HOLDS = "what is known of groups while the source is away"
 
@@ -40,7 +40,7 @@ class _Stored(NamedTuple):
 
 
 class _Records(Followed[LogRecord]):
-    """Records as they are: whose they are says how they are read."""
+    """Hands on records undecoded: which connector they are of decides how they are read."""
 
     def __init__(
         self, tail: Tail, apply: Callable[[LogRecord], None], restart: Callable[[], None], timeout_ms: int
@@ -56,24 +56,25 @@ def _not_decoded(_key: bytes | None, _value: bytes | None) -> LogRecord:
 
 
 class StoredState:
-    """Read to its end with `follow`, written with `put`. What `put` has written counts at once."""
+    """The values of one connector in the topic: `follow` reads to its end, `put` writes. What `put` has written counts
+    at once."""
 
     def __init__(self, connector: str, options: GroupOptions, target: Cluster) -> None:
         self._connector, self._options, self._target = connector, options, target
         self.topic = options.policy.readiness_topic(options.source_alias)
         self._kept: dict[StoredKey, _Stored] = {}
         self._others: dict[str, dict[bytes, int]] = {}
-        """Of other connectors: keys, and the time (ms) of their newest record."""
+        """Keys of other connectors, with the time (ms) of their newest record."""
         self._changed: set[str] = set()
         self._made = False
         self.lost = 0
-        """How often what it held was gone, because the topic was deleted, made again, or cut back."""
+        """How often the topic was deleted, created again, or truncated, so that its values were gone."""
         self.whole = False
-        """It was read up to its end, or there is none."""
+        """Whether it was read up to its end, or there is none."""
         self._write_error: str | None = None
         tail = target.tail(self.topic)
         wait = options.admin_timeout_ms
-        self._log = _Records(tail, self._apply, self._begin_anew, wait)
+        self._log = _Records(tail, self._apply, self._start_over, wait)
 
     @property
     def remarks(self) -> list[str]:
@@ -98,7 +99,7 @@ class StoredState:
         return kind.trusted(json.loads(zlib.decompress(kept.packed)))
 
     def all(self, kind: type[V]) -> Iterator[tuple[str, V]]:
-        """Names and values; others may come and go meanwhile."""
+        """Yields names and values; values may come and go meanwhile."""
         for name in self.names(kind):
             found = self.get(kind, name)
             if found is not None:
@@ -108,17 +109,17 @@ class StoredState:
         return [name for each, name in self._kept if each == kind.kind]
 
     def meaning(self, kind: type[Value], name: str) -> int | None:
-        """That of the value that stands there; costs nothing."""
+        """Returns the meaning of the newest value, without decoding it."""
         kept = self._kept.get((kind.kind, name))
         return None if kept is None else kept.meaning
 
     def take_changed(self) -> set[str]:
-        """Groups of which something was read since the last call."""
+        """Returns the groups of which a record was read since the last call."""
         taken, self._changed = self._changed, set()
         return taken
 
     def silent(self, before_ms: int) -> dict[str, list[bytes]]:
-        """Other connectors of which nothing was written since then, with all of their keys."""
+        """Returns other connectors of which nothing was written since then, with all of their keys."""
         return {
             name: list(keys) for name, keys in self._others.items() if keys and max(keys.values()) < before_ms
         }
@@ -126,8 +127,8 @@ class StoredState:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     async def put(self, changes: Changes) -> None:
-        """Written and acknowledged when it returns; what would mean the same as what stands there is not written.
-        Raises ClusterAway, and KafkaFailure for what concerns the topic alone, which `remarks` say too."""
+        """Writes the changes; they are acknowledged when it returns. A value that means the same as the newest one is
+        not written. Raises ClusterAway, and KafkaFailure for what concerns the topic alone, which `remarks` has too."""
         due: dict[StoredKey, Value | None] = {}
         for key, value in changes.items():
             kept = self._kept.get(key)
@@ -139,7 +140,7 @@ class StoredState:
             self._keep(key, value, encoded[key])
 
     async def drop(self, keys: list[bytes]) -> None:
-        """Takes back records of other connectors. Raises as `put`."""
+        """Deletes records of other connectors. Raises as `put`."""
         await self._append([(key, None) for key in keys])
 
     async def _append(self, records: list[tuple[bytes, bytes | None]]) -> None:
@@ -209,7 +210,7 @@ class StoredState:
         else:
             self._kept[key] = _Stored(value.meaning, zlib.compress(encoded, 1))
 
-    def _begin_anew(self) -> None:
+    def _start_over(self) -> None:
         self.lost += bool(self._kept)
         self._changed.update(self.names(GroupRecord))
         self._kept.clear()
@@ -218,7 +219,7 @@ class StoredState:
 
 
 _NEVER_SILENT = MoveRecord.kind, FurthestRecord.kind
-"""Kinds that count however long their connector does not run."""
+"""Kinds that stay, however long their connector does not run."""
 _OF_THE_TOPIC = {
     KafkaFault.NOT_AUTHORIZED,
     KafkaFault.UNKNOWN_TOPIC,
@@ -227,7 +228,7 @@ _OF_THE_TOPIC = {
     KafkaFault.RECORD_TOO_LARGE,
 }
 _LOST = (
-    "grant DESCRIBE, READ and WRITE on it, and CREATE where nobody else makes it; until then a service that is started "
-    "while the source is away knows no groups, and others don't know what this one knows "
+    "grant DESCRIBE, READ and WRITE on it, and CREATE unless somebody else creates it; until then a service that is "
+    "started while the source is away knows no groups, and other services don't see the groups of this one "
     "(emit.group-readiness.enabled=false does without)"
 )

@@ -112,15 +112,15 @@ class HeartbeatInstance:
 
     def _failed(self, failure: KafkaFailure) -> None:
         """Said in the log when it begins, shown in health when it lasts."""
-        said = f"{Side.TARGET.value} cluster: {failure}"
+        error = f"{Side.TARGET.value} cluster: {failure}"
         now_ms = int(time.time() * 1000)
         away = {Side.TARGET.value: now_ms, **self._summary.away_since_ms} if failure.fault in AWAY else {}
         self._outages.cluster_failed(Side.TARGET, failure, _MAKE_TOPIC)
         self._failures.add(failure)
         self._summary = replace(
             self._summary,
-            errors=[said] if self._failures.lasting else (),
-            failure=said if self._failures.permanent else None,
+            errors=[error] if self._failures.lasting else (),
+            failure=error if self._failures.permanent else None,
             failure_code=failure.fault.value if self._failures.permanent else "",
             away_since_ms=away,
         )

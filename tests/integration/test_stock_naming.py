@@ -24,7 +24,7 @@ from bridge.mm2.filters import (
 from bridge.mm2.java_regex import PatternProblem, compile_java
 from bridge.mm2.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from connectors.config.configdef import REQUIRED, Importance, Key, Type
-from connectors.config.validated import judge
+from connectors.config.validated import parse_value
 from connectors.config.validators import ListOf
 from connectors.registry import KINDS
 from tests.support.java import COMPILER, SHORT_LIVED
@@ -334,7 +334,7 @@ def test_values_and_error_texts(oracle: Oracle) -> None:
         kind = Type(question[1])
         validator = ListOf() if kind is Type.LIST else None
         key = Key("k", kind, REQUIRED, Importance.LOW, "", "", validator=validator)
-        ours = judge(key, question[2])
+        ours = parse_value(key, question[2])
         assert [*ours.errors, None][0] == answer[1], question
         if kind is Type.DOUBLE and ours.value is not None:
             assert answer[0] is not None

@@ -50,30 +50,30 @@ class FurthestRecord(Value):
 
     def fields(self) -> dict[str, Any]:
         topics: dict[str, list[list[int]]] = {}
-        for place, row in self.rows.items():
-            topics.setdefault(place.topic, []).append([place.partition, *row])
+        for tp, row in self.rows.items():
+            topics.setdefault(tp.topic, []).append([tp.partition, *row])
         return {
             "asOfMs": self.as_of_ms,
             "topics": [{"targetTopic": topic, "partitions": rows} for topic, rows in topics.items()],
         }
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> FurthestRecord:
+    def read(cls, obj: Mapping[str, Any]) -> FurthestRecord:
         rows = {
             TopicPartition(text(each, "targetTopic", 1), row[0]): Furthest(row[1], row[2], row[3])
-            for each in objects(found, "topics")
+            for each in objects(obj, "topics")
             for row in numbers(each, "partitions", _ROW)
         }
-        return cls(number(found, "asOfMs", 0, LAST_MS), rows)
+        return cls(number(obj, "asOfMs", 0, LAST_MS), rows)
 
     @classmethod
-    def trusted(cls, found: Mapping[str, Any]) -> FurthestRecord:
+    def trusted(cls, obj: Mapping[str, Any]) -> FurthestRecord:
         """Of fields that were read before."""
         return cls(
-            found["asOfMs"],
+            obj["asOfMs"],
             {
                 TopicPartition(each["targetTopic"], row[0]): Furthest(*row[1:])
-                for each in found["topics"]
+                for each in obj["topics"]
                 for row in each["partitions"]
             },
         )

@@ -49,7 +49,7 @@ class GroupRow(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """As JSON; what is empty or not known is left out."""
-        found = {
+        obj = {
             "topic": self.topic,
             "partition": self.partition,
             "offset": self.offset,
@@ -64,46 +64,46 @@ class GroupRow(NamedTuple):
             "flags": list(self.flags) or None,
             "detail": dict(self.detail) or None,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in obj.items() if value is not None}
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> GroupRow:
+    def read(cls, obj: Mapping[str, Any]) -> GroupRow:
         verdict, target_offset = (
-            text(found, "verdict"),
-            number_or_none(found, "targetOffset", 0, LAST_OFFSET + 1),
+            text(obj, "verdict"),
+            number_or_none(obj, "targetOffset", 0, LAST_OFFSET + 1),
         )
         if verdict not in _JUDGEMENTS:
             raise SchemaError(f"verdict is {verdict[:60]!a}: one of {', '.join(_JUDGEMENTS)} is needed")
         if verdict != "pending" and target_offset is None:
             raise SchemaError(f"targetOffset is missing: verdict {verdict} has one")
         return cls(
-            topic=text(found, "topic", 1),
-            partition=number(found, "partition", 0, MOST_PARTITION),
-            offset=number(found, "offset", 0, LAST_OFFSET + 1),
-            metadata=text_or_none(found, "metadata") or "",
-            target_topic=text(found, "targetTopic", 1),
+            topic=text(obj, "topic", 1),
+            partition=number(obj, "partition", 0, MOST_PARTITION),
+            offset=number(obj, "offset", 0, LAST_OFFSET + 1),
+            metadata=text_or_none(obj, "metadata") or "",
+            target_topic=text(obj, "targetTopic", 1),
             target_offset=target_offset,
             verdict=verdict,
-            bound=number_or_none(found, "bound", 0, _MOST_COUNT),
-            evidence=text_or_none(found, "evidence"),
-            reason=text_or_none(found, "reason"),
-            standing=number_or_none(found, "committed", 0, LAST_OFFSET + 1),
-            flags=tuple(texts(found, "flags")),
-            detail=simple_values(found, "detail"),
+            bound=number_or_none(obj, "bound", 0, _MOST_COUNT),
+            evidence=text_or_none(obj, "evidence"),
+            reason=text_or_none(obj, "reason"),
+            standing=number_or_none(obj, "committed", 0, LAST_OFFSET + 1),
+            flags=tuple(texts(obj, "flags")),
+            detail=simple_values(obj, "detail"),
         )
 
     @classmethod
-    def trusted(cls, found: Mapping[str, Any]) -> GroupRow:
+    def trusted(cls, obj: Mapping[str, Any]) -> GroupRow:
         """Of fields that were read before."""
-        get = found.get
+        get = obj.get
         return cls(
-            found["topic"],
-            found["partition"],
-            found["offset"],
+            obj["topic"],
+            obj["partition"],
+            obj["offset"],
             get("metadata") or "",
-            found["targetTopic"],
+            obj["targetTopic"],
             get("targetOffset"),
-            found["verdict"],
+            obj["verdict"],
             get("bound"),
             get("evidence"),
             get("reason"),
@@ -152,24 +152,24 @@ class GroupRecord(Value):
         }
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> GroupRecord:
-        task_count = number(found, "taskCount", 1, MOST_TASKS)
+    def read(cls, obj: Mapping[str, Any]) -> GroupRecord:
+        task_count = number(obj, "taskCount", 1, MOST_TASKS)
         return cls(
-            as_of_ms=number(found, "asOfMs", 0, LAST_MS),
-            task=number(found, "task", 0, task_count - 1),
+            as_of_ms=number(obj, "asOfMs", 0, LAST_MS),
+            task=number(obj, "task", 0, task_count - 1),
             task_count=task_count,
-            state=text(found, "state"),
-            reason=text_or_none(found, "reason"),
-            rows=tuple(GroupRow.read(each) for each in objects(found, "partitions")),
+            state=text(obj, "state"),
+            reason=text_or_none(obj, "reason"),
+            rows=tuple(GroupRow.read(each) for each in objects(obj, "partitions")),
         )
 
     @classmethod
-    def trusted(cls, found: Mapping[str, Any]) -> GroupRecord:
+    def trusted(cls, obj: Mapping[str, Any]) -> GroupRecord:
         return cls(
-            found["asOfMs"],
-            found["task"],
-            found["taskCount"],
-            found["state"],
-            found.get("reason"),
-            tuple(map(GroupRow.trusted, found["partitions"])),
+            obj["asOfMs"],
+            obj["task"],
+            obj["taskCount"],
+            obj["state"],
+            obj.get("reason"),
+            tuple(map(GroupRow.trusted, obj["partitions"])),
         )

@@ -25,29 +25,29 @@ def read_object(encoded: bytes | None, what: str) -> Mapping[str, Any]:
     if encoded is None:
         raise SchemaError(f"no {what}: it is null")
     try:
-        found = json.loads(encoded)
+        obj = json.loads(encoded)
     except RecursionError:
         raise SchemaError(f"no {what}: it is nested too deep") from None
     except ValueError:
         raise SchemaError(f"no {what}: it is not JSON") from None
-    if not isinstance(found, dict):
-        raise SchemaError(f"no {what}: it is a {type(found).__name__} and no object")
-    return found
+    if not isinstance(obj, dict):
+        raise SchemaError(f"no {what}: it is a {type(obj).__name__} and no object")
+    return obj
 
 
-def number(found: Mapping[str, Any], name: str, least: int, most: int) -> int:
+def number(obj: Mapping[str, Any], name: str, least: int, most: int) -> int:
     """Raises SchemaError."""
-    value = found.get(name)
+    value = obj.get(name)
     # A bool is an int to Python.
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _wrong(found, name, f"a whole number from {least} to {most}")
+        raise _wrong(obj, name, f"a whole number from {least} to {most}")
     return value
 
 
-def text(found: Mapping[str, Any], name: str, least: int = 0) -> str:
+def text(obj: Mapping[str, Any], name: str, least: int = 0) -> str:
     """Of at least so many characters. Raises SchemaError; also for a text that has no UTF-8, for nobody could show
     it."""
-    value = found.get(name)
+    value = obj.get(name)
     if isinstance(value, str) and least <= len(value) <= _LONGEST:
         if value.isascii():
             return value
@@ -57,78 +57,76 @@ def text(found: Mapping[str, Any], name: str, least: int = 0) -> str:
             pass
         else:
             return value
-    raise _wrong(found, name, f"a text of {least} to {_LONGEST} characters")
+    raise _wrong(obj, name, f"a text of {least} to {_LONGEST} characters")
 
 
-def flag(found: Mapping[str, Any], name: str) -> bool:
+def flag(obj: Mapping[str, Any], name: str) -> bool:
     """Raises SchemaError."""
-    value = found.get(name)
+    value = obj.get(name)
     if not isinstance(value, bool):
-        raise _wrong(found, name, "true or false")
+        raise _wrong(obj, name, "true or false")
     return value
 
 
-def number_or_none(found: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
+def number_or_none(obj: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
     """None where there is none. Raises SchemaError."""
-    return None if found.get(name) is None else number(found, name, least, most)
+    return None if obj.get(name) is None else number(obj, name, least, most)
 
 
-def text_or_none(found: Mapping[str, Any], name: str) -> str | None:
+def text_or_none(obj: Mapping[str, Any], name: str) -> str | None:
     """None where there is none. Raises SchemaError."""
-    return None if found.get(name) is None else text(found, name)
+    return None if obj.get(name) is None else text(obj, name)
 
 
-def objects(found: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+def objects(obj: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
     """The objects of a list. Raises SchemaError."""
-    for each in _listed(found, name):
+    for each in _listed(obj, name):
         if not isinstance(each, dict):
             raise SchemaError(f"{name} holds a {type(each).__name__}: objects are needed")
         yield each
 
 
-def numbers(
-    found: Mapping[str, Any], name: str, ranges: Sequence[tuple[int, int]]
-) -> Iterator[Sequence[int]]:
+def numbers(obj: Mapping[str, Any], name: str, ranges: Sequence[tuple[int, int]]) -> Iterator[Sequence[int]]:
     """The rows of a list, each with a whole number of each of the ranges. Raises SchemaError."""
-    for row in _listed(found, name):
+    for row in _listed(obj, name):
         if not isinstance(row, list) or len(row) != len(ranges):
             raise SchemaError(f"{name} holds what is no list of {len(ranges)} whole numbers")
         yield [number({name: each}, name, *span) for each, span in zip(row, ranges, strict=True)]
 
 
-def texts(found: Mapping[str, Any], name: str) -> list[str]:
+def texts(obj: Mapping[str, Any], name: str) -> list[str]:
     """A list of texts; none where there is no list. Raises SchemaError."""
-    return [text({name: each}, name) for each in _listed(found, name)] if found.get(name) is not None else []
+    return [text({name: each}, name) for each in _listed(obj, name)] if obj.get(name) is not None else []
 
 
-def simple_values(found: Mapping[str, Any], name: str) -> dict[str, str | int | None]:
+def simple_values(obj: Mapping[str, Any], name: str) -> dict[str, str | int | None]:
     """An object that holds texts, whole numbers and nulls; empty where there is none. Raises SchemaError."""
-    values = found.get(name)
+    values = obj.get(name)
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise _wrong(found, name, "an object")
+        raise _wrong(obj, name, "an object")
     made: dict[str, str | int | None] = {}
     for key, value in values.items():
-        place = f"{name}.{text({name: key}, name)[:_SHOWN]}"
+        field = f"{name}.{text({name: key}, name)[:_SHOWN]}"
         if value is not None:
-            at = {place: value}
-            value = text(at, place) if isinstance(value, str) else number(at, place, *_NUMBERS)
+            at = {field: value}
+            value = text(at, field) if isinstance(value, str) else number(at, field, *_NUMBERS)
         made[key] = value
     return made
 
 
-def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
-    values = found.get(name)
+def _listed(obj: Mapping[str, Any], name: str) -> list[Any]:
+    values = obj.get(name)
     if not isinstance(values, list):
-        raise _wrong(found, name, "a list")
+        raise _wrong(obj, name, "a list")
     return values
 
 
-def _wrong(found: Mapping[str, Any], name: str, needed: str) -> SchemaError:
-    if name not in found:
+def _wrong(obj: Mapping[str, Any], name: str, needed: str) -> SchemaError:
+    if name not in obj:
         return SchemaError(f"{name} is missing: {needed} is needed")
-    value = found[name]
+    value = obj[name]
     # What is nested may be so deep that it can be read, and not be printed.
     shown = f"a {type(value).__name__}" if isinstance(value, dict | list) else ascii(value)
     shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"

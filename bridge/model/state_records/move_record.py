@@ -39,7 +39,7 @@ class MoveRow(NamedTuple):
     """At most so many records of the source's partition were not on the target; None for not known."""
 
     def fields(self) -> dict[str, Any]:
-        found = {
+        obj = {
             "topic": self.topic,
             "partition": self.partition,
             "offset": self.offset,
@@ -49,22 +49,22 @@ class MoveRow(NamedTuple):
             "bound": self.bound,
             "missing": self.missing,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in obj.items() if value is not None}
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> MoveRow:
-        verdict = text(found, "verdict")
+    def read(cls, obj: Mapping[str, Any]) -> MoveRow:
+        verdict = text(obj, "verdict")
         if verdict not in _VERDICTS:
             raise SchemaError(f"verdict is {verdict[:60]!a}: one of {', '.join(_VERDICTS)} is needed")
         return cls(
-            text(found, "topic", 1),
-            number(found, "partition", 0, MOST_PARTITION),
-            number(found, "offset", 0, LAST_OFFSET + 1),
-            text(found, "targetTopic", 1),
-            number(found, "targetOffset", 0, LAST_OFFSET + 1),
+            text(obj, "topic", 1),
+            number(obj, "partition", 0, MOST_PARTITION),
+            number(obj, "offset", 0, LAST_OFFSET + 1),
+            text(obj, "targetTopic", 1),
+            number(obj, "targetOffset", 0, LAST_OFFSET + 1),
             verdict,
-            number_or_none(found, "bound", 0, _MOST_COUNT),
-            number_or_none(found, "missing", 0, _MOST_COUNT),
+            number_or_none(obj, "bound", 0, _MOST_COUNT),
+            number_or_none(obj, "missing", 0, _MOST_COUNT),
         )
 
 
@@ -87,13 +87,13 @@ class Standing(NamedTuple):
         }
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> Standing:
+    def read(cls, obj: Mapping[str, Any]) -> Standing:
         return cls(
-            text(found, "topic", 1),
-            number(found, "partition", 0, MOST_PARTITION),
-            number(found, "offset", 0, LAST_OFFSET + 1),
-            text_or_none(found, "metadata") or "",
-            number(found, "leaderEpoch", -1, MOST_PARTITION),
+            text(obj, "topic", 1),
+            number(obj, "partition", 0, MOST_PARTITION),
+            number(obj, "offset", 0, LAST_OFFSET + 1),
+            text_or_none(obj, "metadata") or "",
+            number(obj, "leaderEpoch", -1, MOST_PARTITION),
         )
 
 
@@ -131,16 +131,16 @@ class MoveRecord(Value):
         }
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> MoveRecord:
-        state = text(found, "state")
+    def read(cls, obj: Mapping[str, Any]) -> MoveRecord:
+        state = text(obj, "state")
         if state not in _STATES:
             raise SchemaError(f"state is {state[:60]!a}: one of {', '.join(_STATES)} is needed")
         return cls(
             state=state,
-            at_ms=number(found, "atMs", 0, LAST_MS),
-            as_of_ms=number(found, "asOfMs", 0, LAST_MS),
-            source_away=flag(found, "sourceAway"),
-            missing_since_ms=number_or_none(found, "missingSinceMs", 0, LAST_MS),
-            rows=tuple(MoveRow.read(each) for each in objects(found, "partitions")),
-            snapshot=tuple(Standing.read(each) for each in objects(found, "snapshot")),
+            at_ms=number(obj, "atMs", 0, LAST_MS),
+            as_of_ms=number(obj, "asOfMs", 0, LAST_MS),
+            source_away=flag(obj, "sourceAway"),
+            missing_since_ms=number_or_none(obj, "missingSinceMs", 0, LAST_MS),
+            rows=tuple(MoveRow.read(each) for each in objects(obj, "partitions")),
+            snapshot=tuple(Standing.read(each) for each in objects(obj, "snapshot")),
         )

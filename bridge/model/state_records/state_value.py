@@ -27,10 +27,10 @@ class Value(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, found: Mapping[str, Any]) -> Self:
+    def read(cls, obj: Mapping[str, Any]) -> Self:
         """Raises SchemaError."""
 
     @classmethod
-    def trusted(cls, found: Mapping[str, Any]) -> Self:
+    def trusted(cls, obj: Mapping[str, Any]) -> Self:
         """The same of what was read before: it is not checked again."""
-        return cls.read(found)
+        return cls.read(obj)

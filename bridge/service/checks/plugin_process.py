@@ -23,7 +23,7 @@ from connectors.base import CopiedTopics, Kind
 from connectors.config.allowed_names import Refusing, code
 from connectors.config.configdef import ValidatedConfig, given
 from connectors.config.keys import undefined
-from connectors.config.validated import KeyValue, judge
+from connectors.config.validated import KeyValue, parse_value
 from connectors.config.validators import invalid
 from connectors.ports import ClientCheck
 
@@ -138,7 +138,7 @@ def _entry(kind: Kind, config: Props, name: str, errors: Sequence[str], visible:
     texts = tuple(str(text) for text in errors)
     if key is None:
         return KeyValue(undefined(str(name)), None, texts, bool(visible))
-    return KeyValue(key, judge(key, config.get(name)).value, texts, bool(visible))
+    return KeyValue(key, parse_value(key, config.get(name)).value, texts, bool(visible))
 
 
 @contextmanager

@@ -44,8 +44,8 @@ def _escaped(data: Bytes, at: int, end: int) -> int:
         return NO
     if at + 5 > end:
         return NO
-    for place in range(at + 1, at + 5):
-        if _hex(data, place) < 0:
+    for digit in range(at + 1, at + 5):
+        if _hex(data, digit) < 0:
             return NO
     if _hex(data, at + 1) == 13 and _hex(data, at + 2) >= 8:
         return NO
