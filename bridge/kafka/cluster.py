@@ -34,7 +34,7 @@ from bridge.model.values import (
 _GROUPS_A_FETCH = 200
 _TOPICS_A_CALL = 500
 _CONFIGS_FOR = 600.0
-"""Seconds for which a topic's configs are believed."""
+"""Seconds before a topic's configs are described again."""
 _NEVER = (-_CONFIGS_FOR * 2, False)
 _COORDINATOR_MOVED = {
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
@@ -103,20 +103,20 @@ class KafkaCluster:
     async def committed(
         self, groups: Sequence[str], *, right: str = "DESCRIBE"
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
-        found = await self._committed_once(groups, right)
+        results = await self._committed_once(groups, right)
         for pause in _COORDINATOR_PAUSES:
-            again = [group for group, error in found.items() if isinstance(error, int)]
+            again = [group for group, error in results.items() if isinstance(error, int)]
             if not again:
                 break
             await asyncio.sleep(pause)
             self._client.forget_coordinators(again)
-            found |= await self._committed_once(again, right)
-        failures = [got for got in found.values() if isinstance(got, KafkaFailure)]
-        if failures and len(failures) == len(found) and failures[0].fault in _AWAY:
+            results |= await self._committed_once(again, right)
+        failures = [result for result in results.values() if isinstance(result, KafkaFailure)]
+        if failures and len(failures) == len(results) and failures[0].fault in _AWAY:
             raise failures[0]
         return {
-            group: _of_group(got, group, right) or {} if isinstance(got, int) else got
-            for group, got in found.items()
+            group: _of_group(result, group, right) or {} if isinstance(result, int) else result
+            for group, result in results.items()
         }
 
     async def _committed_once(
@@ -124,7 +124,7 @@ class KafkaCluster:
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int]:
         """Offsets, or the code of an error that a second try with a new coordinator may mend."""
         nodes, errors = await self._client.coordinators(groups)
-        found: dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int] = dict(errors)
+        results: dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int] = dict(errors)
 
         async def part(node: int, some: Sequence[str]) -> None:
             try:
@@ -133,18 +133,18 @@ class KafkaCluster:
                 )
             except KafkaFailure as error:
                 self._client.forget_coordinators(some)
-                found.update(dict.fromkeys(some, error))
+                results.update(dict.fromkeys(some, error))
                 return
             for group, (code, offsets) in group_requests.read_fetched_offsets(answer).items():
                 if code and code not in _COORDINATOR_MOVED:
-                    found[group] = _of_group(code, group, right) or offsets
+                    results[group] = _of_group(code, group, right) or offsets
                 else:
-                    found[group] = code or offsets
+                    results[group] = code or offsets
 
         for node, kept in nodes.items():
             for at in range(0, len(kept), _GROUPS_A_FETCH):
                 await part(node, kept[at : at + _GROUPS_A_FETCH])
-        return found
+        return results
 
     async def group_states(self, groups: Sequence[str]) -> dict[str, GroupState]:
         states = dict.fromkeys(groups, GroupState.UNKNOWN)
@@ -155,7 +155,7 @@ class KafkaCluster:
         return states
 
     async def _describe(self, groups: Sequence[str], states: dict[str, GroupState]) -> list[str]:
-        """Puts in the states that are told; answers the groups that another coordinator may know of."""
+        """Fills in `states` where brokers answer; returns the groups that another coordinator may know of."""
         try:
             nodes, errors = await self._client.coordinators(groups)
         except KafkaFailure:
@@ -181,22 +181,22 @@ class KafkaCluster:
     async def topics(
         self, names: Sequence[str], *, right: str = "READ"
     ) -> dict[str, TopicInfo | KafkaFailure]:
-        found: dict[str, TopicInfo | KafkaFailure] = {}
+        results: dict[str, TopicInfo | KafkaFailure] = {}
         for at in range(0, len(names), _TOPICS_A_CALL):
             described = await self._client.metadata(names[at : at + _TOPICS_A_CALL])
             for name, meta in described.items():
                 failed = of_code(meta.error, f"describe topic {name}", f"{right} on topic {name}")
-                found[name] = failed or TopicInfo(name, meta.topic_id, len(meta.partitions))
+                results[name] = failed or TopicInfo(name, meta.topic_id, len(meta.partitions))
         append_time = await self._append_time(
-            {name: got.topic_id for name, got in found.items() if isinstance(got, TopicInfo)}
+            {name: info.topic_id for name, info in results.items() if isinstance(info, TopicInfo)}
         )
-        for name, got in found.items():
-            if isinstance(got, TopicInfo) and append_time.get(name):
-                found[name] = TopicInfo(name, got.topic_id, got.partitions, log_append_time=True)
-        return found
+        for name, info in results.items():
+            if isinstance(info, TopicInfo) and append_time.get(name):
+                results[name] = TopicInfo(name, info.topic_id, info.partitions, log_append_time=True)
+        return results
 
     async def _append_time(self, topics: Mapping[str, str]) -> dict[str, bool]:
-        """By name, for topics with their ids; those not known (yet) are left out."""
+        """By name, for topics with their ids. Topics whose configs could not be described are left out."""
         now = time.monotonic()
         ask = [
             name
@@ -205,8 +205,8 @@ class KafkaCluster:
         ]
         for name, value in (await self._admin.log_append_time(ask)).items():
             self._configs.put((name, topics[name]), (now, value))
-        known = {name: self._configs.get((name, id_)) for name, id_ in topics.items()}
-        return {name: found[1] for name, found in known.items() if found is not None}
+        cached = {name: self._configs.get((name, id_)) for name, id_ in topics.items()}
+        return {name: entry[1] for name, entry in cached.items() if entry is not None}
 
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool
@@ -216,13 +216,13 @@ class KafkaCluster:
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
     ) -> Mapping[TopicPartition, Mapping[Need, LookupResult | KafkaFailure]]:
-        found, scanned = await asyncio.gather(
+        looked_up, scanned = await asyncio.gather(
             self._lookups[committed_only].answer(needs),
             scan(self._client, needs, committed_only=committed_only),
         )
         answers: dict[TopicPartition, dict[Need, LookupResult | KafkaFailure]] = {}
         for tp in needs:
-            answers[tp] = {**found[tp], **scanned[tp]}
+            answers[tp] = {**looked_up[tp], **scanned[tp]}
         return answers
 
     async def alter(

@@ -1,4 +1,4 @@
-"""What clusters say, in our own words: codes of the wire and of librdkafka become KafkaFailure at this edge."""
+"""Errors of the protocol, of aiokafka and of librdkafka as KafkaFailure, the one error of the rooms above."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FAULTS: dict[int, KafkaFault] = {
     Errors.PRODUCER_FENCED: KafkaFault.FENCED,
     Errors.UNKNOWN_TOPIC_ID: KafkaFault.UNKNOWN_TOPIC,
 }
-"""Error codes of the Kafka protocol that we act on."""
+"""Of error codes that we act on; OTHER for the rest."""
 
 _FENCED = "A newer producer has taken over the transactional id, or its transaction took too long"
 _TEXTS: dict[int, str] = {
@@ -55,8 +55,8 @@ _TEXTS: dict[int, str] = {
     Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Not authorized to use the transactional id: grant WRITE on it",
     Errors.INVALID_RECORD: "The broker refuses a record",
     Errors.PRODUCER_FENCED: _FENCED,
-    Errors.UNKNOWN_TOPIC_ID: "The broker knows no topic of this id",
-    Errors.INCONSISTENT_TOPIC_ID: "The broker knows the topic by another id",
+    Errors.UNKNOWN_TOPIC_ID: "The broker has no topic with this id",
+    Errors.INCONSISTENT_TOPIC_ID: "The broker has the topic with another id",
 }
 """What codes mean that the library has no words for, or none that an operator could act on."""
 
@@ -83,8 +83,8 @@ _LIBRDKAFKA = {
 }
 
 
-def failure(fault: KafkaFault, doing: str, said: str) -> KafkaFailure:
-    return KafkaFailure(fault, f"{said} (while trying to {doing})", retriable=fault not in _PERMANENT)
+def failure(fault: KafkaFault, doing: str, text: str) -> KafkaFailure:
+    return KafkaFailure(fault, f"{text} (while trying to {doing})", retriable=fault not in _PERMANENT)
 
 
 def of_code(code: int, doing: str, right: str = "") -> KafkaFailure | None:

@@ -1,4 +1,4 @@
-"""A cache that forgets by itself."""
+"""A cache whose entries expire."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Aging(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         self._turn()
-        found = self._young.get(key)
-        if found is None and (found := self._old.pop(key, None)) is not None:
-            self._young[key] = found
-        return found
+        value = self._young.get(key)
+        if value is None and (value := self._old.pop(key, None)) is not None:
+            self._young[key] = value
+        return value
 
     def put(self, key: K, value: V) -> None:
         self._turn()

@@ -43,8 +43,8 @@ async def read_committed(client: NetworkClient, topic: str, within: float = 30.0
     """All committed records that partition 0 holds now.
 
     A plain read_committed read ends where the oldest open transaction begins, and what others have committed beyond it
-    stays hidden: one's own newest position, too. So this one asks first where the log ends whatever is committed, and
-    reads until it gets there. Raises KafkaFailure, TIMEOUT when a transaction stays open for longer than `within`
+    stays hidden: one's own newest position, too. So this one asks first where the log ends, committed or not, and reads
+    until it gets there. Raises KafkaFailure, TIMEOUT when a transaction stays open for longer than `within`
     seconds.
     """
     tp = TopicPartition(topic, 0)
@@ -56,16 +56,14 @@ async def read_committed(client: NetworkClient, topic: str, within: float = 30.0
     records: list[LogRecord] = []
     deadline = time.monotonic() + within
     while True:
-        found = await tail.read()
-        if found.restarted:
+        part = await tail.read()
+        if part.restarted:
             records.clear()
-        records += found.records
+        records += part.records
         if tail.position >= end.end:
             return records
         if time.monotonic() > deadline:
-            said = (
-                f"A transaction holds back what is at and after offset {tail.position}, for {within:g} s now"
-            )
-            raise failure(KafkaFault.TIMEOUT, f"read {topic} up to offset {end.end}", said)
-        if not found.records:
+            text = f"An open transaction has held back offset {tail.position} and later for {within:g} s"
+            raise failure(KafkaFault.TIMEOUT, f"read {topic} up to offset {end.end}", text)
+        if not part.records:
             await asyncio.sleep(_PAUSE)

@@ -118,7 +118,7 @@ class Wire:
         for chunk in made:
             stamp(chunk.data, -1, -1, -1, False)
             answer = self.send(topic, chunk.data)
-            assert (answer.error, answer.said) == (0, "")
+            assert (answer.error, answer.message) == (0, "")
             offsets.append(answer.offset)
         return offsets
 

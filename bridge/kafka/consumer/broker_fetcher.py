@@ -125,7 +125,7 @@ class BrokerFetcher:
         size = sum(len(data.records) for data in response.parts.values())
         self._window.answered(size, size, took, self._round_trip)
         for tp, data in response.parts.items():
-            sent = self._session.told(tp)
+            sent = self._session.sent(tp)
             if sent is not None and len(data.records) > sent.max_bytes:
                 self._large[tp] = 2 * len(data.records)
         return response.parts
@@ -133,7 +133,7 @@ class BrokerFetcher:
     def is_current(self, tp: TopicPartition) -> bool:
         """Whether the last response is about what is wanted of a partition now: not if it was set, dropped or handed
         out since the request was sent."""
-        sent = self._session.told(tp)
+        sent = self._session.sent(tp)
         return sent is not None and self._session.wanted(tp) is sent
 
 

@@ -1,4 +1,4 @@
-"""What one broker has been told that we fetch: an incremental session (KIP-227), which carries changes only.
+"""The incremental fetch session with one broker (KIP-227): requests that carry changes only.
 
 Without one, a fetch of 1,000 idle partitions names them all, each time, and is answered for all of them.
 """
@@ -33,13 +33,13 @@ class SessionFetch(NamedTuple):
 class FetchSession:
     """One request at a time: `plan`, send, then `answered` or `reset`.
 
-    A broker that has no room for a session answers id 0, and goes on being told all.
+    A broker that has no room for a session answers id 0; every request to it names all partitions.
     """
 
     def __init__(self) -> None:
         self._id = self._epoch = 0
         self._wanted: dict[TopicPartition, FetchPartition] = {}
-        self._told: dict[TopicPartition, FetchPartition] = {}
+        self._sent: dict[TopicPartition, FetchPartition] = {}
         self._changed: set[TopicPartition] = set()
 
     def __bool__(self) -> bool:
@@ -59,31 +59,31 @@ class FetchSession:
     def wanted(self, tp: TopicPartition) -> FetchPartition | None:
         return self._wanted.get(tp)
 
-    def told(self, tp: TopicPartition) -> FetchPartition | None:
-        """As the broker was told last: what its answers are about."""
-        return self._told.get(tp)
+    def sent(self, tp: TopicPartition) -> FetchPartition | None:
+        """As the broker was asked last: what its responses are about."""
+        return self._sent.get(tp)
 
     def plan(self) -> SessionFetch:
         if self._epoch == 0:
-            self._told = dict(self._wanted)
+            self._sent = dict(self._wanted)
             self._changed.clear()
-            return SessionFetch(0, 0, self._told, ())
+            return SessionFetch(0, 0, self._sent, ())
         parts, forgotten = {}, []
         for tp in self._changed:
-            told, wanted = self._told.get(tp), self._wanted.get(tp)
-            if told is not None and (wanted is None or wanted.topic_id != told.topic_id):
-                forgotten.append((told.topic_id, tp))
-                del self._told[tp]
+            sent, wanted = self._sent.get(tp), self._wanted.get(tp)
+            if sent is not None and (wanted is None or wanted.topic_id != sent.topic_id):
+                forgotten.append((sent.topic_id, tp))
+                del self._sent[tp]
             if wanted is not None:
-                if wanted != told:
+                if wanted != sent:
                     parts[tp] = wanted
-                # Also one that left and came back as it was: answers are about what is wanted now.
-                self._told[tp] = wanted
+                # Also one that left and came back as it was: responses are about what is wanted now.
+                self._sent[tp] = wanted
         self._changed.clear()
         return SessionFetch(self._id, self._epoch, parts, tuple(forgotten))
 
     def answered(self, error: int, session: int) -> bool:
-        """Takes the answer's error and session id; False when it told nothing, and all has to be told anew."""
+        """Accepts the response's error and session id. False when the session is lost: the next request names all."""
         if error in _SESSION_LOST:
             self.reset()
             return False

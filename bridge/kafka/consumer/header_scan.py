@@ -1,4 +1,4 @@
-"""Batch headers of a log, read for the places that hold no data: nothing is decompressed, and nothing kept."""
+"""Batch headers of a log, read for the offsets that hold no data: nothing is decompressed, and nothing kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _AT_ONCE = 4
 async def scan(
     client: NetworkClient, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
 ) -> dict[TopicPartition, dict[Need, Scanned | None]]:
-    """Answers the Scans among `needs`. `committed_only`: aborted transactions are told, what is open is not read."""
+    """Answers the Scans among `needs`. `committed_only`: offsets of aborted transactions count as without data, and a
+    scan ends at the last stable offset."""
     answers: dict[TopicPartition, dict[Need, Scanned | None]] = {tp: {} for tp in needs}
     room = asyncio.Semaphore(_AT_ONCE)
 
@@ -47,21 +48,21 @@ async def _scan(
     call = log_requests.fetch({tp: part}, committed_only=committed_only)
     try:
         reader = await client.send(node, call, f"read {tp.topic}-{tp.partition}")
-        got = log_requests.read_fetched(reader, call.API_VERSION, {topic_id: tp.topic}).get(tp)
-        return None if got is None or got.error else _scanned(got, need, committed_only=committed_only)
+        data = log_requests.read_fetched(reader, call.API_VERSION, {topic_id: tp.topic}).get(tp)
+        return None if data is None or data.error else _scanned(data, need, committed_only=committed_only)
     except (KafkaFailure, CorruptBatch):
         return None
 
 
-def _scanned(got: PartitionData, need: Scan, *, committed_only: bool) -> Scanned | None:
-    data_filter = DataFilter(got.aborted)
+def _scanned(data: PartitionData, need: Scan, *, committed_only: bool) -> Scanned | None:
+    data_filter = DataFilter(data.aborted)
     without: list[tuple[int, int]] = []
     end, epoch = need.offset, -1
-    for batch in parse(got.records):
+    for batch in parse(data.records):
         end, epoch = max(end, batch.last_offset + 1), max(epoch, batch.leader_epoch)
         if not data_filter.is_data(batch):
             without.append((batch.base_offset, batch.last_offset + 1))
-    if not got.records:
+    if not data.records:
         # Nothing is there up to the end of what may be read: compaction took it.
-        end = max(end, got.last_stable if committed_only else got.high_watermark)
-    return Scanned(need.offset, end, without, len(got.records), epoch) if end > need.offset else None
+        end = max(end, data.last_stable if committed_only else data.high_watermark)
+    return Scanned(need.offset, end, without, len(data.records), epoch) if end > need.offset else None

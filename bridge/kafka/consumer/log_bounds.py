@@ -1,4 +1,4 @@
-"""Where logs begin and end."""
+"""Log start and end offsets, and offsets by timestamp (ListOffsets)."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ async def bounds(
 ) -> dict[TopicPartition, Bounds | KafkaFailure]:
     """Of partitions whose leaders the client knows (`NetworkClient.metadata`). Never raises."""
     nodes, leaderless = client.by_leader(partitions)
-    found: dict[TopicPartition, Bounds | KafkaFailure] = dict(leaderless)
+    results: dict[TopicPartition, Bounds | KafkaFailure] = dict(leaderless)
 
-    async def ask(node: int, some: Sequence[TopicPartition]) -> None:
+    async def ask(node: int, tps: Sequence[TopicPartition]) -> None:
         try:
             starts, ends = await asyncio.gather(
-                _listed(client, node, some, log_requests.EARLIEST, committed_only=committed_only),
-                _listed(client, node, some, log_requests.LATEST, committed_only=committed_only),
+                _listed(client, node, tps, log_requests.EARLIEST, committed_only=committed_only),
+                _listed(client, node, tps, log_requests.LATEST, committed_only=committed_only),
             )
         except KafkaFailure as error:
-            found.update(dict.fromkeys(some, error))
+            results.update(dict.fromkeys(tps, error))
             return
-        for part in some:
-            start, end = starts[part], ends[part]
-            doing, right = f"list offsets of {part.topic}-{part.partition}", f"READ on topic {part.topic}"
+        for tp in tps:
+            start, end = starts[tp], ends[tp]
+            doing, right = f"list offsets of {tp.topic}-{tp.partition}", f"READ on topic {tp.topic}"
             failed = of_code(start.error or end.error, doing, right)
-            found[part] = failed or Bounds(start.offset, max(start.offset, end.offset), end.leader_epoch)
+            results[tp] = failed or Bounds(start.offset, max(start.offset, end.offset), end.leader_epoch)
 
-    await asyncio.gather(*(ask(node, some) for node, some in nodes.items()))
-    return found
+    await asyncio.gather(*(ask(node, tps) for node, tps in nodes.items()))
+    return results
 
 
 async def all_bounds(
     client: NetworkClient, partitions: Sequence[TopicPartition], *, committed_only: bool
 ) -> dict[TopicPartition, Bounds]:
-    """The same for callers that need every one of them. Raises the first KafkaFailure."""
-    known = {}
-    for part, found in (await bounds(client, partitions, committed_only=committed_only)).items():
-        if isinstance(found, KafkaFailure):
-            raise found
-        known[part] = found
-    return known
+    """`bounds` for callers that need every one of them. Raises the first KafkaFailure."""
+    logs = {}
+    for tp, log in (await bounds(client, partitions, committed_only=committed_only)).items():
+        if isinstance(log, KafkaFailure):
+            raise log
+        logs[tp] = log
+    return logs
 
 
 async def offsets_at_times(
@@ -58,17 +58,17 @@ async def offsets_at_times(
     nodes, leaderless = client.by_leader(list(times))
     for failed in leaderless.values():
         raise failed
-    found: dict[TopicPartition, int | None] = {}
-    for node, some in nodes.items():
-        wanted = {part: times[part] for part in some}
+    offsets: dict[TopicPartition, int | None] = {}
+    for node, tps in nodes.items():
+        wanted = {tp: times[tp] for tp in tps}
         call = log_requests.list_offsets(wanted, committed_only=committed_only)
         listed = log_requests.read_listed_offsets(await client.send(node, call, "list offsets"))
-        for part in some:
-            error = of_code(listed[part].error, f"list offsets of {part.topic}-{part.partition}")
+        for tp in tps:
+            error = of_code(listed[tp].error, f"list offsets of {tp.topic}-{tp.partition}")
             if error is not None:
                 raise error
-            found[part] = listed[part].offset if listed[part].offset >= 0 else None
-    return found
+            offsets[tp] = listed[tp].offset if listed[tp].offset >= 0 else None
+    return offsets
 
 
 async def _listed(
@@ -76,7 +76,8 @@ async def _listed(
 ) -> Mapping[TopicPartition, log_requests.ListedOffset]:
     call = log_requests.list_offsets(dict.fromkeys(partitions, at), committed_only=committed_only)
     listed = log_requests.read_listed_offsets(await client.send(node, call, "list offsets"))
-    missing = [part for part in partitions if part not in listed]
+    missing = [tp for tp in partitions if tp not in listed]
     if missing:
-        raise failure(KafkaFault.OTHER, "list offsets", f"No answer for {missing[0].topic}")
+        doing = f"list offsets of {missing[0].topic}-{missing[0].partition}"
+        raise failure(KafkaFault.OTHER, doing, "The response does not contain the partition")
     return listed

@@ -36,7 +36,7 @@ _EXPANDED = 4
 """How many times as large as it was fetched what is kept may be; what is larger counts for more."""
 
 
-class _Known:
+class _Windows:
     """Windows of one partition, by start. `topic_id`: of the topic that they are of."""
 
     def __init__(self, topic_id: str) -> None:
@@ -44,27 +44,27 @@ class _Known:
         self._starts: list[int] = []
         self._windows: list[Window] = []
 
-    def add(self, found: Window) -> None:
-        at = bisect_right(self._starts, found.start)
-        self._starts.insert(at, found.start)
-        self._windows.insert(at, found)
+    def add(self, window: Window) -> None:
+        at = bisect_right(self._starts, window.start)
+        self._starts.insert(at, window.start)
+        self._windows.insert(at, window)
 
-    def drop(self, found: Window) -> None:
-        for at, known in enumerate(self._windows):
-            if known is found:
+    def drop(self, window: Window) -> None:
+        for at, each in enumerate(self._windows):
+            if each is window:
                 del self._starts[at], self._windows[at]
                 return
 
     def covering(self, offset: int) -> Window | None:
         at = bisect_right(self._starts, offset)
-        for found in self._windows[max(0, at - 2) : at][::-1]:
-            if _covers(found, offset):
-                return found
+        for window in self._windows[max(0, at - 2) : at][::-1]:
+            if _covers(window, offset):
+                return window
         return None
 
 
-def _covers(found: Window, offset: int) -> bool:
-    return found.start <= offset < found.end or offset == found.start == found.end
+def _covers(window: Window, offset: int) -> bool:
+    return window.start <= offset < window.end or offset == window.start == window.end
 
 
 class Lookups:
@@ -72,7 +72,7 @@ class Lookups:
 
     def __init__(self, client: NetworkClient, *, committed_only: bool) -> None:
         self._client, self._committed_only = client, committed_only
-        self._known: dict[TopicPartition, _Known] = {}
+        self._windows_by_tp: dict[TopicPartition, _Windows] = {}
         self._batch_bytes: Aging[TopicPartition, int] = Aging(_REMEMBERED)
         self._kept: deque[tuple[TopicPartition, Window, int]] = deque()
         self._kept_bytes = 0
@@ -81,31 +81,31 @@ class Lookups:
     @property
     def remembered(self) -> int:
         """Partitions that it knows anything of."""
-        return len(self._known) + len(self._batch_bytes)
+        return len(self._windows_by_tp) + len(self._batch_bytes)
 
     def forget(self) -> None:
-        self._known.clear()
+        self._windows_by_tp.clear()
         self._kept.clear()
         self._kept_bytes = 0
 
-    def _keep(self, partition: TopicPartition, found: Window, size: int) -> None:
+    def _keep(self, partition: TopicPartition, window: Window, size: int) -> None:
         # Asked for again: while the answer was under way another connector's round may have ended and forgotten all.
-        self._known_of(partition).add(found)
-        self._kept.append((partition, found, size))
+        self._windows_of(partition).add(window)
+        self._kept.append((partition, window, size))
         self._kept_bytes += size
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
             oldest, dropped, its_size = self._kept.popleft()
-            if oldest in self._known:
-                self._known[oldest].drop(dropped)
+            if oldest in self._windows_by_tp:
+                self._windows_by_tp[oldest].drop(dropped)
             self._kept_bytes -= its_size
 
-    def _known_of(self, partition: TopicPartition) -> _Known:
-        """What is known of a partition; nothing, when its topic is not the one any more that was read."""
+    def _windows_of(self, partition: TopicPartition) -> _Windows:
+        """The windows of a partition; none when its topic was made anew since they were read."""
         topic_id = self._client.topic_id(partition.topic)
-        known = self._known.get(partition)
-        if known is None or known.topic_id != topic_id:
-            known = self._known[partition] = _Known(topic_id)
-        return known
+        windows = self._windows_by_tp.get(partition)
+        if windows is None or windows.topic_id != topic_id:
+            windows = self._windows_by_tp[partition] = _Windows(topic_id)
+        return windows
 
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]]
@@ -152,7 +152,7 @@ class Lookups:
         while lane:
             wanted: dict[TopicPartition, Read] = {}
             for partition in list(lane):
-                reads = self._drop_known(partition, lane[partition], answers)
+                reads = self._drop_cached(partition, lane[partition], answers)
                 if not reads:
                     del lane[partition]
                 elif len(wanted) < _PARTITIONS_A_FETCH and not (wanted and (partition, reads[0]) in alone):
@@ -162,15 +162,15 @@ class Lookups:
             if wanted:
                 await self._fetch(node, wanted, lane, alone, answers)
 
-    def _drop_known(
+    def _drop_cached(
         self, partition: TopicPartition, reads: list[Read], answers: dict[TopicPartition, dict[Need, Answer]]
     ) -> list[Read]:
-        known = self._known_of(partition)
+        windows = self._windows_of(partition)
         while reads:
-            found = answers[partition].get(reads[0]) or known.covering(reads[0].offset)
-            if found is None:
+            window = answers[partition].get(reads[0]) or windows.covering(reads[0].offset)
+            if window is None:
                 break
-            answers[partition][reads.pop(0)] = found
+            answers[partition][reads.pop(0)] = window
         return reads
 
     async def _fetch(
@@ -190,65 +190,65 @@ class Lookups:
             )
             for partition, read in wanted.items()
         }
-        doing = "read " + ", ".join(f"{p.topic}-{p.partition}" for p in list(wanted)[:3])
+        sending = "read " + ", ".join(f"{p.topic}-{p.partition}" for p in list(wanted)[:3])
         self.fetches += 1
         try:
             call = log_requests.fetch(parts, committed_only=self._committed_only)
-            reader = await self._client.send(node, call, doing)
+            reader = await self._client.send(node, call, sending)
             fetched = log_requests.read_fetched(reader, call.API_VERSION, ids)
         except KafkaFailure as error:
             for partition in wanted:
                 answers[partition] |= dict.fromkeys(lane.pop(partition), error)
             return
         for partition, read in wanted.items():
-            got = fetched.get(partition)
-            reading = f"read {partition.topic}-{partition.partition} at {read.offset}"
-            code = Errors.UNKNOWN_SERVER_ERROR if got is None else got.error
-            failed = of_code(code, reading, f"READ on topic {partition.topic}")
-            if got is None or failed is not None:
-                answers[partition][lane[partition].pop(0)] = failed or failure(
-                    KafkaFault.OTHER, reading, "No answer"
-                )
+            data = fetched.get(partition)
+            doing = f"read {partition.topic}-{partition.partition} at {read.offset}"
+            code = Errors.UNKNOWN_SERVER_ERROR if data is None else data.error
+            failed = of_code(code, doing, f"READ on topic {partition.topic}")
+            if data is None or failed is not None:
+                missing = failure(KafkaFault.OTHER, doing, "The response does not contain the partition")
+                answers[partition][lane[partition].pop(0)] = failed or missing
                 continue
             try:
-                found = self._take(partition, read, got, alone)
+                window = self._window(partition, read, data, alone)
             except Exception as error:  # bytes that can't be decoded: each codec has exceptions of its own
                 answers[partition][lane[partition].pop(0)] = failure(
-                    KafkaFault.OTHER, reading, f"Unreadable batch: {error or type(error).__name__}"
+                    KafkaFault.OTHER, doing, f"Unreadable batch: {error or type(error).__name__}"
                 )
                 continue
-            if found is not None:
+            if window is not None:
                 # Answered at once: among large batches it may be dropped again before the lane's next turn.
-                while lane[partition] and _covers(found, lane[partition][0].offset):
-                    answers[partition][lane[partition].pop(0)] = found
+                while lane[partition] and _covers(window, lane[partition][0].offset):
+                    answers[partition][lane[partition].pop(0)] = window
 
-    def _take(
+    def _window(
         self,
         partition: TopicPartition,
         read: Read,
-        got: PartitionData,
+        data: PartitionData,
         alone: set[tuple[TopicPartition, Read]],
     ) -> Window | None:
-        """The window that was fetched; None when the read has to be tried again, alone or with more bytes."""
-        end = got.last_stable if self._committed_only else got.high_watermark
-        if not got.records and read.offset < end and (partition, read) not in alone:
+        """The window that was fetched; None when the read has to be tried again, alone or with more bytes. Raises
+        ValueError, and what codecs raise."""
+        end = data.last_stable if self._committed_only else data.high_watermark
+        if not data.records and read.offset < end and (partition, read) not in alone:
             # Nothing, or a first batch larger than was asked for: only the first partition of a request gets that one.
             alone.add((partition, read))
             return None
-        found, size = opened(got.records, read.offset, end, got.aborted, self._client.most_decompressed)
-        if found is None:
-            if len(got.records) >= _MOST_BATCH_BYTES:
-                raise ValueError(f"the broker sent {len(got.records)} bytes without the end of a batch")
-            more = min(_MOST_BATCH_BYTES, max(len(got.records), read.max_bytes) * 2)
+        window, size = opened(data.records, read.offset, end, data.aborted, self._client.most_decompressed)
+        if window is None:
+            if len(data.records) >= _MOST_BATCH_BYTES:
+                raise ValueError(f"the broker sent {len(data.records)} bytes without the end of a batch")
+            more = min(_MOST_BATCH_BYTES, max(len(data.records), read.max_bytes) * 2)
             self._batch_bytes.put(partition, more)
             alone.add((partition, read))
             return None
-        if not _covers(found, read.offset):
+        if not _covers(window, read.offset):
             raise ValueError("the broker sent records of other offsets")
         if (partition, read) in alone:
-            self._batch_bytes.put(partition, max(self._batch_bytes.get(partition) or 0, len(got.records)))
-        self._keep(partition, found, max(len(got.records), size // _EXPANDED))
-        return found
+            self._batch_bytes.put(partition, max(self._batch_bytes.get(partition) or 0, len(data.records)))
+        self._keep(partition, window, max(len(data.records), size // _EXPANDED))
+        return window
 
     # -- times ------------------------------------------------------------------------------------------------------
 
@@ -288,8 +288,8 @@ class Lookups:
                 answers[partition][need] = error
             return
         for partition, need in wave.items():
-            got = listed.get(partition)
-            code = got.error if got else Errors.UNKNOWN_SERVER_ERROR
+            entry = listed.get(partition)
+            code = entry.error if entry else Errors.UNKNOWN_SERVER_ERROR
             doing = f"find a timestamp in {partition.topic}-{partition.partition}"
             failed = of_code(code, doing, f"READ on topic {partition.topic}")
-            answers[partition][need] = failed or (None if got is None or got.offset < 0 else got.offset)
+            answers[partition][need] = failed or (None if entry is None or entry.offset < 0 else entry.offset)

@@ -92,7 +92,7 @@ class TopicTail:
             raise
 
     async def _begin(self) -> int:
-        """Answers the leader."""
+        """Returns the leader."""
         leader = await self._find_leader() if self._leader is None else self._leader
         if self._next < 0:
             self._began = self._next = await self._beginning(leader)
@@ -101,23 +101,23 @@ class TopicTail:
 
     async def _read(self) -> TailPart:
         for _ in range(_TRIES):
-            got = await self._fetch(await self._begin())
+            data = await self._fetch(await self._begin())
             if self._next < 0:
                 continue
-            if got.error in (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID):
+            if data.error in (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID):
                 self._leader = None
             elif (
-                got.error == Errors.OFFSET_OUT_OF_RANGE
-                or got.diverged
-                or got.log_start >= self._next > self._began
+                data.error == Errors.OFFSET_OUT_OF_RANGE
+                or data.diverged
+                or data.log_start >= self._next > self._began
             ):
                 self._begin_anew()
             else:
-                return self._take(got)
+                return self._part(data)
         raise failure(
             KafkaFault.LEADER_MOVED,
             f"read {self.topic}",
-            "The leader does not know (any more) what it has said",
+            f"The topic or its log changed during each of {_TRIES} fetches",
         )
 
     def _begin_anew(self) -> None:
@@ -155,26 +155,26 @@ class TopicTail:
         part = FetchPartition(self._topic_id, self._next, _BYTES, self._last_epoch)
         call = log_requests.fetch({self._tp: part}, committed_only=self._committed_only, params=self._params)
         answer = await self._client.send(leader, call, doing, apart=self._params.max_wait_ms > 0)
-        got = log_requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(self._tp)
-        if got is None:
-            raise failure(KafkaFault.OTHER, doing, "No answer")
+        data = log_requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(self._tp)
+        if data is None:
+            raise failure(KafkaFault.OTHER, doing, "The response does not contain the partition")
         if call.API_VERSION < _IDS_FROM:
             await self._find_leader()
-        return got
+        return data
 
-    def _take(self, got: PartitionData) -> TailPart:
+    def _part(self, data: PartitionData) -> TailPart:
         doing = f"read {self.topic} at {self._next}"
-        failed = of_code(got.error, doing, f"READ on topic {self.topic}")
+        failed = of_code(data.error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
-        found = stretch(got.records, self._next, got.aborted, self._client.most_decompressed)
-        if found is None:
+        log = stretch(data.records, self._next, data.aborted, self._client.most_decompressed)
+        if log is None:
             raise failure(KafkaFault.OTHER, doing, "The checksum of a batch is wrong")
-        if got.records and found.end == self._next:
+        if data.records and log.end == self._next:
             raise failure(KafkaFault.OTHER, doing, "The broker sent an incomplete batch")
-        self._next = found.end
-        if found.leader_epoch >= 0:
-            self._last_epoch = found.leader_epoch
+        self._next = log.end
+        if log.leader_epoch >= 0:
+            self._last_epoch = log.leader_epoch
         restarted, self._restarted = self._restarted, False
-        log_end = got.last_stable if self._committed_only else got.high_watermark
-        return TailPart(found.records, restarted, found.end >= log_end, found.unreadable)
+        log_end = data.last_stable if self._committed_only else data.high_watermark
+        return TailPart(log.records, restarted, log.end >= log_end, log.unreadable)

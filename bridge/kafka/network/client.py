@@ -28,11 +28,11 @@ from bridge.model.values import TopicPartition
 T = TypeVar("T")
 _COORDINATORS_A_CALL = 500
 _METADATA_MS = 300_000
-_NOT_SAID = TopicMetadata(Errors.UNKNOWN_SERVER_ERROR, "", {})
-"""Of a topic that the answer leaves out: an unknown error."""
+_NOT_DESCRIBED = TopicMetadata(Errors.UNKNOWN_SERVER_ERROR, "", {})
+"""Of a topic that the response leaves out."""
 _REMEMBERED = 3600.0
-"""Seconds for which leaders and coordinators are kept that nobody asks for: a slice, which is told the leaders once,
-may be idle for as long as its lease (supervisor.LEASE)."""
+"""Seconds for which leaders and coordinators are kept that nobody asks for: a slice, which looks the leaders up
+once, may be idle for as long as its lease (supervisor.LEASE)."""
 
 
 class NetworkClient:
@@ -51,7 +51,7 @@ class NetworkClient:
 
     @property
     def rack(self) -> str:
-        """Where we are, by client.rack; "" for unknown."""
+        """client.rack; "" for none."""
         return self._settings.rack
 
     @property
@@ -61,7 +61,7 @@ class NetworkClient:
 
     @property
     def metadata_seconds(self) -> float:
-        """For how long what brokers say of themselves holds, by metadata.max.age.ms."""
+        """metadata.max.age.ms, in seconds."""
         return (self._settings.numbers.get("metadata_max_age_ms") or _METADATA_MS) / 1000
 
     async def close(self) -> None:
@@ -104,15 +104,15 @@ class NetworkClient:
 
     async def _bulk_to(self, client: AIOKafkaClient, node: int) -> BulkConnection:
         async with self._opening_bulk[node]:
-            found = self._bulk.get(node)
-            if found is not None and found.usable:
-                return found
-            if found is not None:
-                found.close()
+            connection = self._bulk.get(node)
+            if connection is not None and connection.usable:
+                return connection
+            if connection is not None:
+                connection.close()
             broker = client.cluster.broker_metadata(node)
             try:
                 if broker is None:
-                    raise NodeNotReadyError(f"Broker {node} is not known")
+                    raise NodeNotReadyError(f"The cluster's metadata has no broker {node}")
                 opened = await BulkConnection.open(broker.host, broker.port, self._settings.arguments())
             except Exception:
                 client.force_metadata_update()  # it may have another address now
@@ -186,15 +186,15 @@ class NetworkClient:
             return {}
         doing = f"describe topics {', '.join(sorted(topics)[:5])}{' …' if len(topics) > 5 else ''}"
         call = log_requests.metadata(topics)
-        found = log_requests.read_metadata(await self.send(None, call, doing), call.API_VERSION)
-        found = {name: found.get(name, _NOT_SAID) for name in topics}
-        for name, meta in found.items():
+        described = log_requests.read_metadata(await self.send(None, call, doing), call.API_VERSION)
+        described = {name: described.get(name, _NOT_DESCRIBED) for name in topics}
+        for name, meta in described.items():
             failed = of_code(meta.error, doing)
             if failed is None:
                 self._topics.put(name, meta)
             elif failed.fault is KafkaFault.UNKNOWN_TOPIC:
                 self._topics.drop(name)
-        return found
+        return described
 
     async def topic_names(self) -> list[str]:
         """All topics that we may see."""
@@ -209,8 +209,8 @@ class NetworkClient:
         return node
 
     def topic_id(self, topic: str) -> str:
-        known = self._topics.get(topic)
-        return "" if known is None else known.topic_id
+        meta = self._topics.get(topic)
+        return "" if meta is None else meta.topic_id
 
     @property
     def remembered(self) -> int:
@@ -228,8 +228,8 @@ class NetworkClient:
             meta = None if topic is None else topic.partitions.get(partition.partition)
             if meta is None or meta.leader < 0:
                 fault = KafkaFault.UNKNOWN_TOPIC if meta is None else KafkaFault.LEADER_MOVED
-                said = "Unknown partition" if meta is None else "Leader not available"
-                failed[partition] = failure(fault, f"read {partition.topic}-{partition.partition}", said)
+                text = "Unknown partition" if meta is None else "Leader not available"
+                failed[partition] = failure(fault, f"read {partition.topic}-{partition.partition}", text)
             else:
                 nodes.setdefault(meta.leader, []).append(partition)
         return nodes, failed

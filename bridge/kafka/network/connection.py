@@ -36,12 +36,12 @@ _PARAMETERS = frozenset(inspect.signature(AIOKafkaConnection).parameters)
 
 def connection_to(host: str, port: int, settings: Mapping[str, Any]) -> AIOKafkaConnection:
     """The library's connection, to be connected; `settings`: arguments of the library's client."""
-    known = {name: value for name, value in settings.items() if name in _PARAMETERS}
-    return new_connection(host, port, **known)
+    arguments = {name: value for name, value in settings.items() if name in _PARAMETERS}
+    return new_connection(host, port, **arguments)
 
 
 @dataclass(eq=False, slots=True)
-class _Asked:
+class _Request:
     number: int
     call: Call
     read: Callable[[Reader], Any]
@@ -61,7 +61,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._idle_within = float("inf") if idle_ms is None else idle_ms / 1000
         self._versions: Mapping[int, tuple[int, int]] = {ApiKeys.API_VERSIONS: (0, 0)}
         self._number = 0
-        self._asked: deque[_Asked] = deque()
+        self._requests: deque[_Request] = deque()
         self._outgoing: deque[BytesLike] = deque()
         self._paused = False
         self._buffer = memoryview(bytearray(_FIRST_BUFFER))
@@ -90,7 +90,7 @@ class BulkConnection(asyncio.BufferedProtocol):
     @property
     def usable(self) -> bool:
         """Not when it is lost, nor when the broker may be about to close it because it was idle."""
-        idle = not self._asked and time.monotonic() - self._used > self._idle_within
+        idle = not self._requests and time.monotonic() - self._used > self._idle_within
         return self._lost is None and not idle
 
     async def send(self, call: Call, read: Callable[[Reader], T]) -> T:
@@ -103,7 +103,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._number = (self._number + 1) % _NUMBERS
         self._outgoing += call.framed(self._number, self._client_id)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._asked.append(_Asked(self._number, call, read, answer))
+        self._requests.append(_Request(self._number, call, read, answer))
         self._flush()
         try:
             async with asyncio.timeout(self._within):
@@ -113,8 +113,8 @@ class BulkConnection(asyncio.BufferedProtocol):
             raise
 
     def close(self) -> Awaitable[None]:
-        """At once: what is under way is dropped, and whoever waits for it is told. To be awaited where it matters that
-        the socket is closed."""
+        """At once: requests under way fail with KafkaConnectionError. To be awaited where it matters that the socket is
+        closed."""
         self._end(KafkaConnectionError("The connection was closed"))
         closed: Awaitable[None] = self._library.close()
         return closed
@@ -122,13 +122,13 @@ class BulkConnection(asyncio.BufferedProtocol):
     def _end(self, why: BaseException) -> None:
         self._lost = self._lost or why
         self._outgoing.clear()
-        asked, self._asked = self._asked, deque()
-        for each in asked:
+        requests, self._requests = self._requests, deque()
+        for each in requests:
             if not each.answer.done():
                 each.answer.set_exception(KafkaConnectionError(str(why)))
         self._transport.abort()
 
-    # -- what the transport tells ----------------------------------------------------------------------------------
+    # -- callbacks of the transport ----------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer[self._filled :]
@@ -174,17 +174,19 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._before.connection_lost(exc)
 
     def _answered(self, frame: memoryview) -> None:
-        if not self._asked or _INT32.unpack_from(frame)[0] != self._asked[0].number:
-            self._end(CorrelationIdError("An answer is not to what was asked"))
+        if not self._requests or _INT32.unpack_from(frame)[0] != self._requests[0].number:
+            self._end(
+                CorrelationIdError("The correlation id of a response is not that of the oldest request")
+            )
             return
-        asked = self._asked.popleft()
+        request = self._requests.popleft()
         self._used = time.monotonic()
-        if asked.answer.done():
+        if request.answer.done():
             return  # nobody waits for it any more
         try:
-            asked.answer.set_result(asked.read(asked.call.answer(frame)))
+            request.answer.set_result(request.read(request.call.answer(frame)))
         except Exception as error:
-            asked.answer.set_exception(error)
+            request.answer.set_exception(error)
 
     def _flush(self) -> None:
         while self._outgoing and not self._paused and not self._transport.is_closing():

@@ -6,7 +6,7 @@ from __future__ import annotations
 MOST = 32 * 1024 * 1024
 """Bytes. More would be memory, and no speed."""
 FIRST = 1024 * 1024
-"""Bytes before anything is known of the link: what makes a timeout of 15 s where less than 70 KB/s go through."""
+"""Bytes before the first response: what makes a timeout of 15 s where less than 70 KB/s go through."""
 LEAST = 64 * 1024
 """Bytes; what is larger than the window goes when nothing else is under way."""
 _GOAL = 1.0

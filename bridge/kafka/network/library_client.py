@@ -20,7 +20,7 @@ from bridge.kafka.protocol.wire import unfit
 
 __all__ = ["AIOKafkaClient", "new_connection"]
 
-_CANT_READ = "The broker's answer can't be read"
+_CANT_READ = "The broker's response can't be read"
 _INT32 = struct.Struct(">i")
 
 
@@ -81,6 +81,6 @@ async def _connected(host: str, port: int, **settings: Any) -> AIOKafkaConnectio
 
 
 new_connection: type[AIOKafkaConnection] = _Connection
-"""Closed at a length that no answer can have; whoever waits for one is told why."""
+"""Closed at a length that no answer can have; requests that wait for one fail with that reason."""
 # The client has no way to be given other connections than the library's.
 vars(aiokafka.client)["create_conn"] = _connected

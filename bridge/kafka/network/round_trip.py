@@ -8,9 +8,9 @@ NEAR = 0.005
 """Seconds of a round trip up to which nothing has to change."""
 
 
-def quickest(known: float, took: float) -> float:
+def quickest(so_far: float, took: float) -> float:
     """The round trip, once another answer took so many seconds: what waits, or is written behind others, is slower."""
-    return min(known or took, took)
+    return min(so_far or took, took)
 
 
 def stretched(size: int, round_trip: float, most: int) -> int:

@@ -71,7 +71,7 @@ class TransactionalProducer:
 
     @property
     def bytes_in_flight(self) -> int:
-        """Of batches taken and not answered yet."""
+        """Of batches sent and not acknowledged yet."""
         return self._sender.bytes_in_flight
 
     @property
@@ -95,7 +95,7 @@ class TransactionalProducer:
         return self._timeout_ms / 1000
 
     def log_start(self, tp: TopicPartition) -> int:
-        """Where a partition's log begins, as far as its answers have told."""
+        """Where a partition's log began with its last response; 0 before the first."""
         return max(0, self._sender.log_starts.get(tp, 0))
 
     async def start(self, tps: Sequence[TopicPartition] = (), always: TopicPartition | None = None) -> None:
@@ -178,7 +178,7 @@ class TransactionalProducer:
 
     async def _connect(self, tps: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """To the leaders of these partitions, which it answers. None when it fails: it is tried again with the first
-        batch, which tells why."""
+        batch, which fails with the reason."""
         try:
             await self._client.metadata(sorted({tp.topic for tp in tps}))
             return await self._connected(tps)
@@ -240,9 +240,9 @@ class SyncProducer:
     async def _send(self) -> None:
         backoff = Backoff(*RETRY_SECONDS)
         while self._pending:
-            taken, self._pending = self._pending, []
+            batch, self._pending = self._pending, []
             topics: dict[str, list[KeyValue]] = {}
-            for topic, record in taken:
+            for topic, record in batch:
                 topics.setdefault(topic, []).append(record)
             try:
                 for topic, records in topics.items():
@@ -251,6 +251,6 @@ class SyncProducer:
                 backoff.reset()
             except KafkaFailure as error:
                 self.failed = error
-                newest = {(topic, record[0]): (topic, record) for topic, record in (*taken, *self._pending)}
+                newest = {(topic, record[0]): (topic, record) for topic, record in (*batch, *self._pending)}
                 self._pending = list(newest.values())
                 await asyncio.sleep(backoff.next())

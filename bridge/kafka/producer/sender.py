@@ -2,7 +2,7 @@
 
 Not by the library's producer: that one sends one request at a time to a node and one batch at a time of a partition (a
 round trip each), tries for ever what does not heal, wraps sequences to negative numbers, and leaves tasks behind when
-it is closed in trouble.
+it is closed after an error.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class BatchSender:
         return bool(self._entered or self._entering)
 
     def send(self, tp: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
-        """Takes the batch over, `data` included; the future tells its base offset. It never has to be awaited."""
+        """Takes the batch over, `data` included; the future answers its base offset. It never has to be awaited."""
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.bytes_in_flight += len(data)
         batch = _Batch(tp, data, answered, time.monotonic(), self.bytes_in_flight)
@@ -173,7 +173,7 @@ class BatchSender:
         for node, tps in self._ready.items():
             while tps and self._in_flight.get(node, 0) < _IN_FLIGHT:
                 self._in_flight[node] = self._in_flight.get(node, 0) + 1
-                self._start(self._request, node, self._take(tps))
+                self._start(self._request, node, self._drain(tps))
 
     def _start(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
         task = asyncio.get_running_loop().create_task(self._bounded(work, *given))
@@ -208,20 +208,20 @@ class BatchSender:
                 for batch in queue:
                     batch.handed_over = time.monotonic()  # what went before says nothing of the network
 
-    def _take(self, tps: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
+    def _drain(self, tps: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
         """One batch for each partition, as many as fit; partitions that have more come last the next time."""
-        taken: dict[TopicPartition, _Batch] = {}
+        batches: dict[TopicPartition, _Batch] = {}
         size, most = 0, stretched(REQUEST_BYTES, self.round_trip, _MOST_REQUEST_BYTES)
         for tp in list(tps):
             queue = self._queues[tp]
             size += len(queue[0].data)
-            if taken and size > most:
+            if batches and size > most:
                 break
-            taken[tp] = queue.popleft()
+            batches[tp] = queue.popleft()
             del tps[tp]
             if queue:
                 tps[tp] = None
-        return taken
+        return batches
 
     async def _request(self, node: int, batches: dict[TopicPartition, _Batch]) -> None:
         doing = f"write to {', '.join(f'{topic}-{number}' for topic, number in list(batches)[:5])}"
@@ -232,12 +232,12 @@ class BatchSender:
             produced, throttle = await self._client.send_bulk(node, call, read_produced, doing)
             self._learn(began, throttle, batches.values())
             for tp, batch in batches.items():
-                got = produced.get(tp, NOT_ANSWERED)
-                failed = refusal(got, tp)
+                response = produced.get(tp, NOT_ANSWERED)
+                failed = refusal(response, tp)
                 if failed is not None:
                     self.fail(failed)
-                self.log_starts[tp] = got.log_start
-                self._answer(batch, failed or got.offset)
+                self.log_starts[tp] = response.log_start
+                self._answer(batch, failed or response.offset)
         except KafkaFailure as raised:
             error = raised
             self.fail(error)
@@ -291,7 +291,7 @@ class BatchSender:
 
 def _aborted(cause: KafkaFailure) -> KafkaFailure:
     """`__cause__` is what decides how to go on: where no batch was at fault (a partition could not be added to the
-    transaction, say, because somebody else has the id), nothing else tells."""
+    transaction, say, because somebody else has the id), nothing else says so."""
     aborted = KafkaFailure(KafkaFault.ABORTED, f"Not written, because something else failed: {cause}")
     aborted.__cause__ = cause
     return aborted

@@ -22,10 +22,10 @@ _RECORDS_BYTES = 512 * 1024
 """Of records of a state topic in one batch, before compression: below every broker's default limit."""
 _PORTION = 200
 """Records that are built, and perhaps sent again, together."""
-_MENDED = {KafkaFault.LEADER_MOVED, KafkaFault.UNREACHABLE, KafkaFault.UNKNOWN_TOPIC}
-"""What another leader may mend, or a moment: not every broker knows a topic at once that was just made."""
+_RETRIABLE = {KafkaFault.LEADER_MOVED, KafkaFault.UNREACHABLE, KafkaFault.UNKNOWN_TOPIC}
+"""What another leader may heal, or a moment: not every broker knows a topic at once that was just created."""
 _PAUSES = (0.1, 0.5, 0.0)
-"""Seconds before a batch is sent again, to a leader that is looked for anew; after the last one its failure is told."""
+"""Seconds before a batch is sent again, with its leader looked up anew; after the last one its failure is raised."""
 
 
 def record_batches(records: Sequence[KeyValue], codec: int = 0) -> list[tuple[bytearray, int]]:
@@ -79,7 +79,7 @@ class Appender:
             except KafkaFailure as failed:
                 if failed.fault is KafkaFault.UNKNOWN_TOPIC:
                     await self._refuse_unseen(topic)
-                if failed.fault not in _MENDED or not pause:
+                if failed.fault not in _RETRIABLE or not pause:
                     raise
             await asyncio.sleep(pause)
 

@@ -110,10 +110,10 @@ class Coordinator:
                             raise
                         code, last = int(Errors.NOT_COORDINATOR), error
                     else:
-                        code, found = read(answer)
+                        code, result = read(answer)
                         failed = of_code(code, doing)
                         if failed is None:
-                            return found
+                            return result
                         if code != Errors.CONCURRENT_TRANSACTIONS and failed.fault not in _MAY_HEAL:
                             raise failed
                         last = failed
@@ -145,7 +145,7 @@ async def fence(settings: RawSettings, transactional_ids: Sequence[str], within:
     """Nobody who holds one of the ids now can commit any more; what they have open is aborted when this returns."""
     client = NetworkClient(settings)
     try:
-        taken = await asyncio.gather(
+        results = await asyncio.gather(
             *(
                 Coordinator(client, each).init(lambda: TRANSACTION_TIMEOUT_MS, ProducerIdAndEpoch(), within)
                 for each in transactional_ids
@@ -154,6 +154,6 @@ async def fence(settings: RawSettings, transactional_ids: Sequence[str], within:
         )
     finally:
         await client.close()
-    for each in taken:
+    for each in results:
         if isinstance(each, BaseException):
             raise each

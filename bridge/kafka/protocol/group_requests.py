@@ -57,7 +57,7 @@ def describe_groups(groups: Sequence[str]) -> Call:
 def read_described_groups(answer: Reader) -> dict[str, tuple[int, GroupState]]:
     """Group → (error, state)."""
     answer.skip(4)
-    found = {}
+    groups = {}
     for _ in answer.array():
         error, group, state = answer.int16(), answer.string(), answer.string()
         answer.string()
@@ -70,8 +70,8 @@ def read_described_groups(answer: Reader) -> dict[str, tuple[int, GroupState]]:
             answer.tags()
         answer.skip(4)
         answer.tags()
-        found[group] = (error, group_state(state))
-    return found
+        groups[group] = (error, group_state(state))
+    return groups
 
 
 def find_coordinators(groups: Sequence[str]) -> Call:
@@ -90,15 +90,15 @@ def find_coordinators(groups: Sequence[str]) -> Call:
 def read_coordinators(answer: Reader) -> dict[str, tuple[int, int]]:
     """Group → (error, node)."""
     answer.skip(4)
-    found = {}
+    coordinators = {}
     for _ in answer.array():
         group, node = answer.string(), answer.int32()
         answer.string()
         answer.skip(4)
-        found[group] = (answer.int16(), node)
+        coordinators[group] = (answer.int16(), node)
         answer.string()
         answer.tags()
-    return found
+    return coordinators
 
 
 def fetch_offsets(groups: Sequence[str]) -> Call:
@@ -119,7 +119,7 @@ def fetch_offsets(groups: Sequence[str]) -> Call:
 def read_fetched_offsets(answer: Reader) -> dict[str, tuple[int, dict[TopicPartition, Committed]]]:
     """Group → (error, offsets). Partitions with an error of their own, or without an offset (-1), are left out."""
     answer.skip(4)
-    found = {}
+    groups = {}
     for _ in answer.array():
         group = answer.string()
         offsets = {}
@@ -132,9 +132,9 @@ def read_fetched_offsets(answer: Reader) -> dict[str, tuple[int, dict[TopicParti
                 if error == Errors.NONE and offset >= 0:
                     offsets[TopicPartition(topic, partition)] = Committed(offset, text, epoch)
             answer.tags()
-        found[group] = (answer.int16(), offsets)
+        groups[group] = (answer.int16(), offsets)
         answer.tags()
-    return found
+    return groups
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, Committed]) -> Call:

@@ -170,7 +170,8 @@ def fetch(
     by_id: bool | None = None,
     params: FetchParams = _NO_SESSION,
 ) -> Call:
-    """Fetch v11 to v13; v11 only unless every topic's id is known, which `by_id` says where `parts` do not tell."""
+    """Fetch v11 to v13; v11 only unless every topic's id is known. `by_id` says so in a session, where `parts` are only
+    those that have changed."""
     topics: dict[str, list[tuple[int, FetchPartition]]] = {}
     for (topic, partition), part in parts.items():
         topics.setdefault(topic, []).append((partition, part))

@@ -1,4 +1,4 @@
-"""What a broker answers to a Produce request: where batches stand now, or why they do not."""
+"""Responses to Produce: the base offset of each batch, or why it was not written."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bridge.model.values import TopicPartition
 
 class Produced(NamedTuple):
     """`refused`: index within the batch and the broker's words, of records that spoilt it. `log_start`: where the
-    partition's log begins, -1 when not told."""
+    partition's log begins, -1 for unknown."""
 
     error: int
     offset: int
     refused: tuple[tuple[int, str], ...]
-    said: str
+    message: str
     log_start: int = -1
 
 
-NOT_ANSWERED = Produced(Errors.UNKNOWN_SERVER_ERROR, -1, (), "The broker answered for other partitions only")
+NOT_ANSWERED = Produced(Errors.UNKNOWN_SERVER_ERROR, -1, (), "The response does not contain the partition")
 
 
 def read_produced(answer: Reader) -> tuple[dict[TopicPartition, Produced], float]:
@@ -41,14 +41,19 @@ def read_produced(answer: Reader) -> tuple[dict[TopicPartition, Produced], float
     return produced, answer.int32() / 1000
 
 
-def refusal(got: Produced, tp: TopicPartition) -> KafkaFailure | None:
+def refusal(produced: Produced, tp: TopicPartition) -> KafkaFailure | None:
     """Why the batch of this partition was not written; None if it was."""
     doing = f"write to {tp.topic}-{tp.partition}"
-    failed = of_code(got.error, doing)
-    if got.error == Errors.TOPIC_AUTHORIZATION_FAILED:
+    failed = of_code(produced.error, doing)
+    if produced.error == Errors.TOPIC_AUTHORIZATION_FAILED:
         return not_allowed_to_write([tp.topic], doing)
+    if failed is None and produced.offset >= 0:
+        return None
     if failed is None:
-        # A duplicate is answered without its offset when the broker has forgotten it.
-        return None if got.offset >= 0 else failure(KafkaFault.OTHER, doing, "The broker told no offset")
-    said = "; ".join(f"record {index} of the batch: {words}" for index, words in got.refused) or got.said
-    return KafkaFailure(failed.fault, f"{failed}: {said}", retriable=failed.retriable) if said else failed
+        # Of a duplicate that the broker has forgotten.
+        return failure(KafkaFault.OTHER, doing, "The response has no base offset")
+    text = (
+        "; ".join(f"record {index} of the batch: {why}" for index, why in produced.refused)
+        or produced.message
+    )
+    return KafkaFailure(failed.fault, f"{failed}: {text}", retriable=failed.retriable) if text else failed

@@ -15,11 +15,11 @@ _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct
 
 
 class Unreadable(KafkaFailure):
-    """An answer that ends before what it says to hold, or holds what it can't: from a broker with a defect, or from
-    somebody who is none."""
+    """A response that ends before its last field, or has a field with an impossible value: from a broker with a defect,
+    or from something that is no broker."""
 
     def __init__(self, at: int, why: str) -> None:
-        super().__init__(KafkaFault.OTHER, f"The broker's answer can't be read: {why} at byte {at}")
+        super().__init__(KafkaFault.OTHER, f"The broker's response can't be read: {why} at byte {at}")
 
 
 class Reader:

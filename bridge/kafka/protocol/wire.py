@@ -31,10 +31,12 @@ _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct
 def unfit(size: int) -> str:
     """Why an answer can't have this length, which a broker has sent in front of it; "" when it can."""
     if size < _CORRELATION_ID:
-        return f"The broker sent an answer of {size} bytes, which none has; the connection was closed"
+        return (
+            f"The broker sent a response of {size} bytes, less than a header has; the connection was closed"
+        )
     if size > MOST_ANSWER:
         limit = f"more than {MOST_ANSWER} are not read"
-        return f"The broker sent an answer of {size} bytes; {limit}, and the connection was closed"
+        return f"The broker sent a response of {size} bytes; {limit}, and the connection was closed"
     return ""
 
 

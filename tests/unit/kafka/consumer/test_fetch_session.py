@@ -125,7 +125,7 @@ def test_a_broker_that_follows_the_changes_knows_what_is_wanted(
             assert session.answered(0, 7)
             assert {name: part for (_, name), part in broker.items()} == wanted
             assert len(broker) == len(wanted)
-            assert {name: session.told(name) for name in wanted} == wanted
+            assert {name: session.sent(name) for name in wanted} == wanted
 
 
 def test_a_partition_that_left_and_came_back_as_it_was_is_what_answers_are_about() -> None:
@@ -138,4 +138,4 @@ def test_a_partition_that_left_and_came_back_as_it_was_is_what_answers_are_about
     session.want(tp, FetchPartition("id", 5, 100))
     plan = session.plan()
     assert (plan.parts, plan.forgotten) == ({}, ())
-    assert session.told(tp) is session.wanted(tp)
+    assert session.sent(tp) is session.wanted(tp)

@@ -103,7 +103,7 @@ def test_a_length_that_no_answer_has_ends_the_librarys_connection(size: int) -> 
         broker = Lying(size)
         async with connection_to(broker) as connection:
             await connection.connect()
-            with pytest.raises(KafkaConnectionError, match=f"sent an answer of {size} bytes"):
+            with pytest.raises(KafkaConnectionError, match=f"sent a response of {size} bytes"):
                 await connection.send(MetadataRequest([]))
             await broker.left.wait()
 

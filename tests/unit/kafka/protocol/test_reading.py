@@ -33,7 +33,7 @@ def test_nothing_is_read_behind_the_end(read: str, flexible: bool) -> None:
     # A byte is all of the first two, and of a count of none.
     short = () if read in ("int8", "varint") or (flexible and read == "array") else (b"\x05",)
     for data in (b"", *short):
-        with pytest.raises(Unreadable, match="The broker's answer can't be read") as error:
+        with pytest.raises(Unreadable, match="The broker's response can't be read") as error:
             getattr(Reader(data, flexible=flexible), read)()
         assert isinstance(error.value, KafkaFailure)
         assert (error.value.fault, error.value.retriable) == (KafkaFault.OTHER, True)
