@@ -1,4 +1,4 @@
-"""`mirror-bridge client`: MirrorClient's questions from the command line."""
+"""`mirror-bridge client`: MirrorClient's methods on the command line."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def offsets(
     from bridge.client import translate_offsets
 
     with reported():
-        found = translate_offsets(properties(config, bootstrap), source_alias, pattern, timeout)
-        show_offsets(found, output)
+        offsets = translate_offsets(properties(config, bootstrap), source_alias, pattern, timeout)
+        show_offsets(offsets, output)
 
 
 def _pattern(group: str | None, group_pattern: str | None) -> JavaPattern:

@@ -1,4 +1,4 @@
-"""Where the cluster is: the options that all commands here share."""
+"""The options by which commands find a cluster: --bootstrap-server and --config."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Config = Annotated[
 
 
 def properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:
-    """Of the file; --bootstrap-server wins."""
+    """The client properties of the file; --bootstrap-server wins over its bootstrap.servers."""
     if config is None and bootstrap is None:
         end("give --bootstrap-server host:port, or --config FILE with bootstrap.servers", BAD_SETTINGS)
     try:
@@ -34,6 +34,6 @@ def properties(config: Path | None, bootstrap: str | None) -> dict[str, str]:
         end(str(problem), BAD_SETTINGS)
     if bootstrap is not None:
         props["bootstrap.servers"] = bootstrap
-    # The library logs each failed attempt; what comes of it is said once, at the end.
+    # The library logs each failed attempt; the command reports the outcome once, at the end.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     return props

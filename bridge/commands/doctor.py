@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from bridge.doctor.facts import Unknown
     from bridge.doctor.findings import Finding
 
-_SECONDS, _LONG = 5.0, 120.0
-"""For an answer; for one that waits for clusters."""
+_TIMEOUT, _CLUSTER_TIMEOUT = 5.0, 120.0
+"""Seconds for an answer, and for one that has to wait for clusters."""
 _WORDS = {
     "problem": "PROBLEM",
     "warning": "warning",
@@ -70,17 +70,19 @@ def doctor(
         end("give either --config FILE or --connector NAME", BAD_SETTINGS)
     worker = None if connect_url is None else _worker(connect_url)
     if config is not None:
-        found = _here(config, url, worker)
+        findings = _examine_file(config, url, worker)
     else:
-        found = _there(
-            str(connector), ServiceClient(url or URL, auth_token_file, failed=3, seconds=_LONG), worker
+        findings = _ask_service(
+            str(connector),
+            ServiceClient(url or URL, auth_token_file, failed=3, seconds=_CLUSTER_TIMEOUT),
+            worker,
         )
-    _show(found, output)
-    raise typer.Exit(exit_status(found))
+    _show(findings, output)
+    raise typer.Exit(exit_status(findings))
 
 
-def _here(path: Path, url: str | None, worker: str | Unknown | None) -> list[Finding]:
-    """Of a file, from this machine."""
+def _examine_file(path: Path, url: str | None, worker: str | Unknown | None) -> list[Finding]:
+    """Findings for the configuration of a file, as this machine sees its clusters."""
     from bridge.doctor.checks import examine
     from bridge.doctor.collecting import collect
     from bridge.kafka.config.settings import StaticClientCheck
@@ -101,21 +103,23 @@ def _here(path: Path, url: str | None, worker: str | Unknown | None) -> list[Fin
     ]
 
 
-def _there(name: str, client: ServiceClient, worker: str | Unknown | None) -> list[Finding]:
-    """Of a connector of the service, which has its configuration."""
+def _ask_service(name: str, client: ServiceClient, worker: str | Unknown | None) -> list[Finding]:
+    """Findings for a connector of the service, as the service sees its clusters."""
     from bridge.doctor.facts import Unknown
     from bridge.doctor.findings import Finding, Severity, unknown
     from bridge.protocol.doctor import DoctorReport
 
     query = {"worker_cluster_id": worker} if isinstance(worker, str) else None
     report = client.get(f"/v1/connectors/{quote(name, safe='')}/doctor", DoctorReport, query)
-    found = [
+    findings = [
         Finding(each.check, Severity(each.severity), each.found, each.remedy) for each in report.findings
     ]
     if not isinstance(worker, Unknown):
-        return found
+        return findings
     away = Finding("worker", *unknown("the worker's cluster", worker))
-    return [away if (each.check, each.severity) == ("worker", Severity.SKIPPED) else each for each in found]
+    return [
+        away if (each.check, each.severity) == ("worker", Severity.SKIPPED) else each for each in findings
+    ]
 
 
 def _load(path: Path) -> dict[str, str]:
@@ -132,17 +136,19 @@ def _load(path: Path) -> dict[str, str]:
 
 
 def _kind(path: Path, props: Mapping[str, str], kinds: Mapping[str, str]) -> str:
-    """By connector.class, of which Connect takes the simple name too, with Connector at its end or without."""
+    """The kind of connector that connector.class names. Connect accepts the simple name too, with or without Connector
+    at its end."""
     given = props.get("connector.class", "")
     simple = {name.rpartition(".")[2]: kind for name, kind in kinds.items()}
     short = {name.removesuffix("Connector"): kind for name, kind in simple.items()}
-    found = {**kinds, **simple, **short}.get(given)
-    if found is None:
+    kind = {**kinds, **simple, **short}.get(given)
+    if kind is None:
         end(f"{path}: connector.class is {given!r}; it must be one of {', '.join(kinds)}", BAD_SETTINGS)
-    return found
+    return kind
 
 
 def _worker(url: str) -> str | Unknown:
+    """The id of the cluster that a Connect worker writes to."""
     import httpx
 
     from bridge.doctor.facts import Unknown
@@ -150,11 +156,13 @@ def _worker(url: str) -> str | Unknown:
     if not re.match(r"https?://[^/]", url):
         end(f"--connect-url {url!r} is not of the form http://host:port", BAD_SETTINGS)
     try:
-        said = httpx.get(url, timeout=_SECONDS).json()
-        found = said.get("kafka_cluster_id") if isinstance(said, dict) else None
+        answer = httpx.get(url, timeout=_TIMEOUT).json()
+        cluster_id = answer.get("kafka_cluster_id") if isinstance(answer, dict) else None
     except (httpx.HTTPError, ValueError) as error:
         return Unknown(f"no answer of a Connect worker at {url}: {error}")
-    return found if isinstance(found, str) else Unknown(f"{url} answers, and not as a Connect worker does")
+    if not isinstance(cluster_id, str):
+        return Unknown(f"{url} answers, and not as a Connect worker does")
+    return cluster_id
 
 
 def _skew(url: str) -> float | Unknown:
@@ -164,18 +172,18 @@ def _skew(url: str) -> float | Unknown:
     from bridge.doctor.facts import Unknown
 
     try:
-        answer = httpx.get(f"{url.rstrip('/')}/health/live", timeout=_SECONDS, verify=tls())
+        answer = httpx.get(f"{url.rstrip('/')}/health/live", timeout=_TIMEOUT, verify=tls())
         return parsedate_to_datetime(answer.headers["date"]).timestamp() + 0.5 - time.time()
     except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError) as error:
         return Unknown(f"no answer of the service at {url}: {error}")
 
 
-def _show(found: Sequence[Finding], output: Output) -> None:
+def _show(findings: Sequence[Finding], output: Output) -> None:
     if output is Output.JSON:
-        show_json({"findings": [asdict(each) for each in found]})
+        show_json({"findings": [asdict(each) for each in findings]})
         return
-    width = max(len(each.check) for each in found)
-    for each in found:
+    width = max(len(each.check) for each in findings)
+    for each in findings:
         sys.stdout.write(f"{_WORDS[each.severity]:<11}  {each.check:<{width}}  {printable(each.found)}\n")
         if each.remedy:
             sys.stdout.write(f"{'':<11}  {'':<{width}}  -> {printable(each.remedy)}\n")

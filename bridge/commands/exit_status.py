@@ -25,7 +25,7 @@ def note(line: str) -> None:
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Around all that talks to a cluster."""
+    """Turns errors of configurations and clusters into the end of the command."""
     try:
         yield
     except ConfigRejected as error:

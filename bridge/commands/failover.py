@@ -1,7 +1,7 @@
-"""`mirror-bridge failover`, `rollback` and `plan`: the day of a failover.
+"""`mirror-bridge failover`, `rollback` and `plan`: move groups to the target, and back.
 
-Exit status 0: done, for all groups; 1: refused, and nothing done; 3: whether it can be done can't be told, nor
-where the service does not answer.
+Exit status 0: done, for all groups; 1: refused, and nothing done; 3: not known whether it can be done, or no answer
+of the service.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bridge.commands.show import Output, OutputOption, printable, show_json, sho
 from bridge.protocol.messages import Failover, FailoverPlan, MovedGroup, MoveGroups, RolledBack
 
 _STEPS = 4
-"""Rounds and writes that a command may wait for, each as long as --timeout."""
+"""Rounds and writes that a command waits for at most, each as long as --timeout."""
 _REFUSED = {
     "not_ready": NOT_READY,
     "refused": NOT_READY,
@@ -64,19 +64,19 @@ def failover(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Move groups to the target: check now that all are ready, and have the mirror commit them no more."""
-    wanted = _wanted(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
-    wanted = wanted.model_copy(update={"accept_as_of": accept_as_of})
+    request = _request(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
+    request = request.model_copy(update={"accept_as_of": accept_as_of})
     if back:
         if accept_as_of:
             end("--accept-as-of is for the way there: home is a cluster that answers", BAD_SETTINGS)
-        _undo("/v1/failover/back", wanted, url, timeout, auth_token_file, output)
+        _undo("/v1/failover/back", request, url, timeout, auth_token_file, output)
         return
-    found = _client(url, auth_token_file, timeout).post("/v1/failover", Failover, body=wanted)
+    done = _client(url, auth_token_file, timeout).post("/v1/failover", Failover, body=request)
     if output is Output.JSON:
-        show_json(found.model_dump())
+        show_json(done.model_dump())
         return
-    show_rows(_rows(found.groups), _COLUMNS, output)
-    _lines(found.next)
+    show_rows(_rows(done.groups), _COLUMNS, output)
+    _show_lines(done.next)
 
 
 def rollback(
@@ -90,8 +90,8 @@ def rollback(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """End a drill: set moved groups on the target back to where they were, and have the mirror commit them again."""
-    wanted = _wanted(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
-    _undo("/v1/failover/rollback", wanted, url, timeout, auth_token_file, output)
+    request = _request(flow, groups, all_=all_, dry_run=dry_run, timeout=timeout)
+    _undo("/v1/failover/rollback", request, url, timeout, auth_token_file, output)
 
 
 def plan(
@@ -104,23 +104,23 @@ def plan(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print where groups would go on on the target, as the CSV of kafka-consumer-groups --from-file."""
-    wanted = _wanted(flow, groups, all_=all_)
-    query = {"flow": flow, "group": wanted.groups, "accept_as_of": str(accept_as_of).lower()}
-    found = _client(url, auth_token_file, SECONDS).get("/v1/failover/plan", FailoverPlan, query)
+    request = _request(flow, groups, all_=all_)
+    query = {"flow": flow, "group": request.groups, "accept_as_of": str(accept_as_of).lower()}
+    planned = _client(url, auth_token_file, SECONDS).get("/v1/failover/plan", FailoverPlan, query)
     if output is Output.JSON:
-        show_json(found.model_dump())
+        show_json(planned.model_dump())
     else:
-        sys.stdout.write(as_csv(found.groups))
+        sys.stdout.write(as_csv(planned.groups))
 
 
 def _undo(
-    path: str, wanted: MoveGroups, url: str, timeout: float, token_file: Path | None, output: Output
+    path: str, request: MoveGroups, url: str, timeout: float, token_file: Path | None, output: Output
 ) -> None:
-    found = _client(url, token_file, timeout).post(path, RolledBack, body=wanted)
+    done = _client(url, token_file, timeout).post(path, RolledBack, body=request)
     if output is Output.JSON:
-        show_json(found.model_dump())
+        show_json(done.model_dump())
     else:
-        _lines(found.next)
+        _show_lines(done.next)
 
 
 def as_csv(groups: list[MovedGroup]) -> str:
@@ -137,7 +137,7 @@ def _client(url: str, token_file: Path | None, timeout: float) -> ServiceClient:
     return ServiceClient(url, token_file, failed=CANNOT_TELL, statuses=_REFUSED, seconds=_STEPS * timeout)
 
 
-def _wanted(
+def _request(
     flow: str, groups: list[str] | None, *, all_: bool, dry_run: bool = False, timeout: float = SECONDS
 ) -> MoveGroups:
     if bool(groups) == all_:
@@ -165,6 +165,6 @@ def _rows(groups: list[MovedGroup]) -> list[dict[str, object]]:
     ]
 
 
-def _lines(lines: list[str]) -> None:
+def _show_lines(lines: list[str]) -> None:
     for line in lines:
         typer.echo(printable(line))

@@ -1,4 +1,4 @@
-"""`mirror-bridge hand-back`: stock's MirrorSourceConnector goes on where ours has stopped."""
+"""`mirror-bridge hand-back`: has stock's MirrorSourceConnector go on where ours has stopped."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from bridge.translation.runs.source_offsets import PartitionHandBack
 
 OURS = ("dev.mirrorbridge.BridgeMirrorSourceConnector", "BridgeMirrorSourceConnector", "BridgeMirrorSource")
 """Names that Connect knows the class by."""
-PATIENCE_SECONDS = 5.0
-"""Seconds for a worker that is away, or in a rebalance."""
+RETRY_SECONDS = 5.0
+"""How long a worker that is away, or in a rebalance, is asked again."""
 
 
 class Connect(Protocol):
-    """What of Connect's REST API is needed."""
+    """The part of Connect's REST API that is needed."""
 
     def status(self, name: str) -> Any: ...
 
@@ -64,9 +64,9 @@ def hand_back(
 
     if not re.match(r"https?://[^/]", connect_url):
         end(f"--connect-url {connect_url!r} is not of the form http://host:port", BAD_SETTINGS)
-    # The library logs each failed attempt; what comes of it is said once, at the end.
+    # The library logs each failed attempt; the command reports the outcome once, at the end.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    connect = ConnectClient(connect_url.rstrip("/"), patience=PATIENCE_SECONDS)
+    connect = ConnectClient(connect_url.rstrip("/"), patience=RETRY_SECONDS)
     try:
         with reported():
             _check_stopped(connect, name)
@@ -94,14 +94,14 @@ def _check_stopped(connect: Connect, name: str) -> None:
 
 
 def _config(connect: Connect, name: str, path: Path | None) -> Mapping[str, str]:
-    there = connect.config(name)
-    if there.get("connector.class") not in OURS:
+    current = connect.config(name)
+    if current.get("connector.class") not in OURS:
         end(
-            f"connector {name} is a {there.get('connector.class')}: hand back before its class is changed from "
+            f"connector {name} is a {current.get('connector.class')}: hand back before its class is changed from "
             f"{OURS[1]}. What stock has copied since would be copied twice otherwise",
             CANNOT_START,
         )
-    props = there if path is None else load_connector(path)
+    props = current if path is None else load_connector(path)
     if left := unresolved(props):
         end(
             f"{', '.join(left)} refer to config providers of the worker, which can't be asked from here: give the "

@@ -1,4 +1,4 @@
-"""`mirror-bridge progress`: how far a connector's records are copied, as a service says it."""
+"""`mirror-bridge progress`: shows how far a service's connector has copied."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def progress(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show how far a connector of a service has copied: sums, then partitions, as they are committed on the target."""
-    chosen = {"topic": topic, "min_lag": min_lag, "limit": _PAGE}
-    query = {key: value for key, value in chosen.items() if value is not None}
+    filters = {"topic": topic, "min_lag": min_lag, "limit": _PAGE}
+    query = {key: value for key, value in filters.items() if value is not None}
     client = ServiceClient(url, auth_token_file)
     pages = list(client.pages(f"/v1/connectors/{quote(name, safe='')}/progress", CopyProgress, query))
     partitions = [partition for page in pages for partition in page.partitions]
-    found = pages[0].model_copy(update={"partitions": partitions, "next": None})
     if output is Output.JSON:
-        show_json(found.model_dump())
+        whole = pages[0].model_copy(update={"partitions": partitions, "next": None})
+        show_json(whole.model_dump())
         return
-    if found.totals is None:
+    if (totals := pages[0].totals) is None:
         note(f"{printable(name)} copies nothing, or has not begun")
         return
-    sys.stdout.write(sums(found.totals) + "\n")
-    show_table([_row(each) for each in found.partitions], _COLUMNS, right=_COLUMNS[1:])
+    sys.stdout.write(sums(totals) + "\n")
+    show_table([_row(each) for each in partitions], _COLUMNS, right=_COLUMNS[1:])
 
 
 def _row(each: PartitionProgress) -> dict[str, object]:

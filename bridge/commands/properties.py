@@ -12,11 +12,11 @@ _KEY = re.compile(r"((?:\\.|[^\\ \t\f=:])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 
 
 class PropertiesProblem(ValueError):
-    """The file can't be read, or is none; the text says where."""
+    """The file can't be read, or is malformed; the text names file and line."""
 
 
 def load_properties(path: Path) -> dict[str, str]:
-    """Raises PropertiesProblem."""
+    """The properties of a file. Raises PropertiesProblem."""
     try:
         # Java's encoding for these files; anything beyond it is written as \\uXXXX there.
         text = path.read_bytes().decode("latin-1")
@@ -26,8 +26,8 @@ def load_properties(path: Path) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Lines without comments and blanks, continued ones joined; with the number that each begins at."""
-    found: list[tuple[int, str]] = []
+    """Lines without comments and blanks, continued ones joined, each with the number of its first line."""
+    logical: list[tuple[int, str]] = []
     begun: tuple[int, str] | None = None
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = natural.lstrip(_BLANK)
@@ -39,23 +39,24 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
         continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         begun = (begun[0], begun[1] + (line[:-1] if continued else line))
         if not continued:
-            found.append(begun)
+            logical.append(begun)
             begun = None
-    return [*found, begun] if begun is not None and begun[1] else found
+    return [*logical, begun] if begun is not None and begun[1] else logical
 
 
 def _pair(line: str, where: str) -> tuple[str, str]:
+    """Key and value of a logical line. `where`: file and line, for errors."""
     split = _KEY.match(line)
     assert split is not None
     return _unescaped(split[1], where), _unescaped(line[split.end() :], where)
 
 
 def _unescaped(text: str, where: str) -> str:
-    def one(match: re.Match[str]) -> str:
+    def replaced(match: re.Match[str]) -> str:
         code = match[1]
         if code == "u":
             raise PropertiesProblem(f"{where}: \\u is not followed by four hexadecimal digits")
         return chr(int(code[1:], 16)) if len(code) > 1 else _NAMED.get(code, code)
 
     # Java joins the two halves of a character beyond U+FFFF by itself.
-    return _ESCAPE.sub(one, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _ESCAPE.sub(replaced, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""`mirror-bridge read`: records of internal topics as stock's formatters print them (stock §1.11)."""
+"""`mirror-bridge read`: prints records of internal topics as stock's formatters do (stock §1.11)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ app = typer.Typer(
     name="read", help="Print MirrorMaker's internal topics, a record a line.", no_args_is_help=True
 )
 
-Named = Callable[[ReplicationPolicy], str]
+TopicOf = Callable[[ReplicationPolicy], str]
+"""The topic to read, which may depend on the replication policy."""
 Topic = Annotated[str | None, typer.Option(help="Name of the topic, where no alias is given.")]
 FromBeginning = Annotated[
     bool, typer.Option("--from-beginning", help="Begin with what is there, not with what comes next.")
@@ -41,14 +42,14 @@ def heartbeats(
 ) -> None:
     """Print heartbeats: of the topic heartbeats, unless told otherwise."""
 
-    def named(policy: ReplicationPolicy) -> str:
+    def topic_of(policy: ReplicationPolicy) -> str:
         own = policy.heartbeats_topic()
         return own if source_alias is None else policy.format_remote_topic(source_alias, own)
 
     if topic is not None and source_alias is not None:
         end("give one of --topic and --source-alias", BAD_SETTINGS)
     limits = from_beginning, max_messages, timeout_ms
-    _print(properties(config, bootstrap), _given(topic, named), Heartbeat.decode, *limits)
+    _print(properties(config, bootstrap), _given(topic, topic_of), Heartbeat.decode, *limits)
 
 
 @app.command()
@@ -65,8 +66,8 @@ def checkpoints(
     if (topic is None) == (source_alias is None):
         end("give one of --topic and --source-alias", BAD_SETTINGS)
     limits = from_beginning, max_messages, timeout_ms
-    named = _given(topic, lambda policy: policy.checkpoints_topic(source_alias or ""))
-    _print(properties(config, bootstrap), named, Checkpoint.decode, *limits)
+    topic_of = _given(topic, lambda policy: policy.checkpoints_topic(source_alias or ""))
+    _print(properties(config, bootstrap), topic_of, Checkpoint.decode, *limits)
 
 
 @app.command()
@@ -89,17 +90,18 @@ def offset_syncs(
     if sum(given is not None for given in (topic, target_alias, source_alias)) != 1:
         end("give one of --topic, --target-alias and --source-alias", BAD_SETTINGS)
     limits = from_beginning, max_messages, timeout_ms
-    named = _given(topic, lambda policy: policy.offset_syncs_topic(target_alias or source_alias or ""))
-    _print(properties(config, bootstrap), named, OffsetSync.decode, *limits)
+    topic_of = _given(topic, lambda policy: policy.offset_syncs_topic(target_alias or source_alias or ""))
+    _print(properties(config, bootstrap), topic_of, OffsetSync.decode, *limits)
 
 
-def _given(topic: str | None, named: Named) -> Named:
-    return named if topic is None else lambda _policy: topic
+def _given(topic: str | None, topic_of: TopicOf) -> TopicOf:
+    """The topic that --topic names, or else the one of the policy."""
+    return topic_of if topic is None else lambda _policy: topic
 
 
 def _print(
     props: dict[str, str],
-    topic: Named,
+    topic: TopicOf,
     decode: Callable[[bytes | None, bytes | None], object],
     from_beginning: bool,
     max_messages: int | None,

@@ -1,6 +1,6 @@
-"""`mirror-bridge readiness`, `groups` and `explain`: can consumer groups fail over now, as a service answers it.
+"""`mirror-bridge readiness`, `groups` and `explain`: whether consumer groups can fail over now, by a service's answer.
 
-Exit status 0: all of it is ready; 1: something is not; 3: it can't be told, nor where the service does not answer.
+Exit status 0: all groups are ready; 1: some are not; 3: it is not known, or the service does not answer.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def readiness(
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
 
     def show() -> int:
-        found = client.get("/v1/readiness", ReadinessReport)
+        report = client.get("/v1/readiness", ReadinessReport)
         if output is Output.JSON:
-            show_json(found.model_dump())
+            show_json(report.model_dump())
         else:
-            _show_flows(found)
-        return _STATUSES.get(found.readiness, CANNOT_TELL)
+            _show_flows(report)
+        return _STATUSES.get(report.readiness, CANNOT_TELL)
 
     watched(show, watch)
 
@@ -77,16 +77,16 @@ def groups(
 ) -> None:
     """List the groups, and whether each can fail over now."""
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
-    chosen = {"connector": connector, "readiness": only, "limit": _PAGE}
-    query = {key: value for key, value in chosen.items() if value is not None}
+    filters = {"connector": connector, "readiness": only, "limit": _PAGE}
+    query = {key: value for key, value in filters.items() if value is not None}
 
     def show() -> int:
-        found = [group for page in client.pages("/v1/groups", Groups, query) for group in page.groups]
+        listed = [group for page in client.pages("/v1/groups", Groups, query) for group in page.groups]
         if output is Output.JSON:
-            show_json([each.model_dump() for each in found])
+            show_json([each.model_dump() for each in listed])
         else:
-            _show_groups(found)
-        return _status(each.readiness for each in found)
+            _show_groups(listed)
+        return _status(each.readiness for each in listed)
 
     watched(show, watch)
 
@@ -102,19 +102,19 @@ def explain(
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
 
     def show() -> int:
-        found = client.get(f"/v1/groups/{quote(group, safe='')}/explain", Explanation)
+        explanation = client.get(f"/v1/groups/{quote(group, safe='')}/explain", Explanation)
         if output is Output.JSON:
-            show_json(found.model_dump())
+            show_json(explanation.model_dump())
         else:
-            for line in found.lines:
-                _line(line)
-        return _status(report.readiness for report in found.reports)
+            for line in explanation.lines:
+                _show_line(line)
+        return _status(report.readiness for report in explanation.reports)
 
     watched(show, watch)
 
 
-def _show_flows(found: ReadinessReport) -> None:
-    _line(f"{_word(found.readiness)} as of {_time(found.as_of_ms)}")
+def _show_flows(report: ReadinessReport) -> None:
+    _show_line(f"{_word(report.readiness)} as of {_time(report.as_of_ms)}")
     rows = [
         {
             "flow": f"{each.source} -> {each.target}",
@@ -129,13 +129,13 @@ def _show_flows(found: ReadinessReport) -> None:
             "moved": each.moved,
             "missing": each.missing_records,
         }
-        for each in found.flows
+        for each in report.flows
     ]
     show_table(rows, _FLOWS, right=_FLOWS[4:])
-    _reasons(reason for each in found.flows for reason in each.reasons)
+    _show_reasons(reason for each in report.flows for reason in each.reasons)
 
 
-def _show_groups(found: Sequence[GroupSummary]) -> None:
+def _show_groups(listed: Sequence[GroupSummary]) -> None:
     rows = [
         {
             "group": each.group,
@@ -146,31 +146,31 @@ def _show_groups(found: Sequence[GroupSummary]) -> None:
             "missing": each.missing_records,
             "why": ", ".join(reason.reason for reason in each.reasons),
         }
-        for each in found
+        for each in listed
     ]
     show_table(rows, _GROUPS, right=("bound", "missing"))
 
 
 def _word(answer: str) -> str:
-    """A later service may have more answers; none of them is a yes."""
+    """An answer in words. A newer service may have further answers, none of which means ready."""
     return _WORDS.get(answer, answer)
 
 
 def _status(answers: Iterable[str]) -> int:
-    """Of none nothing can be told."""
-    found = {_STATUSES.get(each, CANNOT_TELL) for each in answers} or {CANNOT_TELL}
-    return NOT_READY if NOT_READY in found else max(found)
+    """The exit status for the answers of several groups; of no group it is not known."""
+    statuses = {_STATUSES.get(each, CANNOT_TELL) for each in answers} or {CANNOT_TELL}
+    return NOT_READY if NOT_READY in statuses else max(statuses)
 
 
-def _reasons(reasons: Iterable[ReadinessReason]) -> None:
+def _show_reasons(reasons: Iterable[ReadinessReason]) -> None:
     for each in {reason.detail: reason for reason in reasons}.values():
         since = "" if each.since_ms is None else f" (since {_time(each.since_ms)})"
-        _line(f"{each.reason}{since}: {each.detail}")
+        _show_line(f"{each.reason}{since}: {each.detail}")
 
 
 def _time(at_ms: int | None) -> str:
     return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _line(text: str) -> None:
+def _show_line(text: str) -> None:
     sys.stdout.write(printable(text) + "\n")

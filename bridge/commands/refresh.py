@@ -1,4 +1,4 @@
-"""`mirror-bridge refresh`: a connector looks for groups, or topics, now. Exit status 1: it could not, or not all."""
+"""`mirror-bridge refresh`: has a connector look for groups, or topics, now. Exit status 1: not all could be found."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bridge.commands.service_client import URL, ServiceClient, TokenFileOption, 
 from bridge.commands.show import Output, OutputOption, printable, show_json
 from bridge.protocol.messages import Refreshed
 
-_MORE_SECONDS = 5.0
-"""What the service may take beside the round."""
+_EXTRA_SECONDS = 5.0
+"""Time of the service in addition to the round's."""
 TimeoutOption = Annotated[float, typer.Option(min=0.1, max=300, help="Seconds that the round may take.")]
 SECONDS = 60.0
 
@@ -26,18 +26,18 @@ def refresh(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Have a connector look for groups, or topics, now, and wait until it has."""
-    client = ServiceClient(url, auth_token_file, seconds=timeout + _MORE_SECONDS)
+    client = ServiceClient(url, auth_token_file, seconds=timeout + _EXTRA_SECONDS)
     path = f"/v1/connectors/{quote(name, safe='')}/refresh"
-    found = client.post(path, Refreshed, query={"timeout_ms": int(timeout * 1000)})
+    refreshed = client.post(path, Refreshed, query={"timeout_ms": int(timeout * 1000)})
     if output is Output.JSON:
-        show_json(found.model_dump())
+        show_json(refreshed.model_dump())
     else:
-        what = "topics" if found.kind == "source" else "groups"
-        typer.echo(f"{found.found} {what} after a round of {found.seconds:.1f} s")
-        for sign, names in (("+", found.added), ("-", found.removed)):
+        what = "topics" if refreshed.kind == "source" else "groups"
+        typer.echo(f"{refreshed.found} {what} after a round of {refreshed.seconds:.1f} s")
+        for sign, names in (("+", refreshed.added), ("-", refreshed.removed)):
             for each in names:
                 typer.echo(f"{sign} {printable(each)}")
-    for error in found.errors:
+    for error in refreshed.errors:
         note(printable(error))
-    if found.errors:
+    if refreshed.errors:
         raise typer.Exit(CANNOT_START)

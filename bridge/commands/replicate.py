@@ -36,13 +36,13 @@ from connectors.source.connector import KIND
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
-"""Seconds between two looks at how it goes."""
+REFRESH_SECONDS = 0.5
+"""Seconds between two looks at the progress."""
 _CLASSES = (KIND.connector_class, "BridgeMirrorSourceConnector", "BridgeMirrorSource")
 
 
 class Once:
-    """Pipelines that copy what is there, and end."""
+    """Pipelines that end when they have caught up."""
 
     def __init__(self, pipelines: Pipelines) -> None:
         self._pipelines = pipelines
@@ -110,10 +110,10 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
             BAD_SETTINGS,
         )
     with reported():
-        judged = KIND.validate(config, StaticClientCheck())
-        if judged.errors:
-            raise rejected(KIND, config, judged.errors)
-    for setting in judged.ignored:
+        result = KIND.validate(config, StaticClientCheck())
+        if result.errors:
+            raise rejected(KIND, config, result.errors)
+    for setting in result.ignored:
         note(f"{setting.key} does nothing: {setting.reason}")
     if config.get("enabled", "").strip().lower() == "false":
         end(f"{path}: enabled is false, so there is nothing to do", BAD_SETTINGS)
@@ -122,7 +122,7 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _log_to(path: Path | None, style: str) -> Iterator[None]:
-    """Where the log goes, the driver's too: without a path standard error, on a terminal nowhere."""
+    """Sets up the log of this process and its driver: to the file, else to standard error, on a terminal nowhere."""
     handler: logging.Handler
     try:
         if path is None and not sys.stdout.isatty():
@@ -143,13 +143,13 @@ def _log_to(path: Path | None, style: str) -> Iterator[None]:
 
 
 async def _replicate(props: dict[str, str], once: bool, view: View) -> int:
-    """Until told to end, until something permanent is in the way, or, `once`, until all is copied; the exit status."""
+    """Copies until a signal, until a permanent error, or, with `once`, until all is copied; returns the exit status."""
     from bridge.kafka.clusters import KafkaClusters
     from bridge.pipeline.launch import DriverPipelines
 
     pipelines: Pipelines = DriverPipelines()
     copying, clusters = Copying(), KafkaClusters()
-    stop = _told_to_end()
+    stop = _stop_signal()
     try:
         instance = KIND.create(
             props["name"], props, clusters, Once(pipelines) if once else pipelines, copying
@@ -157,10 +157,10 @@ async def _replicate(props: dict[str, str], once: bool, view: View) -> int:
         instance.assign(Assignment(1, frozenset({0})))
         running = asyncio.create_task(instance.run(), name="rounds")
         try:
-            while not (over := _over(copying, once)) and not stop.is_set() and not running.done():
+            while not (done := _done(copying, once)) and not stop.is_set() and not running.done():
                 view.show(copying)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
+                    await asyncio.wait_for(stop.wait(), REFRESH_SECONDS)
         finally:
             running.cancel()
             await asyncio.wait({running})
@@ -168,47 +168,48 @@ async def _replicate(props: dict[str, str], once: bool, view: View) -> int:
             view.close(copying)
     finally:
         await clusters.close()
-    return _status(copying, once, over, running)
+    return _status(copying, once, done, running)
 
 
-def _told_to_end() -> asyncio.Event:
-    """Set by the first SIGINT or SIGTERM; the second one ends the process at once."""
+def _stop_signal() -> asyncio.Event:
+    """An event that the first SIGINT or SIGTERM sets; the second one ends the process at once."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
-    def told() -> None:
+    def handle() -> None:
         stop.set()
         for which in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(which)
 
     for which in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(which, told)
+        loop.add_signal_handler(which, handle)
     return stop
 
 
-def _over(copying: Copying, once: bool) -> bool:
-    said, totals = copying.said, copying.totals
-    if said.failure is not None:
+def _done(copying: Copying, once: bool) -> bool:
+    """Whether it has failed for good, or, with `once`, has copied all there was."""
+    summary, totals = copying.latest, copying.totals
+    if summary.failure is not None:
         return True
     if not once or totals is None:
         return False
-    nothing = said.rounds > 0 and totals.partitions == 0 and not said.errors
-    return nothing or totals.state == PipelineState.CAUGHT_UP
+    nothing_to_copy = summary.rounds > 0 and totals.partitions == 0 and not summary.errors
+    return nothing_to_copy or totals.state == PipelineState.CAUGHT_UP
 
 
-def _status(copying: Copying, once: bool, over: bool, running: asyncio.Task[None]) -> int:
+def _status(copying: Copying, once: bool, done: bool, running: asyncio.Task[None]) -> int:
     if not running.cancelled() and (error := running.exception()) is not None:
         log.error("an unexpected error", exc_info=error)
         note(f"it ends on an unexpected error, see the log: {error}")
         return CANNOT_START
-    if copying.said.failure is not None:
-        note(copying.said.failure)
+    if copying.latest.failure is not None:
+        note(copying.latest.failure)
         return CANNOT_START
     if not once:
         return 0
-    if not over:
+    if not done:
         return INTERRUPTED
     left = (copying.totals.partitions if copying.totals is not None else 0) - len(copying.rows)
-    missing = [*copying.said.errors, *([f"{left} partition(s) were not looked at"] if left > 0 else [])]
+    missing = [*copying.latest.errors, *([f"{left} partition(s) were not looked at"] if left > 0 else [])]
     for line in missing:
         note(f"not all is copied: {line}")
     return CANNOT_START if missing else 0

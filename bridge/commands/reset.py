@@ -1,4 +1,4 @@
-"""`mirror-bridge reset`: a stopped source connector copies again, or skips, from where the operator says."""
+"""`mirror-bridge reset`: has a stopped source connector copy again, or skip, from given positions."""
 
 from __future__ import annotations
 
@@ -106,19 +106,19 @@ def _reset(
 def chosen(
     copied: Mapping[TopicPartition, object], topics: Sequence[str] | None, partitions: Sequence[int] | None
 ) -> list[TopicPartition] | str:
-    """The partitions that are meant; or why they are not among those that were copied."""
-    found = [
-        place
-        for place in copied
-        if (not topics or place.topic in topics) and (not partitions or place.partition in partitions)
+    """The copied partitions of these topics with these numbers; or why there are none."""
+    selected = [
+        tp
+        for tp in copied
+        if (not topics or tp.topic in topics) and (not partitions or tp.partition in partitions)
     ]
-    there = {place.topic for place in copied}
-    if missing := [topic for topic in topics or () if topic not in there]:
-        return f"nothing of topic {missing[0]} was copied; copied were: {', '.join(sorted(there))}"
-    numbers = {place.partition for place in found}
+    copied_topics = {tp.topic for tp in copied}
+    if missing := [topic for topic in topics or () if topic not in copied_topics]:
+        return f"nothing of topic {missing[0]} was copied; copied were: {', '.join(sorted(copied_topics))}"
+    numbers = {tp.partition for tp in selected}
     if lacking := [str(number) for number in partitions or () if number not in numbers]:
         return f"nothing of partition {lacking[0]} of topic {(topics or ('',))[0]} was copied"
-    return found
+    return selected
 
 
 def _show(name: str, rows: Sequence[PartitionReset], output: Output, *, dry_run: bool) -> None:

@@ -1,4 +1,4 @@
-"""What commands ask a service over HTTP, and how they end when it does not answer."""
+"""The HTTP client by which commands call a service; it ends the command when the service does not answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENVIRONMENT = "MIRROR_BRIDGE_AUTH_TOKEN"
 _CA, _CERT, _KEY = "MIRROR_BRIDGE_CA", "MIRROR_BRIDGE_CLIENT_CERT", "MIRROR_BRIDGE_CLIENT_KEY"
 _SECONDS = 10.0
 _BY_GROUP = ("not_ready", "cannot_tell")
-"""Error codes whose message does not hold all errors already."""
+"""Error codes whose message does not name the groups: a line each for them."""
 
 UrlOption = Annotated[
     str,
@@ -50,7 +50,8 @@ Query = Mapping[str, str | int | Sequence[str]]
 
 
 class ServiceClient:
-    """Asks a service. Ends the command with one line when there is no such answer; `failed`: with which status."""
+    """A client of one service. Where it gets no answer, or an error, it ends the command with a line on standard error
+    and the exit status `failed`."""
 
     def __init__(
         self,
@@ -61,19 +62,19 @@ class ServiceClient:
         statuses: Mapping[str, int] | None = None,
         seconds: float = _SECONDS,
     ) -> None:
-        """`statuses`: those of the command by error code; `seconds`: for the answer."""
+        """`statuses`: exit statuses by error code, instead of `failed`; `seconds`: timeout of each request."""
         self._statuses = statuses or {}
         self._url, self._headers, self._failed, self._seconds = url, _headers(token_file), failed, seconds
 
     def get(self, path: str, message: type[Answer], query: Query | None = None) -> Answer:
-        return self._read(self._ask("GET", path, query), message)
+        return self._read(self._request("GET", path, query), message)
 
     def post(
         self, path: str, message: type[Answer], *, query: Query | None = None, body: Message | None = None
     ) -> Answer:
-        return self._read(self._ask("POST", path, query, body), message)
+        return self._read(self._request("POST", path, query, body), message)
 
-    def _ask(
+    def _request(
         self, method: str, path: str, query: Query | None, body: Message | None = None
     ) -> httpx.Response:
         import httpx
@@ -101,11 +102,11 @@ class ServiceClient:
     def _read(self, answer: httpx.Response, message: type[Answer]) -> Answer:
         try:
             if answer.status_code != 200:
-                said = ErrorBody.model_validate_json(answer.content)
-                note(printable(said.message))
-                for each in said.validation_errors if said.error_code in _BY_GROUP else ():
+                error = ErrorBody.model_validate_json(answer.content)
+                note(printable(error.message))
+                for each in error.validation_errors if error.error_code in _BY_GROUP else ():
                     note(printable(f"{each.key}: {each.message}"))
-                raise typer.Exit(self._statuses.get(said.error_code, self._failed))
+                raise typer.Exit(self._statuses.get(error.error_code, self._failed))
             return message.model_validate_json(answer.content)
         except ValidationError:
             text = f"{self._url} answers {answer.status_code}, and not as a Mirror Bridge service does"
@@ -116,7 +117,7 @@ def _headers(token_file: Path | None) -> dict[str, str]:
     token = os.environ.get(_ENVIRONMENT, "")
     if token_file is not None:
         try:
-            # The service has known the first of two for longer.
+            # Of two, the first is the one that the service has known for longer.
             token = next(iter(token_file.read_text("utf-8").split()), "")
         except OSError as error:
             end(f"can't read {token_file}: {error.strerror}", BAD_SETTINGS)
@@ -124,7 +125,7 @@ def _headers(token_file: Path | None) -> dict[str, str]:
 
 
 def tls() -> ssl.SSLContext:
-    """What the environment has for https to a service."""
+    """The TLS settings of the environment, for https to a service."""
     given = {name: os.environ.get(name) or None for name in (_CA, _CERT, _KEY)}
     try:
         context = ssl.create_default_context(cafile=given[_CA])

@@ -1,4 +1,4 @@
-"""Answers of a cluster, for people and for programs."""
+"""Prints results for people, as tables, and for programs, as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people
 
 
 def show_names(names: set[str], output: Output) -> None:
-    """One a line, or a JSON array; sorted."""
+    """Prints names sorted, one a line or as a JSON array."""
     if output is Output.JSON:
         show_json(sorted(names))
     else:
@@ -44,7 +44,7 @@ def show_offsets(offsets: Mapping[str, Mapping[TopicPartition, Committed]], outp
 
 
 def show_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], output: Output) -> None:
-    """A table with numbers to the right, or a JSON array of the rows."""
+    """Prints rows as a table, numbers aligned to the right, or as a JSON array."""
     if output is Output.JSON:
         show_json(rows)
     else:
@@ -58,24 +58,24 @@ def _numbers(column: Iterable[object]) -> bool:
 def show_table(
     rows: Sequence[Mapping[str, object]], columns: Sequence[str], right: Sequence[str] = ()
 ) -> None:
-    made = table(rows, columns, right)
+    drawn = table(rows, columns, right)
     console = Console(highlight=False)
-    # Names are cut nowhere: a terminal that is too narrow breaks the lines itself.
+    # Names are never cut: a terminal that is too narrow wraps the lines itself.
     console.width = max(
-        console.width, Measurement.get(console, console.options.update(width=100_000), made).maximum
+        console.width, Measurement.get(console, console.options.update(width=100_000), drawn).maximum
     )
-    console.print(made)
+    console.print(drawn)
 
 
 def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], right: Sequence[str] = ()) -> Table:
-    """`right`: columns of numbers. None is a dash."""
-    made = Table(box=SIMPLE_HEAD)
+    """A table of rows, by the names of its columns. `right`: columns aligned to the right. None becomes a dash."""
+    drawn = Table(box=SIMPLE_HEAD)
     for name in columns:
-        made.add_column(name.upper(), justify="right" if name in right else "left", no_wrap=True)
+        drawn.add_column(name.upper(), justify="right" if name in right else "left", no_wrap=True)
     for row in rows:
         values = (row[name] for name in columns)
-        made.add_row(*(Text("-" if value is None else printable(str(value))) for value in values))
-    return made
+        drawn.add_row(*(Text("-" if value is None else printable(str(value))) for value in values))
+    return drawn
 
 
 def show_json(value: Mapping[str, object] | Sequence[object]) -> None:
@@ -83,5 +83,5 @@ def show_json(value: Mapping[str, object] | Sequence[object]) -> None:
 
 
 def printable(text: str) -> str:
-    """Group ids and metadata may hold anything, what moves a terminal's cursor too."""
+    """Escapes what is not printable: group ids and metadata may hold anything, also what moves a terminal's cursor."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

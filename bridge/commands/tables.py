@@ -1,4 +1,4 @@
-"""Figures of copying for people. Pure."""
+"""Progress of copying as text and tables for people. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 class TopicFigures(NamedTuple):
-    """Over a topic's partitions; None for what is not known of any. `latency`: the greatest, in ms."""
+    """Sums over a topic's partitions; None for what is not known of any. `latency`: the greatest, in ms."""
 
     topic: str
     target_topic: str
@@ -31,12 +31,12 @@ class TopicFigures(NamedTuple):
 
 
 def by_topic(rows: Iterable[Progress]) -> list[TopicFigures]:
-    """Those with most lag first."""
+    """Sums by topic, those with most lag first."""
     topics: defaultdict[str, list[Progress]] = defaultdict(list)
     for row in rows:
         topics[row.topic].append(row)
-    found = [_topic(topic, each) for topic, each in topics.items()]
-    return sorted(found, key=lambda each: (-(each.lag or 0), each.topic))
+    figures = [_topic(topic, each) for topic, each in topics.items()]
+    return sorted(figures, key=lambda each: (-(each.lag or 0), each.topic))
 
 
 def _topic(topic: str, rows: Sequence[Progress]) -> TopicFigures:
@@ -59,7 +59,7 @@ def count(value: float | None) -> str:
 
 
 def size(value: float) -> str:
-    """In powers of 1,000."""
+    """Bytes in units that are powers of 1,000."""
     for unit in _SIZES[:-1]:
         if value < 999.95:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
@@ -77,8 +77,8 @@ def duration(ms: int | None) -> str:
 
 
 def sums(totals: CopyTotals) -> str:
-    """All that matters in a line."""
-    said = [
+    """The sums of a connector in one line."""
+    parts = [
         f"{totals.source} -> {totals.target} {totals.state}",
         f"{count(totals.partitions)} partition(s)",
         f"lag {count(totals.lag)}",
@@ -88,8 +88,8 @@ def sums(totals: CopyTotals) -> str:
         f"latency {duration(totals.replication_latency_ms)}",
     ]
     if gaps := sum(totals.gaps.values()):
-        said.append(f"{count(gaps)} gap(s)")
-    return printable(", ".join(said))
+        parts.append(f"{count(gaps)} gap(s)")
+    return printable(", ".join(parts))
 
 
 def topics_table(topics: Sequence[TopicFigures]) -> Table:

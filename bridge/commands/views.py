@@ -1,4 +1,4 @@
-"""What a person sees of copying as it goes on: a table that stays in its place, or a line now and then."""
+"""Shows the progress of `mirror-bridge replicate`: a table that is redrawn in place, or a line every few seconds."""
 
 from __future__ import annotations
 
@@ -20,62 +20,62 @@ from bridge.protocol.messages import CopyTotals
 from connectors.base import CopyReport, Summary
 
 LINE_SECONDS = 5.0
-_ABOVE_AND_BELOW = 8
-"""Lines of a terminal that are not topics: sums, head, what is left out, room for the prompt."""
+_OTHER_LINES = 8
+"""Lines of a terminal that are not for topics: sums, head, what is left out, the prompt."""
 
 
 class Copying:
-    """The Publisher of a source connector that runs without a service: the last word on everything."""
+    """The Publisher of a source connector that runs without a service: keeps the latest of everything."""
 
     def __init__(self) -> None:
-        self.said = Summary()
+        self.latest = Summary()
         self.totals: CopyTotals | None = None
         self.rows: dict[TopicPartition, Progress] = {}
 
     def records(self, records: Sequence[object]) -> None:
-        raise AssertionError("records go past Connect")
+        raise AssertionError("a source connector emits no records through Connect")
 
     def groups(self, changed: Mapping[str, object]) -> None:
-        raise AssertionError("no group is looked after")
+        raise AssertionError("a source connector reports no groups")
 
     def summary(self, summary: Summary) -> None:
-        self.said = summary
+        self.latest = summary
 
     def backlog(self, changed: object) -> None:
-        """Of groups, which this command does not look after."""
+        """Ignored: it is for groups, and this command has none."""
 
     def progress(self, report: CopyReport) -> None:
         self.totals = report.totals
-        for place in report.gone:
-            self.rows.pop(place, None)
+        for tp in report.gone:
+            self.rows.pop(tp, None)
         self.rows |= {row.source: row for row in report.changed}
 
     async def stored_offsets(self, partitions: Sequence[Mapping[str, str | int]]) -> Sequence[None]:
-        """There is no Connect that could have kept any."""
+        """None for all: without Connect nothing has stored any."""
         return [None] * len(partitions)
 
 
 class View(Protocol):
     def show(self, copying: Copying) -> None:
-        """Called often; what is shown is the view's to decide."""
+        """Called often; the view decides when it shows something."""
 
     def close(self, copying: Copying) -> None:
-        """With the last word."""
+        """Shows the end."""
 
 
 class Lines:
-    """For logs and pipes: a line every few seconds on standard output, what is wrong at once on standard error."""
+    """For logs and pipes: a line every few seconds on standard output, and errors at once on standard error."""
 
     def __init__(self) -> None:
         self._due = time.monotonic() + LINE_SECONDS
-        self._told: frozenset[str] = frozenset()
+        self._shown_errors: frozenset[str] = frozenset()
 
     def show(self, copying: Copying) -> None:
-        wrong = dict.fromkeys([*copying.said.errors, *copying.said.gaps])
-        for line in wrong:
-            if line not in self._told:
-                note(printable(line))
-        self._told = frozenset(wrong)
+        errors = dict.fromkeys([*copying.latest.errors, *copying.latest.gaps])
+        for error in errors:
+            if error not in self._shown_errors:
+                note(printable(error))
+        self._shown_errors = frozenset(errors)
         if time.monotonic() >= self._due:
             self._line(copying)
 
@@ -90,7 +90,7 @@ class Lines:
 
 
 class LiveTable:
-    """For a terminal."""
+    """For terminals: a table that is redrawn in place."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -98,7 +98,7 @@ class LiveTable:
         self._live.start()
 
     def show(self, copying: Copying) -> None:
-        self._live.update(picture(copying, self._console.height - _ABOVE_AND_BELOW), refresh=True)
+        self._live.update(picture(copying, self._console.height - _OTHER_LINES), refresh=True)
 
     def close(self, copying: Copying) -> None:
         self.show(copying)
@@ -106,14 +106,14 @@ class LiveTable:
 
 
 def picture(copying: Copying, most: int) -> RenderableType:
-    """At most so many topics, those with most lag first."""
+    """The table with `most` topics at most, those with most lag first, and errors below it."""
     if copying.totals is None:
         return Text("looking for topics")
-    wrong = list(dict.fromkeys([*copying.said.errors, *copying.said.gaps]))
+    errors = list(dict.fromkeys([*copying.latest.errors, *copying.latest.gaps]))
     topics = by_topic(copying.rows.values())
-    shown = topics[: max(1, most - len(wrong))]
+    shown = topics[: max(1, most - len(errors))]
     parts: list[RenderableType] = [Text(sums(copying.totals)), topics_table(shown)]
     if len(shown) < len(topics):
         parts.append(Text(f"and {len(topics) - len(shown)} more topic(s) with less lag"))
-    parts += [Text(printable(line), style="red") for line in wrong]
+    parts += [Text(printable(line), style="red") for line in errors]
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""`--watch SECONDS`: shows an answer again and again, until it is interrupted."""
+"""`--watch SECONDS`: shows an answer again and again, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _CLEAR = "\x1b[2J\x1b[H"
 
 
 def watched(show: Callable[[], int], seconds: float | None) -> None:
-    """Ends the command with the status that `show` returns, which prints the answer.
+    """Calls `show`, which prints an answer, and ends the command with the exit status that it returns.
 
-    With `seconds` it shows it again, on a terminal in the same place; a service that does not answer is a line on
-    standard error and asked again. Ctrl-C ends it with the status of the last answer.
+    With `seconds` it calls it again and again, on a terminal in the same place. A service that does not answer is a
+    line on standard error, and asked again. Ctrl-C ends the command with the status of the last answer.
     """
     status = _once(show)
     try:

@@ -126,7 +126,7 @@ def test_all_errors_of_a_configuration_and_secrets_of_the_worker(tmp_path: Path)
         assert "refresh.topics.enabled" in said
         for text, words in (
             ("[]", "must be a JSON object"),
-            ("{", "is no JSON"),
+            ("{", "is not JSON"),
             ('{"a": []}', "a must be text"),
         ):
             file.write_text(text)
@@ -137,7 +137,7 @@ def test_all_errors_of_a_configuration_and_secrets_of_the_worker(tmp_path: Path)
 def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     from bridge.commands import hand_back
 
-    monkeypatch.setattr(hand_back, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(hand_back, "RETRY_SECONDS", 0.01)
     code, said = refused("http://127.0.0.1:1")
     assert code == 1
     assert said.startswith("mirror-bridge: Connect at http://127.0.0.1:1: ")

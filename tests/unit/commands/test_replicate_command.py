@@ -59,7 +59,7 @@ def write(folder: Path, **more: object) -> Path:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("c.json", "{", "is no JSON"),
+        ("c.json", "{", "is not JSON"),
         ("c.json", "[]", "must be a JSON object"),
         ("c.json", '{"name": "m", "config": {"topics": ["a"]}}', "topics must be text"),
         ("c.json", "{}", "has no name for the connector: give --name"),
@@ -161,7 +161,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     monkeypatch.setattr(clusters, "KafkaClusters", Clusters)
     monkeypatch.setattr(launch, "DriverPipelines", FakePipelines)
     monkeypatch.setattr(task, "WATCH_SECONDS", 0.01)
-    monkeypatch.setattr(replicate, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(replicate, "REFRESH_SECONDS", 0.01)
     yield source
     assert all(each.stopped for one in made for each in one.started)
 
