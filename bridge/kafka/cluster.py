@@ -16,9 +16,9 @@ from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import of_code
-from bridge.kafka.expiring_cache import Aging
+from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.producer.state_writer import Appender, KeyValue
+from bridge.kafka.producer.state_writer import KeyValue, StateWriter
 from bridge.kafka.protocol import group_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.model.lookups import LookupResult, Need
@@ -63,12 +63,12 @@ class KafkaCluster:
         self._admin = Admin(settings.admin, timeout_ms / 1000)
         self._admin_client = NetworkClient(settings.raw_admin)
         self.topic_admin = KafkaTopicAdmin(self._admin_client, self._create_timeout_ms)
-        self._appender = Appender(self._admin_client, min(timeout_ms / 1000, _APPEND_SECONDS))
+        self._state_writer = StateWriter(self._admin_client, min(timeout_ms / 1000, _APPEND_SECONDS))
         self._lookups = {flag: Lookups(self._client, committed_only=flag) for flag in (False, True)}
-        self._configs: Aging[tuple[str, str], tuple[float, bool]] = Aging(_CONFIGS_FOR)
+        self._configs: ExpiringCache[tuple[str, str], tuple[float, bool]] = ExpiringCache(_CONFIGS_FOR)
 
     async def close(self) -> None:
-        await self._appender.close()
+        await self._state_writer.close()
         await self._client.close()
         await self._admin_client.close()
 
@@ -250,7 +250,7 @@ class KafkaCluster:
         return await create_compacted(self._client, name, replication_factor, self._create_timeout_ms)
 
     async def append(self, topic: str, records: Sequence[KeyValue]) -> None:
-        await self._appender.append(topic, records)
+        await self._state_writer.append(topic, records)
 
     def tail(self, topic: str, *, from_end: bool = False, committed_only: bool = False) -> TopicTail:
         return TopicTail(self._client, topic, from_end=from_end, committed_only=committed_only)

@@ -10,7 +10,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Aging(Generic[K, V]):
+class ExpiringCache(Generic[K, V]):
     """Forgets what nobody has read or written for `seconds`, and at the latest after twice that.
 
     Two generations: what is asked for moves into the young one, and the old one is let go of as a whole. So it costs no

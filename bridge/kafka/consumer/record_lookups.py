@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import failure, of_code
-from bridge.kafka.expiring_cache import Aging
+from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
@@ -73,7 +73,7 @@ class Lookups:
     def __init__(self, client: NetworkClient, *, committed_only: bool) -> None:
         self._client, self._committed_only = client, committed_only
         self._windows_by_tp: dict[TopicPartition, _Windows] = {}
-        self._batch_bytes: Aging[TopicPartition, int] = Aging(_REMEMBERED)
+        self._batch_bytes: ExpiringCache[TopicPartition, int] = ExpiringCache(_REMEMBERED)
         self._kept: deque[tuple[TopicPartition, Window, int]] = deque()
         self._kept_bytes = 0
         self.fetches = 0

@@ -154,8 +154,10 @@ class TopicTail:
         doing = f"read {self.topic} at {self._next}"
         part = FetchPartition(self._topic_id, self._next, _BYTES, self._last_epoch)
         call = log_requests.fetch({self._tp: part}, committed_only=self._committed_only, params=self._params)
-        answer = await self._client.send(leader, call, doing, apart=self._params.max_wait_ms > 0)
-        data = log_requests.read_fetched(answer, call.API_VERSION, {self._topic_id: self.topic}).get(self._tp)
+        response = await self._client.send(leader, call, doing, apart=self._params.max_wait_ms > 0)
+        data = log_requests.read_fetched(response, call.API_VERSION, {self._topic_id: self.topic}).get(
+            self._tp
+        )
         if data is None:
             raise failure(KafkaFault.OTHER, doing, "The response does not contain the partition")
         if call.API_VERSION < _IDS_FROM:

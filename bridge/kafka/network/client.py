@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings
 from bridge.kafka.errors import failure, of_code, of_exception
-from bridge.kafka.expiring_cache import Aging
+from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.connection import BulkConnection, connection_to
 from bridge.kafka.network.library_client import AIOKafkaClient
 from bridge.kafka.network.round_trip import UNKNOWN, quickest
@@ -44,10 +44,10 @@ class NetworkClient:
         self._bulk: dict[int, BulkConnection] = {}
         self._opening_bulk: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._opening = asyncio.Lock()
-        self._coordinators: Aging[str, int] = Aging(_REMEMBERED)
-        self._topics: Aging[str, TopicMetadata] = Aging(_REMEMBERED)
+        self._coordinators: ExpiringCache[str, int] = ExpiringCache(_REMEMBERED)
+        self._topics: ExpiringCache[str, TopicMetadata] = ExpiringCache(_REMEMBERED)
         self.round_trip = UNKNOWN
-        """Seconds that the quickest answer to a small request took."""
+        """Seconds that the quickest response to a small request took."""
 
     @property
     def rack(self) -> str:
@@ -73,7 +73,7 @@ class NetworkClient:
             await client.close()
 
     async def send(self, node: int | None, call: Call, doing: str, *, apart: bool = False) -> Reader:
-        """The answer of a node (of the first that does when None). Raises KafkaFailure.
+        """The response of a node, None for the first that can be reached. Raises KafkaFailure.
 
         A broker answers a connection's requests one after the other; `apart` takes the second one to the node, for
         requests that may wait, or that must not wait behind others.
@@ -87,8 +87,8 @@ class NetworkClient:
             raise of_exception(error, doing) from error
 
     async def send_bulk(self, node: int, call: Call, read: Callable[[Reader], T], doing: str) -> T:
-        """What `read` makes of a node's answer, over a connection of its own for what is large: the answer's bytes are
-        gone when `read` returns. Raises KafkaFailure."""
+        """What `read` makes of a node's response, over a connection of its own for large ones: the response's bytes are
+        overwritten when `read` returns. Raises KafkaFailure."""
         try:
             connection = await self._bulk_to(await self._open(), node)
             return await connection.send(call, read)
@@ -96,7 +96,7 @@ class NetworkClient:
             raise of_exception(error, doing) from error
 
     async def connect_bulk(self, node: int, doing: str) -> None:
-        """Opens the connection for what is large, if it is not open. Raises KafkaFailure."""
+        """Opens the connection for large requests and responses, if it is not open. Raises KafkaFailure."""
         try:
             await self._bulk_to(await self._open(), node)
         except Exception as error:
@@ -135,7 +135,7 @@ class NetworkClient:
         try:
             await client.ready(node, group=group)  # connecting takes round trips of its own
             began = time.monotonic()
-            answer = await client.send(node, call, group=group)
+            response = await client.send(node, call, group=group)
         except NodeNotReadyError:
             # The client says only that it could not connect; wrong credentials are permanent, the rest is not.
             broker = client.cluster.broker_metadata(node)
@@ -143,8 +143,8 @@ class NetworkClient:
                 await self._probe(broker.host, broker.port)
             raise
         self.round_trip = quickest(self.round_trip, time.monotonic() - began)
-        assert isinstance(answer, Reader)
-        return answer
+        assert isinstance(response, Reader)
+        return response
 
     async def _open(self) -> AIOKafkaClient:
         async with self._opening:
@@ -240,8 +240,10 @@ class NetworkClient:
         errors: dict[str, int] = {}
         for at in range(0, len(unknown), _COORDINATORS_A_CALL):
             part = unknown[at : at + _COORDINATORS_A_CALL]
-            answer = await self.send(None, group_requests.find_coordinators(part), "find group coordinators")
-            for group, (error, node) in group_requests.read_coordinators(answer).items():
+            response = await self.send(
+                None, group_requests.find_coordinators(part), "find group coordinators"
+            )
+            for group, (error, node) in group_requests.read_coordinators(response).items():
                 if error:
                     errors[group] = error
                 else:

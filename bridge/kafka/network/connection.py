@@ -1,7 +1,7 @@
-"""A connection for what is large: batches that come and batches that go.
+"""A connection for large requests and responses: those that carry batches.
 
 The library opens it and authenticates; then its transport serves this protocol instead of the library's own, which
-copies each byte five times on its way in or out, together with asyncio's streams. Here an answer is read where it was
+copies each byte five times on its way in or out, together with asyncio's streams. Here a response is read where it was
 received, and what is sent goes to the socket from where it lies (docs/decisions/0015).
 """
 
@@ -21,7 +21,7 @@ from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from bridge.kafka.network.library_client import new_connection
 from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import BytesLike, Call, Reader, unfit
+from bridge.kafka.protocol.wire import BytesLike, Call, Reader, size_error
 
 T = TypeVar("T")
 _INT32 = struct.Struct(">i")
@@ -45,7 +45,7 @@ class _Request:
     number: int
     call: Call
     read: Callable[[Reader], Any]
-    answer: asyncio.Future[Any]
+    response: asyncio.Future[Any]
 
 
 class BulkConnection(asyncio.BufferedProtocol):
@@ -65,7 +65,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._outgoing: deque[BytesLike] = deque()
         self._paused = False
         self._buffer = memoryview(bytearray(_FIRST_BUFFER))
-        """As large as the largest answer; none that is not read yet is ever overwritten."""
+        """As large as the largest response; none that is not read yet is ever overwritten."""
         self._filled = 0
         self._used = time.monotonic()
         self._lost: BaseException | None = None
@@ -94,7 +94,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         return self._lost is None and not idle
 
     async def send(self, call: Call, read: Callable[[Reader], T]) -> T:
-        """What `read` makes of the answer; its bytes are overwritten as soon as `read` returns. What `call` has by
+        """What `read` makes of the response; its bytes are overwritten as soon as `read` returns. What `call` has by
         reference must not change until then. Raises KafkaFailure for a version that the broker does not speak,
         KafkaError, TimeoutError and what `read` raises."""
         if self._lost is not None:
@@ -102,12 +102,12 @@ class BulkConnection(asyncio.BufferedProtocol):
         call.prepare(self._versions)
         self._number = (self._number + 1) % _NUMBERS
         self._outgoing += call.framed(self._number, self._client_id)
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._requests.append(_Request(self._number, call, read, answer))
+        response: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._requests.append(_Request(self._number, call, read, response))
         self._flush()
         try:
             async with asyncio.timeout(self._within):
-                return await answer
+                return await response
         except TimeoutError:
             self.close()
             raise
@@ -124,8 +124,8 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._outgoing.clear()
         requests, self._requests = self._requests, deque()
         for each in requests:
-            if not each.answer.done():
-                each.answer.set_exception(KafkaConnectionError(str(why)))
+            if not each.response.done():
+                each.response.set_exception(KafkaConnectionError(str(why)))
         self._transport.abort()
 
     # -- callbacks of the transport ----------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         at, needed = 0, _INT32.size
         while self._filled - at >= needed:
             size: int = _INT32.unpack_from(self._buffer, at)[0]
-            if wrong := unfit(size):
+            if wrong := size_error(size):
                 self._filled = 0
                 self._end(KafkaConnectionError(wrong))
                 return
@@ -150,7 +150,7 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._go_on_from(at, needed)
 
     def _go_on_from(self, at: int, needed: int) -> None:
-        """With what lies behind `at` in front, and with more room when an answer of `needed` bytes has filled all of
+        """With what lies behind `at` in front, and with more room when a response of `needed` bytes has filled all of
         it: how long one will be is believed as it comes."""
         size = len(self._buffer)
         full = self._filled - at == size
@@ -181,12 +181,12 @@ class BulkConnection(asyncio.BufferedProtocol):
             return
         request = self._requests.popleft()
         self._used = time.monotonic()
-        if request.answer.done():
+        if request.response.done():
             return  # nobody waits for it any more
         try:
-            request.answer.set_result(request.read(request.call.answer(frame)))
+            request.response.set_result(request.read(request.call.response(frame)))
         except Exception as error:
-            request.answer.set_exception(error)
+            request.response.set_exception(error)
 
     def _flush(self) -> None:
         while self._outgoing and not self._paused and not self._transport.is_closing():
@@ -198,6 +198,6 @@ class BulkConnection(asyncio.BufferedProtocol):
             self._transport.write(piece)
 
 
-def _read_versions(answer: Reader) -> dict[int, tuple[int, int]]:
-    answer.skip(2)
-    return {answer.int16(): (answer.int16(), answer.int16()) for _ in answer.array()}
+def _read_versions(response: Reader) -> dict[int, tuple[int, int]]:
+    response.skip(2)
+    return {response.int16(): (response.int16(), response.int16()) for _ in response.array()}

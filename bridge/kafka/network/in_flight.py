@@ -1,4 +1,4 @@
-"""How much may wait for a cluster's answer: a window that grows while answers are quick and shrinks when they are slow,
+"""How much may be in flight to a cluster: a window that grows while responses are quick and shrinks when they are slow,
 as TCP's congestion window does. Pure."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Window:
         self, size: int, under_way: int, took: float, round_trip: float, throttle: float = 0.0
     ) -> None:
         """So many bytes were answered, `took` seconds after they were handed over and so many bytes were under way,
-        themselves included. `throttle`: what the broker asks to wait, which counts as if the answer had taken it."""
+        themselves included. `throttle`: what the broker asks to wait, which counts as if the response had taken it."""
         took += throttle
         goal = _GOAL + 2 * round_trip
         if throttle:
@@ -41,7 +41,7 @@ class Window:
             self.size = min(MOST, self.size + size // 2)
 
     def timed_out(self) -> None:
-        """There was no answer in time."""
+        """There was no response in time."""
         if self.size <= LEAST:
             self.patience = min(_MOST_PATIENCE, 2 * self.patience)
         self.size = max(LEAST, min(self.size, FIRST) // 2)

@@ -1,6 +1,6 @@
 """The library's client and connections, with a limit to what a broker may send.
 
-The library reads as many bytes as a broker says that its answer has, up to 2 GiB, also of a broker that nobody has
+The library reads as many bytes as a broker says that its response has, up to 2 GiB, also of a broker that nobody has
 authenticated yet.
 """
 
@@ -16,7 +16,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import KafkaConnectionError
 
-from bridge.kafka.protocol.wire import unfit
+from bridge.kafka.protocol.wire import size_error
 
 __all__ = ["AIOKafkaClient", "new_connection"]
 
@@ -43,26 +43,26 @@ class _Connection(AIOKafkaConnection):
         del connection
         while True:
             (size,) = _INT32.unpack(await reader.readexactly(_INT32.size))
-            wrong = unfit(size)
-            answer = b"" if wrong else await reader.readexactly(size)
+            wrong = size_error(size)
+            response = b"" if wrong else await reader.readexactly(size)
             connection = self_ref()
             if connection is None:
                 return
             if not wrong:
-                wrong = _handled(connection, answer)
+                wrong = _handled(connection, response)
             if wrong:
                 _refuse(connection, KafkaConnectionError(wrong))
                 return
             del connection
 
 
-def _handled(connection: AIOKafkaConnection, answer: bytes) -> str:
-    """What is wrong with an answer; "" for nothing."""
+def _handled(connection: AIOKafkaConnection, response: bytes) -> str:
+    """What is wrong with a response; "" for nothing."""
     try:
-        connection._handle_frame(answer)
+        connection._handle_frame(response)
     except (
         Exception
-    ) as wrong:  # whatever the library does with bytes that are no answer, or with one to nothing
+    ) as wrong:  # whatever the library does with bytes that are no response, or with a response to nothing
         return f"{_CANT_READ}: {wrong!r}"
     return ""
 
@@ -81,6 +81,6 @@ async def _connected(host: str, port: int, **settings: Any) -> AIOKafkaConnectio
 
 
 new_connection: type[AIOKafkaConnection] = _Connection
-"""Closed at a length that no answer can have; requests that wait for one fail with that reason."""
+"""Closed at a length that no response can have; requests that wait for one fail with that reason."""
 # The client has no way to be given other connections than the library's.
 vars(aiokafka.client)["create_conn"] = _connected

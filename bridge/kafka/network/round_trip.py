@@ -9,7 +9,7 @@ NEAR = 0.005
 
 
 def quickest(so_far: float, took: float) -> float:
-    """The round trip, once another answer took so many seconds: what waits, or is written behind others, is slower."""
+    """The round trip, after another response took so many seconds: one that waits behind others takes longer."""
     return min(so_far or took, took)
 
 

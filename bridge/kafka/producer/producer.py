@@ -45,9 +45,9 @@ class TransactionalProducer:
     After a `commit` that raised, only what was to be committed can tell whether it was: read it after `abort`.
 
     `timeout_ms` is the transaction.timeout.ms of a cluster near by; `timeout` says what it is over this distance. What
-    was sent has to be answered well before, so that it is we who end a transaction that takes too long, with TIMEOUT:
-    the broker's answer would be FENCED. Every wait ends by then (that of `start` after 30 s), and no task outlives
-    `close`. `window`: how much may be in flight, as far as former producers have learnt it.
+    was sent has to be acknowledged well before, so that it is we who end a transaction that takes too long, with
+    TIMEOUT: the broker's error would be FENCED. Every wait ends by then (that of `start` after 30 s), and no task
+    outlives `close`. `window`: how much may be in flight, as far as former producers have learnt it.
     """
 
     def __init__(
@@ -61,7 +61,9 @@ class TransactionalProducer:
         self._near_ms = self._timeout_ms = timeout_ms
         self._coordinator = Coordinator(self._client, transactional_id)
         self._id_and_epoch = ProducerIdAndEpoch()
-        self._sender = BatchSender(self._client, transactional_id, timeout_ms / 1000, self._enter, window)
+        self._sender = BatchSender(
+            self._client, transactional_id, timeout_ms / 1000, self._add_partitions, window
+        )
         self._open = False
 
     @property
@@ -104,8 +106,8 @@ class TransactionalProducer:
         self._sender.always = always
         connecting = asyncio.get_running_loop().create_task(self._connect(tps))
         try:
-            await self._take_over(_START_SECONDS)
-            self._sender.expect(await connecting)
+            await self._init_producer_id(_START_SECONDS)
+            self._sender.set_leaders(await connecting)
         finally:
             connecting.cancel()
             await asyncio.gather(connecting, return_exceptions=True)
@@ -141,13 +143,13 @@ class TransactionalProducer:
         """Waits for what was sent; then it is committed, all of it."""
         assert self._open, "no transaction is open"
         await self._sender.flush()
-        if self._sender.entered:
+        if self._sender.in_transaction:
             try:
                 await self._coordinator.end(self._id_and_epoch, self._sender.within, commit=True)
             except KafkaFailure as error:
                 self._sender.fail(error)
                 raise
-        self._sender.reenter()
+        self._sender.next_transaction()
         self._open = False
 
     async def abort(self) -> None:
@@ -157,7 +159,7 @@ class TransactionalProducer:
             raise failed
         await self._sender.close()
         await self._coordinator.end(self._id_and_epoch, self._sender.within, commit=False)
-        await self._take_over(self._sender.within)
+        await self._init_producer_id(self._sender.within)
         self._open = False
 
     async def close(self) -> None:
@@ -165,7 +167,7 @@ class TransactionalProducer:
         await self._sender.close()
         await self._client.close()
 
-    async def _take_over(self, within: float) -> None:
+    async def _init_producer_id(self, within: float) -> None:
         def timeout_ms() -> int:
             round_trip, patience = self._client.round_trip, self._sender.window.patience
             self._timeout_ms = transaction_timeout_ms(self._near_ms, round_trip, patience)
@@ -191,7 +193,7 @@ class TransactionalProducer:
             await self._client.connect_bulk(node, "write")
         return nodes
 
-    async def _enter(self, tps: Sequence[TopicPartition]) -> None:
+    async def _add_partitions(self, tps: Sequence[TopicPartition]) -> None:
         # Connections first: while they are opened there is no transaction, and batches have the network to themselves.
         await self._connected(tps)
         await self._coordinator.add(self._id_and_epoch, tps, self._sender.within)

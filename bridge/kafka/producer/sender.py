@@ -39,7 +39,7 @@ _SEQUENCES = 1 << 31
 class _Batch:
     tp: TopicPartition
     data: Writable
-    answered: asyncio.Future[int]
+    acknowledged: asyncio.Future[int]
     handed_over: float
     under_way: int  # bytes in flight then, its own included
 
@@ -48,8 +48,9 @@ class BatchSender:
     """Sends batches in order within a partition. No batch is tried twice: after the first error nothing is sent any
     more until `restart`, so that what follows an error never gets in front of it.
 
-    `enter` is awaited once for partitions that are new since the last `restart` or `reenter` (to add them to the
-    transaction). `window` learns from answers how much may be in flight; whoever sends keeps to it. In one event loop.
+    `add_partitions` is awaited once for partitions that are new since the last `restart` or `next_transaction`, before
+    anything is sent to them. `window` learns from responses how much may be in flight; whoever calls `send` keeps to
+    it. For use in one event loop.
     """
 
     def __init__(
@@ -57,74 +58,75 @@ class BatchSender:
         client: NetworkClient,
         transactional_id: str | None,
         within: float,
-        enter: Callable[[Sequence[TopicPartition]], Awaitable[None]] | None = None,
+        add_partitions: Callable[[Sequence[TopicPartition]], Awaitable[None]] | None = None,
         window: Window | None = None,
     ) -> None:
         self._client = client
         self._transactional_id = transactional_id
         self.within, self.deadline = within, math.inf
-        """Seconds that a request may take, and when it has to be answered in any case, in monotonic time."""
-        self._enter = enter
+        """Seconds that a request may take, and the monotonic time by which it has its response in any case."""
+        self._add_partitions = add_partitions
         self.always: TopicPartition | None = None
-        """Entered together with the first partition of others, because it will be sent to as well."""
+        """Added together with the first other partition, because every transaction sends to it."""
         self.window = window or Window()
         self._id_and_epoch = ProducerIdAndEpoch()
         self.sequences: dict[TopicPartition, int] = {}
         """Of the next record of a partition; from 2^31 - 1 on to 0, as brokers count."""
         self.log_starts: dict[TopicPartition, int] = {}
-        """Where the partition's log began with its last answer."""
+        """Where the partition's log began with its last response."""
         self._leaders: dict[TopicPartition, int] = {}
-        self._entered: set[TopicPartition] = set()
-        self._entering: set[TopicPartition] = set()
+        self._added: set[TopicPartition] = set()
+        self._adding: set[TopicPartition] = set()
         self._new: list[TopicPartition] = []
         self._queues: dict[TopicPartition, deque[_Batch]] = {}
         self._ready: dict[int, dict[TopicPartition, None]] = {}
         self._in_flight: dict[int, int] = {}
-        self._unanswered: set[_Batch] = set()
+        self._unacknowledged: set[_Batch] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: asyncio.Handle | None = None
         self._changed = asyncio.Event()
         self.bytes_in_flight = 0
         self.failed: KafkaFailure | None = None
         self.round_trip = UNKNOWN
-        """Seconds that the quickest answer took."""
+        """Seconds that the quickest response took."""
         self.throttled_until = 0.0
         """In monotonic time: brokers ask to send nothing until then."""
 
     @property
-    def entered(self) -> bool:
-        """Whether anything was sent, or tried, since the last `restart` or `reenter`."""
-        return bool(self._entered or self._entering)
+    def in_transaction(self) -> bool:
+        """Whether partitions were added, or may have been, since the last `restart` or `next_transaction`."""
+        return bool(self._added or self._adding)
 
     def send(self, tp: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
-        """Takes the batch over, `data` included; the future answers its base offset. It never has to be awaited."""
-        answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Sends a batch; `data` belongs to the sender from here on. The future has its base offset, and need not be
+        awaited."""
+        acknowledged: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.bytes_in_flight += len(data)
-        batch = _Batch(tp, data, answered, time.monotonic(), self.bytes_in_flight)
-        self._unanswered.add(batch)
+        batch = _Batch(tp, data, acknowledged, time.monotonic(), self.bytes_in_flight)
+        self._unacknowledged.add(batch)
         if self.failed is not None:
-            self._answer(batch, _aborted(self.failed))
-            return answered
+            self._complete(batch, _aborted(self.failed))
+            return acknowledged
         sequence = self.sequences.get(tp, 0) if self._id_and_epoch.epoch >= 0 else -1
         stamp(data, *self._id_and_epoch, sequence, self._transactional_id is not None)
         self.sequences[tp] = (sequence + count) % _SEQUENCES
         queue = self._queues.setdefault(tp, deque())
         queue.append(batch)
-        if tp in self._entered:
+        if tp in self._added:
             self._ready.setdefault(self._leaders[tp], {})[tp] = None
         else:
             for each in (tp, self.always):
-                if each is not None and each not in self._entering and each not in self._entered:
-                    self._entering.add(each)
+                if each is not None and each not in self._adding and each not in self._added:
+                    self._adding.add(each)
                     self._new.append(each)
         self._wake()
-        return answered
+        return acknowledged
 
     async def flush(self) -> None:
-        """Until all is answered. Raises what failed."""
+        """Waits until all is acknowledged. Raises the first failure."""
         try:
             async with asyncio.timeout(self._left()):
-                while self._unanswered and self.failed is None:
+                while self._unacknowledged and self.failed is None:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
@@ -132,30 +134,30 @@ class BatchSender:
         if self.failed is not None:
             raise self.failed
 
-    def expect(self, leaders: Mapping[int, Collection[TopicPartition]]) -> None:
-        """Partitions by the node that leads them: they need not be looked for."""
+    def set_leaders(self, leaders: Mapping[int, Collection[TopicPartition]]) -> None:
+        """Partitions by the node that leads them: they need not be looked up."""
         self._leaders.update((tp, node) for node, led in leaders.items() for tp in led)
 
-    def reenter(self) -> None:
-        """The next batch of a partition needs `enter` again."""
-        self._entered.clear()
+    def next_transaction(self) -> None:
+        """The next batch of a partition needs `add_partitions` again."""
+        self._added.clear()
 
     def restart(self, id_and_epoch: ProducerIdAndEpoch) -> None:
-        """After `close`: goes on as another producer, from sequence 0."""
+        """After `close`: goes on with another producer id or epoch, from sequence 0."""
         self._id_and_epoch, self.failed = id_and_epoch, None
-        for kept in (self.sequences, self.log_starts, self._leaders, self._entered):
+        for kept in (self.sequences, self.log_starts, self._leaders, self._added):
             kept.clear()
 
     async def close(self) -> None:
-        """Ends all tasks. What is not answered never will be."""
+        """Ends all tasks. What is not acknowledged fails with ABORTED."""
         closed = failure(KafkaFault.ABORTED, "write", "The producer was closed")
         self.fail(closed)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for batch in list(self._unanswered):
-            self._answer(batch, _aborted(closed))
+        for batch in list(self._unacknowledged):
+            self._complete(batch, _aborted(closed))
         if self._waking is not None:
             self._waking.cancel()
             self._waking = None
@@ -197,16 +199,16 @@ class BatchSender:
             nodes, leaderless = self._client.by_leader(unknown)
             for each in leaderless.values():
                 raise each
-            self.expect(nodes)
-        if self._enter is not None:
-            await self._enter(tps)
-        self._entering.difference_update(tps)
-        self._entered.update(tps)
+            self.set_leaders(nodes)
+        if self._add_partitions is not None:
+            await self._add_partitions(tps)
+        self._adding.difference_update(tps)
+        self._added.update(tps)
         for tp in tps:
             if queue := self._queues.get(tp):
                 self._ready.setdefault(self._leaders[tp], {})[tp] = None
                 for batch in queue:
-                    batch.handed_over = time.monotonic()  # what went before says nothing of the network
+                    batch.handed_over = time.monotonic()  # the time before says nothing of the network
 
     def _drain(self, tps: dict[TopicPartition, None]) -> dict[TopicPartition, _Batch]:
         """One batch for each partition, as many as fit; partitions that have more come last the next time."""
@@ -237,18 +239,18 @@ class BatchSender:
                 if failed is not None:
                     self.fail(failed)
                 self.log_starts[tp] = response.log_start
-                self._answer(batch, failed or response.offset)
+                self._complete(batch, failed or response.offset)
         except KafkaFailure as raised:
             error = raised
             self.fail(error)
         finally:
             self._in_flight[node] -= 1
             for batch in batches.values():
-                if batch in self._unanswered:
-                    self._answer(batch, error)
+                if batch in self._unacknowledged:
+                    self._complete(batch, error)
 
     def _learn(self, began: float, throttle: float, batches: Collection[_Batch]) -> None:
-        """What the answer to a request says of the network. `throttle`: seconds that the broker asks to wait."""
+        """Learns from a response how far away the broker is. `throttle`: seconds that the broker asks to wait."""
         now = time.monotonic()
         self.round_trip = quickest(self.round_trip, now - began)
         self.throttled_until = max(self.throttled_until, now + throttle)
@@ -261,20 +263,20 @@ class BatchSender:
     def _no_answer(self, doing: str) -> KafkaFailure:
         return failure(KafkaFault.TIMEOUT, doing, f"No answer within {self.within:g} s")
 
-    def _answer(self, batch: _Batch, answer: int | KafkaFailure) -> None:
-        self._unanswered.remove(batch)
+    def _complete(self, batch: _Batch, result: int | KafkaFailure) -> None:
+        self._unacknowledged.remove(batch)
         self.bytes_in_flight -= len(batch.data)
         self._changed.set()
-        if batch.answered.done():
+        if batch.acknowledged.done():
             return
-        if isinstance(answer, int):
-            batch.answered.set_result(answer)
+        if isinstance(result, int):
+            batch.acknowledged.set_result(result)
         else:
-            batch.answered.set_exception(answer)
-            batch.answered.exception()  # as if awaited, so that nobody has to: cheaper than a callback of each batch
+            batch.acknowledged.set_exception(result)
+            batch.acknowledged.exception()  # as if awaited; cheaper than a callback of each batch
 
     def fail(self, error: KafkaFailure) -> None:
-        """Ends the sending of whatever waits; what is under way is still answered."""
+        """Fails all that waits to be sent; requests under way still get their responses."""
         if self.failed is None:
             self.failed = error
             if error.fault is KafkaFault.TIMEOUT:
@@ -283,9 +285,9 @@ class BatchSender:
         for kept in (self._queues, self._ready):
             kept.clear()
         self._new.clear()
-        self._entering.clear()
+        self._adding.clear()
         for batch in waiting:
-            self._answer(batch, _aborted(self.failed))
+            self._complete(batch, _aborted(self.failed))
         self._changed.set()
 
 

@@ -45,7 +45,7 @@ def record_batches(records: Sequence[KeyValue], codec: int = 0) -> list[tuple[by
     return batches
 
 
-class Appender:
+class StateWriter:
     """Appends to partition 0, one batch in flight, at least once: each record stands for its key, so twice is harmless.
 
     No producer id is asked for, so that writing needs no right but that of the topic.

@@ -38,7 +38,7 @@ def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> in
 
 
 class Coordinator:
-    """Asks until there is an answer or the time is up: each of these requests may be sent twice."""
+    """Asks until there is a response or the time is up: each of these requests may be sent twice."""
 
     def __init__(self, client: NetworkClient, transactional_id: str) -> None:
         self._client = client
@@ -63,8 +63,8 @@ class Coordinator:
     ) -> None:
         """Makes partitions part of the transaction, which begins with the first."""
 
-        def read(answer: Reader) -> tuple[int, None]:
-            errors = produce_requests.read_added_partitions(answer)
+        def read(response: Reader) -> tuple[int, None]:
+            errors = produce_requests.read_added_partitions(response)
             denied = [tp.topic for tp, code in errors.items() if code == Errors.TOPIC_AUTHORIZATION_FAILED]
             if denied:
                 raise not_allowed_to_write(denied, doing)
@@ -84,8 +84,8 @@ class Coordinator:
         """Ends the transaction. To abort is right also when none was begun, and when one is being committed, which
         `init` then waits for. Java's client ends a transaction, too, before it asks for a new epoch (KIP-360)."""
 
-        def read(answer: Reader) -> tuple[int, None]:
-            code = produce_requests.read_ended_transaction(answer)
+        def read(response: Reader) -> tuple[int, None]:
+            code = produce_requests.read_ended_transaction(response)
             return Errors.NONE if code == Errors.INVALID_TXN_STATE and not commit else code, None
 
         def call() -> Call:
@@ -104,13 +104,13 @@ class Coordinator:
             async with asyncio.timeout(within):
                 while True:
                     try:
-                        answer = await self._client.send(await self._find(), call(), doing)
+                        response = await self._client.send(await self._find(), call(), doing)
                     except KafkaFailure as error:
                         if error.fault not in _MAY_HEAL:
                             raise
                         code, last = int(Errors.NOT_COORDINATOR), error
                     else:
-                        code, result = read(answer)
+                        code, result = read(response)
                         failed = of_code(code, doing)
                         if failed is None:
                             return result
@@ -130,10 +130,10 @@ class Coordinator:
     async def _find(self) -> int:
         if self._node is None:
             doing = f"find the coordinator of transactional id {self._id}"
-            answer = await self._client.send(
+            response = await self._client.send(
                 None, produce_requests.find_transaction_coordinator(self._id), doing
             )
-            code, node = produce_requests.read_transaction_coordinator(answer)
+            code, node = produce_requests.read_transaction_coordinator(response)
             failed = of_code(code, doing)
             if failed is not None:
                 raise failed

@@ -22,15 +22,15 @@ def list_groups() -> Call:
     return Call(ApiKeys.LIST_GROUPS, versions=range(4, 6), flexible_from=3, write=write)
 
 
-def read_groups(answer: Reader, version: int) -> tuple[int, list[GroupListing]]:
+def read_groups(response: Reader, version: int) -> tuple[int, list[GroupListing]]:
     """The error code, and the groups; before v5 all are of type `classic`."""
-    answer.skip(4)
-    error = answer.int16()
+    response.skip(4)
+    error = response.int16()
     listed = []
-    for _ in answer.array():
-        group, protocol_type, state = answer.string(), answer.string(), answer.string()
-        kind = answer.string() if version >= 5 else "classic"
-        answer.tags()
+    for _ in response.array():
+        group, protocol_type, state = response.string(), response.string(), response.string()
+        kind = response.string() if version >= 5 else "classic"
+        response.tags()
         listed.append(GroupListing(group, group_state(state), kind.lower(), protocol_type))
     return error, listed
 
@@ -54,22 +54,22 @@ def describe_groups(groups: Sequence[str]) -> Call:
     return Call(ApiKeys.DESCRIBE_GROUPS, versions=range(5, 6), flexible_from=5, write=write)
 
 
-def read_described_groups(answer: Reader) -> dict[str, tuple[int, GroupState]]:
+def read_described_groups(response: Reader) -> dict[str, tuple[int, GroupState]]:
     """Group → (error, state)."""
-    answer.skip(4)
+    response.skip(4)
     groups = {}
-    for _ in answer.array():
-        error, group, state = answer.int16(), answer.string(), answer.string()
-        answer.string()
-        answer.string()
-        for _ in answer.array():  # members
+    for _ in response.array():
+        error, group, state = response.int16(), response.string(), response.string()
+        response.string()
+        response.string()
+        for _ in response.array():  # members
             for _ in range(4):
-                answer.string()
-            answer.blob()
-            answer.blob()
-            answer.tags()
-        answer.skip(4)
-        answer.tags()
+                response.string()
+            response.blob()
+            response.blob()
+            response.tags()
+        response.skip(4)
+        response.tags()
         groups[group] = (error, group_state(state))
     return groups
 
@@ -87,17 +87,17 @@ def find_coordinators(groups: Sequence[str]) -> Call:
     return Call(ApiKeys.FIND_COORDINATOR, versions=range(4, 5), flexible_from=3, write=write)
 
 
-def read_coordinators(answer: Reader) -> dict[str, tuple[int, int]]:
+def read_coordinators(response: Reader) -> dict[str, tuple[int, int]]:
     """Group → (error, node)."""
-    answer.skip(4)
+    response.skip(4)
     coordinators = {}
-    for _ in answer.array():
-        group, node = answer.string(), answer.int32()
-        answer.string()
-        answer.skip(4)
-        coordinators[group] = (answer.int16(), node)
-        answer.string()
-        answer.tags()
+    for _ in response.array():
+        group, node = response.string(), response.int32()
+        response.string()
+        response.skip(4)
+        coordinators[group] = (response.int16(), node)
+        response.string()
+        response.tags()
     return coordinators
 
 
@@ -116,24 +116,24 @@ def fetch_offsets(groups: Sequence[str]) -> Call:
     return Call(ApiKeys.OFFSET_FETCH, versions=range(8, 9), flexible_from=6, write=write)
 
 
-def read_fetched_offsets(answer: Reader) -> dict[str, tuple[int, dict[TopicPartition, Committed]]]:
+def read_fetched_offsets(response: Reader) -> dict[str, tuple[int, dict[TopicPartition, Committed]]]:
     """Group → (error, offsets). Partitions with an error of their own, or without an offset (-1), are left out."""
-    answer.skip(4)
+    response.skip(4)
     groups = {}
-    for _ in answer.array():
-        group = answer.string()
+    for _ in response.array():
+        group = response.string()
         offsets = {}
-        for _ in answer.array():
-            topic = answer.string()
-            for _ in answer.array():
-                partition, offset, epoch = answer.int32(), answer.int64(), answer.int32()
-                text, error = answer.string(), answer.int16()
-                answer.tags()
+        for _ in response.array():
+            topic = response.string()
+            for _ in response.array():
+                partition, offset, epoch = response.int32(), response.int64(), response.int32()
+                text, error = response.string(), response.int16()
+                response.tags()
                 if error == Errors.NONE and offset >= 0:
                     offsets[TopicPartition(topic, partition)] = Committed(offset, text, epoch)
-            answer.tags()
-        groups[group] = (answer.int16(), offsets)
-        answer.tags()
+            response.tags()
+        groups[group] = (response.int16(), offsets)
+        response.tags()
     return groups
 
 
@@ -162,13 +162,13 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, Committed]) -> C
     return Call(ApiKeys.OFFSET_COMMIT, versions=range(6, 8), flexible_from=8, write=write)
 
 
-def read_committed_offsets(answer: Reader) -> dict[TopicPartition, int]:
+def read_committed_offsets(response: Reader) -> dict[TopicPartition, int]:
     """The error code of each partition."""
-    answer.skip(4)
+    response.skip(4)
     codes = {}
-    for _ in answer.array():
-        topic = answer.string()
-        for _ in answer.array():
-            partition = TopicPartition(topic, answer.int32())
-            codes[partition] = answer.int16()
+    for _ in response.array():
+        topic = response.string()
+        for _ in response.array():
+            partition = TopicPartition(topic, response.int32())
+            codes[partition] = response.int16()
     return codes

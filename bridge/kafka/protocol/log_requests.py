@@ -48,35 +48,35 @@ def metadata(topics: Sequence[str] | None) -> Call:
     return Call(ApiKeys.METADATA, versions=range(9, 13), flexible_from=9, write=write)
 
 
-def read_controller(answer: Reader) -> int:
+def read_controller(response: Reader) -> int:
     """The node that Metadata names as the controller (under KRaft any node that passes requests on), -1 for none."""
-    answer.skip(4)
-    for _ in answer.array():  # brokers
-        answer.skip(4)
-        answer.string()
-        answer.skip(4)
-        answer.string()
-        answer.tags()
-    answer.string()
-    return answer.int32()
+    response.skip(4)
+    for _ in response.array():  # brokers
+        response.skip(4)
+        response.string()
+        response.skip(4)
+        response.string()
+        response.tags()
+    response.string()
+    return response.int32()
 
 
-def read_metadata(answer: Reader, version: int) -> dict[str, TopicMetadata]:
-    read_controller(answer)
+def read_metadata(response: Reader, version: int) -> dict[str, TopicMetadata]:
+    read_controller(response)
     topics: dict[str, TopicMetadata] = {}
-    for _ in answer.array():
-        error, name = answer.int16(), answer.string()
-        topic_id = answer.uuid() if version >= 10 else ""
-        answer.skip(1)
+    for _ in response.array():
+        error, name = response.int16(), response.string()
+        topic_id = response.uuid() if version >= 10 else ""
+        response.skip(1)
         partitions = {}
-        for _ in answer.array():
-            partition_error, index = answer.int16(), answer.int32()
-            partitions[index] = PartitionMetadata(partition_error, answer.int32(), answer.int32())
+        for _ in response.array():
+            partition_error, index = response.int16(), response.int32()
+            partitions[index] = PartitionMetadata(partition_error, response.int32(), response.int32())
             for _ in range(3):
-                answer.skip(4 * len(answer.array()))
-            answer.tags()
-        answer.skip(4)
-        answer.tags()
+                response.skip(4 * len(response.array()))
+            response.tags()
+        response.skip(4)
+        response.tags()
         topics[name] = TopicMetadata(error, topic_id, partitions)
     return topics
 
@@ -108,15 +108,15 @@ def list_offsets(wanted: Mapping[TopicPartition, int], *, committed_only: bool) 
     return Call(ApiKeys.LIST_OFFSETS, versions=range(4, 6), flexible_from=6, write=write)
 
 
-def read_listed_offsets(answer: Reader) -> dict[TopicPartition, ListedOffset]:
-    answer.skip(4)
+def read_listed_offsets(response: Reader) -> dict[TopicPartition, ListedOffset]:
+    response.skip(4)
     listed = {}
-    for _ in answer.array():
-        topic = answer.string()
-        for _ in answer.array():
-            partition, error = answer.int32(), answer.int16()
-            answer.skip(8)
-            listed[TopicPartition(topic, partition)] = ListedOffset(error, answer.int64(), answer.int32())
+    for _ in response.array():
+        topic = response.string()
+        for _ in response.array():
+            partition, error = response.int32(), response.int16()
+            response.skip(8)
+            listed[TopicPartition(topic, partition)] = ListedOffset(error, response.int64(), response.int32())
     return listed
 
 
@@ -232,33 +232,33 @@ class FetchResponse(NamedTuple):
     parts: dict[TopicPartition, PartitionData]
 
 
-def read_fetch_response(answer: Reader, version: int, names: Mapping[str, str]) -> FetchResponse:
+def read_fetch_response(response: Reader, version: int, names: Mapping[str, str]) -> FetchResponse:
     """`names` maps topic ids to names, for v13."""
-    answer.skip(4)
-    failed, session = answer.int16(), answer.int32()
+    response.skip(4)
+    failed, session = response.int16(), response.int32()
     fetched = {}
-    for _ in answer.array():
-        topic = names.get(answer.uuid(), "") if version >= 13 else answer.string()
-        for _ in answer.array():
-            partition, error = answer.int32(), answer.int16()
-            high, stable, start = answer.int64(), answer.int64(), answer.int64()
+    for _ in response.array():
+        topic = names.get(response.uuid(), "") if version >= 13 else response.string()
+        for _ in response.array():
+            partition, error = response.int32(), response.int16()
+            high, stable, start = response.int64(), response.int64(), response.int64()
             aborted = []
-            for _ in answer.array():
-                aborted.append((answer.int64(), answer.int64()))
-                answer.tags()
-            preferred = answer.int32()
-            records = answer.buffer()
-            tagged = answer.tagged()
+            for _ in response.array():
+                aborted.append((response.int64(), response.int64()))
+                response.tags()
+            preferred = response.int32()
+            records = response.buffer()
+            tagged = response.tagged()
             end = tagged.get(_DIVERGING_EPOCH)
             diverged = None if end is None or len(end) < _EPOCH_END.size else _EPOCH_END.unpack_from(end)
             fetched[TopicPartition(topic, partition)] = PartitionData(
                 error, high, stable, start, aborted, records, diverged, preferred
             )
-        answer.tags()
+        response.tags()
     return FetchResponse(failed, session, fetched)
 
 
 def read_fetched(
-    answer: Reader, version: int, names: Mapping[str, str]
+    response: Reader, version: int, names: Mapping[str, str]
 ) -> dict[TopicPartition, PartitionData]:
-    return read_fetch_response(answer, version, names).parts
+    return read_fetch_response(response, version, names).parts

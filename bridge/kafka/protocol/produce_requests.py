@@ -31,12 +31,12 @@ def find_transaction_coordinator(transactional_id: str) -> Call:
     return Call(ApiKeys.FIND_COORDINATOR, versions=range(1, 3), flexible_from=3, write=write)
 
 
-def read_transaction_coordinator(answer: Reader) -> tuple[int, int]:
+def read_transaction_coordinator(response: Reader) -> tuple[int, int]:
     """Error and node."""
-    answer.skip(4)
-    error = answer.int16()
-    answer.string()
-    return error, answer.int32()
+    response.skip(4)
+    error = response.int16()
+    response.string()
+    return error, response.int32()
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int, id_and_epoch: ProducerIdAndEpoch) -> Call:
@@ -53,9 +53,9 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int, id_and_epoch
     return Call(ApiKeys.INIT_PRODUCER_ID, versions=range(3, 5), flexible_from=2, write=write)
 
 
-def read_producer_id(answer: Reader) -> tuple[int, ProducerIdAndEpoch]:
-    answer.skip(4)
-    return answer.int16(), ProducerIdAndEpoch(answer.int64(), answer.int16())
+def read_producer_id(response: Reader) -> tuple[int, ProducerIdAndEpoch]:
+    response.skip(4)
+    return response.int16(), ProducerIdAndEpoch(response.int64(), response.int16())
 
 
 def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -87,17 +87,17 @@ def add_partitions(
     return Call(ApiKeys.ADD_PARTITIONS_TO_TXN, versions=range(2, 4), flexible_from=3, write=write)
 
 
-def read_added_partitions(answer: Reader) -> dict[TopicPartition, int]:
+def read_added_partitions(response: Reader) -> dict[TopicPartition, int]:
     """Error codes."""
-    answer.skip(4)
+    response.skip(4)
     errors = {}
-    for _ in answer.array():
-        topic = answer.string()
-        for _ in answer.array():
-            partition = answer.int32()
-            errors[TopicPartition(topic, partition)] = answer.int16()
-            answer.tags()
-        answer.tags()
+    for _ in response.array():
+        topic = response.string()
+        for _ in response.array():
+            partition = response.int32()
+            errors[TopicPartition(topic, partition)] = response.int16()
+            response.tags()
+        response.tags()
     return errors
 
 
@@ -114,10 +114,10 @@ def end_transaction(transactional_id: str, id_and_epoch: ProducerIdAndEpoch, *, 
     return Call(ApiKeys.END_TXN, versions=range(2, 4), flexible_from=3, write=write)
 
 
-def read_ended_transaction(answer: Reader) -> int:
+def read_ended_transaction(response: Reader) -> int:
     """The error code."""
-    answer.skip(4)
-    return answer.int16()
+    response.skip(4)
+    return response.int16()
 
 
 def produce(

@@ -25,20 +25,20 @@ class Produced(NamedTuple):
 NOT_ANSWERED = Produced(Errors.UNKNOWN_SERVER_ERROR, -1, (), "The response does not contain the partition")
 
 
-def read_produced(answer: Reader) -> tuple[dict[TopicPartition, Produced], float]:
+def read_produced(response: Reader) -> tuple[dict[TopicPartition, Produced], float]:
     """By partition; and for how many seconds the broker asks to send nothing more, because of a quota (KIP-219)."""
     produced = {}
-    for _ in answer.array():
-        topic = answer.string()
-        for _ in answer.array():
-            partition, error, offset = answer.int32(), answer.int16(), answer.int64()
-            answer.skip(8)
-            log_start = answer.int64()
-            refused = tuple((answer.int32(), answer.string()) for _ in answer.array())
+    for _ in response.array():
+        topic = response.string()
+        for _ in response.array():
+            partition, error, offset = response.int32(), response.int16(), response.int64()
+            response.skip(8)
+            log_start = response.int64()
+            refused = tuple((response.int32(), response.string()) for _ in response.array())
             produced[TopicPartition(topic, partition)] = Produced(
-                error, offset, refused, answer.string(), log_start
+                error, offset, refused, response.string(), log_start
             )
-    return produced, answer.int32() / 1000
+    return produced, response.int32() / 1000
 
 
 def refusal(produced: Produced, tp: TopicPartition) -> KafkaFailure | None:

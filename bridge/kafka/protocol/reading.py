@@ -1,4 +1,4 @@
-"""What Kafka's answers are read with, field by field, whatever bytes they hold."""
+"""Reads Kafka's responses field by field, whatever bytes they hold."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Unreadable(KafkaFailure):
 
 
 class Reader:
-    """Reads fields in order from one answer; what it answers are copies. All raise Unreadable for what is not there.
-    How many there are of a thing is believed where as many bytes are left."""
+    """Reads fields in order from one response, as copies. All raise Unreadable for what is not there. A length is
+    believed where as many bytes are left."""
 
     def __init__(self, data: BytesLike, *, flexible: bool) -> None:
         self.data, self.at, self.flexible = data, 0, flexible

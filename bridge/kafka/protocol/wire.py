@@ -1,7 +1,7 @@
 """Kafka's request and response encoding, as far as look-ups need it: plain and flexible (KIP-482) versions.
 
 Written by hand because the library's protocol layer ends at Fetch v11 and Metadata v5 (no topic ids), and decodes a
-field at a time: an OffsetFetch answer of 100,000 partitions would take seconds. Connections, versions, TLS and SASL
+field at a time: an OffsetFetch response of 100,000 partitions would take seconds. Connections, versions, TLS and SASL
 stay the library's: a `Call` is what its connection wants of a request.
 """
 
@@ -16,26 +16,26 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.reading import BytesLike, Reader, Writable
 
-__all__ = ["MOST_ANSWER", "BytesLike", "Call", "Reader", "Writable", "Writer", "unfit"]
+__all__ = ["MAX_RESPONSE_BYTES", "BytesLike", "Call", "Reader", "Writable", "Writer", "size_error"]
 
 _LARGE = 64 * 1024
 """Bytes from which on a blob is sent from where it lies; a shorter one is copied, which costs less than a send."""
 _CORRELATION_ID = 4
-"""Bytes that every answer begins with."""
-MOST_ANSWER = 256 * 1024 * 1024
-"""Bytes of an answer: more than any that is asked for with room for a batch of what a broker takes by default (100 MiB,
-socket.request.max.bytes)."""
+"""Bytes that every response begins with."""
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+"""Of a response: more than the largest that a fetch asks for and a batch as large as brokers accept by default (100
+MiB, socket.request.max.bytes)."""
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 
-def unfit(size: int) -> str:
-    """Why an answer can't have this length, which a broker has sent in front of it; "" when it can."""
+def size_error(size: int) -> str:
+    """Why a response can't have this length, which a broker sends in front of it; "" when it can."""
     if size < _CORRELATION_ID:
         return (
             f"The broker sent a response of {size} bytes, less than a header has; the connection was closed"
         )
-    if size > MOST_ANSWER:
-        limit = f"more than {MOST_ANSWER} are not read"
+    if size > MAX_RESPONSE_BYTES:
+        limit = f"more than {MAX_RESPONSE_BYTES} are not read"
         return f"The broker sent a response of {size} bytes; {limit}, and the connection was closed"
     return ""
 
@@ -121,7 +121,7 @@ class _Header:
 
 
 class Call:
-    """One request, in the version that its connection agrees on. `write` gets the version; the answer is a Reader.
+    """One request, in the version that its connection agrees on. `write` gets the version; the response is a Reader.
 
     Raises KafkaFailure(unsupported) when the broker speaks none of `versions`.
     """
@@ -143,7 +143,7 @@ class Call:
 
     @property
     def RESPONSE_TYPE(self) -> Call:
-        """What the connection decodes the answer by: one object is request and decoder. No attribute, because a call
+        """What the connection decodes the response by: one object is request and decoder. No attribute, because a call
         that refers to itself keeps all that it sent until garbage is collected."""
         return self
 
@@ -186,8 +186,8 @@ class Call:
         size = len(head) + len(first) + sum(map(len, rest))
         return [b"".join((_INT32.pack(size), head, first)), *rest]
 
-    def answer(self, frame: BytesLike) -> Reader:
-        """For a whole answer without its length."""
+    def response(self, frame: BytesLike) -> Reader:
+        """For a whole response without its length."""
         reader = Reader(frame, flexible=self.flexible)
         reader.skip(4)  # the correlation id
         reader.tags()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.kafka.expiring_cache import Aging
+from bridge.kafka.expiring_cache import ExpiringCache
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
 
 def test_what_is_used_stays_and_the_rest_goes() -> None:
     clock = Clock()
-    cache: Aging[str, int] = Aging(10.0, clock)
+    cache: ExpiringCache[str, int] = ExpiringCache(10.0, clock)
     cache.put("used", 1)
     cache.put("written", 1)
     cache.put("unused", 1)
@@ -30,7 +30,7 @@ def test_what_is_used_stays_and_the_rest_goes() -> None:
 
 def test_what_nobody_used_for_long_is_gone_at_once() -> None:
     clock = Clock()
-    cache: Aging[str, int] = Aging(10.0, clock)
+    cache: ExpiringCache[str, int] = ExpiringCache(10.0, clock)
     cache.put("a", 1)
     clock.now += 19.9
     assert cache.get("a") == 1, "old, and not forgotten yet"
@@ -40,7 +40,7 @@ def test_what_nobody_used_for_long_is_gone_at_once() -> None:
 
 def test_what_is_dropped_is_gone() -> None:
     clock = Clock()
-    cache: Aging[str, int] = Aging(10.0, clock)
+    cache: ExpiringCache[str, int] = ExpiringCache(10.0, clock)
     cache.put("a", 1)
     clock.now += 11.0
     cache.put("b", 2)
@@ -51,7 +51,7 @@ def test_what_is_dropped_is_gone() -> None:
 
 def test_it_is_as_large_as_what_was_used_lately() -> None:
     clock = Clock()
-    cache: Aging[int, int] = Aging(10.0, clock)
+    cache: ExpiringCache[int, int] = ExpiringCache(10.0, clock)
     for key in range(20_000):
         clock.now += 0.01
         cache.put(key, key)

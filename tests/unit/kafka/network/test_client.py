@@ -18,7 +18,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.library_client import new_connection
 from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import MOST_ANSWER
+from bridge.kafka.protocol.wire import MAX_RESPONSE_BYTES
 from bridge.model.values import Side
 
 
@@ -97,7 +97,7 @@ async def connection_to(broker: Joining) -> AsyncIterator[AIOKafkaConnection]:
             await connection.close()
 
 
-@pytest.mark.parametrize("size", [-4, 3, MOST_ANSWER + 1])
+@pytest.mark.parametrize("size", [-4, 3, MAX_RESPONSE_BYTES + 1])
 def test_a_length_that_no_answer_has_ends_the_librarys_connection(size: int) -> None:
     async def work() -> None:
         broker = Lying(size)

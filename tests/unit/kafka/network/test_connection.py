@@ -19,7 +19,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.connection import BulkConnection
 from bridge.kafka.protocol.api_keys import ApiKeys
-from bridge.kafka.protocol.wire import MOST_ANSWER, Call, Reader, Writer
+from bridge.kafka.protocol.wire import MAX_RESPONSE_BYTES, Call, Reader, Writer
 from bridge.model.values import Side
 
 T = TypeVar("T")
@@ -214,7 +214,7 @@ def test_an_answer_to_another_request_ends_the_connection() -> None:
     run(work)
 
 
-@pytest.mark.parametrize("size", [-4, -100, -65_532, -(1 << 31), 0, 3, MOST_ANSWER + 1, (1 << 31) - 1])
+@pytest.mark.parametrize("size", [-4, -100, -65_532, -(1 << 31), 0, 3, MAX_RESPONSE_BYTES + 1, (1 << 31) - 1])
 def test_a_length_that_no_answer_has_ends_the_connection(size: int) -> None:
     """Behind an answer, a negative one had the event loop look at the same bytes for ever."""
 
@@ -227,7 +227,7 @@ def test_a_length_that_no_answer_has_ends_the_connection(size: int) -> None:
         with pytest.raises(KafkaConnectionError, match=f"a response of {size} bytes"):
             await connection.send(echo(b"x"), all_of)
         assert not connection.usable
-        assert len(connection._buffer) < MOST_ANSWER
+        assert len(connection._buffer) < MAX_RESPONSE_BYTES
 
     run(work)
 
@@ -235,7 +235,7 @@ def test_a_length_that_no_answer_has_ends_the_connection(size: int) -> None:
 def test_memory_is_taken_for_what_has_come_and_not_for_what_will() -> None:
     async def work(server: Server, connection: BulkConnection) -> None:
         async def promising(_: Request, writer: asyncio.StreamWriter) -> None:
-            writer.write(struct.pack(">i", MOST_ANSWER) + bytes(300_000))
+            writer.write(struct.pack(">i", MAX_RESPONSE_BYTES) + bytes(300_000))
             await writer.drain()
             writer.close()
 

@@ -305,7 +305,7 @@ def test_a_partition_that_every_transaction_needs_is_entered_with_the_first() ->
             sender.send(B, batch(), 1)
             sender.send(C, batch(), 1)
             await sender.flush()
-            sender.reenter()
+            sender.next_transaction()
         sender.send(C, batch(), 1)
         await sender.flush()
         assert entered == [[A, C], [B], [A, C], [B], [C]]
