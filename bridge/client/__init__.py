@@ -1,4 +1,4 @@
-"""Stock's MirrorClient and RemoteClusterUtils: what MirrorMaker's internal topics say of a cluster (stock §1.9).
+"""Stock's MirrorClient and RemoteClusterUtils in Python: reads MirrorMaker's internal topics on a cluster (stock §1.9).
 
 async with MirrorClient({"bootstrap.servers": "b:9092"}) as client:
     offsets = await client.remote_consumer_offsets("orders", "A", timeout_s=30)

@@ -1,6 +1,5 @@
-"""RemoteClusterUtils, and `remote_topics` that it lacks: one question, one answer, outside of event loops.
-
-`props`, `side`, answers and errors are those of MirrorClient.
+"""RemoteClusterUtils, and `remote_topics` which that lacks: functions for code without an event loop. Each connects,
+calls one method of MirrorClient, and closes the connections; arguments, results and errors are those of that method.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def translate_offsets(
     timeout_s: float,
     side: Side | None = None,
 ) -> dict[TopicPartition, Committed] | Offsets:
-    """MirrorClient.remote_consumer_offsets, with the arguments in the order that stock has here."""
+    """MirrorClient.remote_consumer_offsets, with its arguments in the order of RemoteClusterUtils."""
     if not isinstance(group, str):
         pattern = group
         return _once(props, side, lambda client: client.remote_consumer_offsets(pattern, alias, timeout_s))
@@ -63,9 +62,9 @@ def translate_offsets(
     return _once(props, side, lambda client: client.remote_consumer_offsets(name, alias, timeout_s))
 
 
-def _once(props: Mapping[str, str], side: Side | None, ask: Callable[[MirrorClient], Awaitable[T]]) -> T:
-    async def go() -> T:
+def _once(props: Mapping[str, str], side: Side | None, call: Callable[[MirrorClient], Awaitable[T]]) -> T:
+    async def run() -> T:
         async with MirrorClient(props, side) as client:
-            return await ask(client)
+            return await call(client)
 
-    return asyncio.run(go())
+    return asyncio.run(run())

@@ -1,4 +1,4 @@
-"""A checkpoints topic, read from its beginning to its end, into offsets of groups."""
+"""Reads a checkpoints topic from its beginning to its end: the offsets of groups."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bridge.model.values import Committed, LogRecord, TopicPartition
 
 log = logging.getLogger(__name__)
 
-_LASTING = {
+_PERMANENT = {
     KafkaFault.UNKNOWN_TOPIC,
     KafkaFault.NOT_AUTHORIZED,
     KafkaFault.CREDENTIALS,
     KafkaFault.UNSUPPORTED,
 }
-PAUSE = 0.2
-"""Seconds before a cluster that does not answer is asked again."""
+RETRY_BACKOFF = 0.2
+"""Seconds until a cluster that does not answer, or a log that has ended, is asked again."""
 
 Offsets = dict[str, dict[TopicPartition, Committed]]
 """By group and remote partition."""
@@ -29,11 +29,11 @@ Offsets = dict[str, dict[TopicPartition, Committed]]
 async def read_offsets(tail: TopicTail, wanted: Callable[[str], object], timeout_s: float) -> Offsets:
     """The last checkpoint of each partition of the groups that are `wanted`.
 
-    After `timeout_s` seconds: what was read so far, with a warning in the log, as stock. But when it is the cluster
-    that does not answer then, that is raised, and a topic that is missing or forbidden is raised at once.
+    After `timeout_s` seconds it returns what was read so far and logs a warning, as stock does. Raises KafkaFailure if
+    the cluster does not answer then, and at once if the topic is missing or may not be read.
     """
     reader = _Reader(wanted)
-    trouble: KafkaFailure | None = KafkaFailure(
+    error: KafkaFailure | None = KafkaFailure(
         KafkaFault.TIMEOUT, f"No answer in time (while trying to read {tail.topic})"
     )
     try:
@@ -41,13 +41,13 @@ async def read_offsets(tail: TopicTail, wanted: Callable[[str], object], timeout
             while True:
                 try:
                     part = await tail.read()
-                except KafkaFailure as error:
-                    if error.fault in _LASTING:
+                except KafkaFailure as failure:
+                    if failure.fault in _PERMANENT:
                         raise
-                    trouble = error
-                    await asyncio.sleep(PAUSE)
+                    error = failure
+                    await asyncio.sleep(RETRY_BACKOFF)
                     continue
-                trouble = None
+                error = None
                 if part.restarted:
                     reader.offsets.clear()
                 for record in part.records:
@@ -55,19 +55,19 @@ async def read_offsets(tail: TopicTail, wanted: Callable[[str], object], timeout
                 if part.at_end:
                     break
     except TimeoutError:
-        if trouble is not None:
-            raise trouble from None
+        if error is not None:
+            raise error from None
         log.warning(
-            "%s: not read to its end within %g s, so that offsets may be missing", tail.topic, timeout_s
+            "%s was not read to its end within %g s: offsets of groups may be missing", tail.topic, timeout_s
         )
     if reader.skipped:
-        log.warning("%s: %d records can't be read and are left out", tail.topic, reader.skipped)
+        log.warning("%s: %d records are not checkpoints and were skipped", tail.topic, reader.skipped)
     return reader.offsets
 
 
 class _Reader:
-    """Checkpoints that can't be read are skipped, as in stock. A tombstone takes the checkpoint of its key away, as
-    compaction will (stock fails on it with a NullPointerException, and answers nothing)."""
+    """Collects the offsets. Records that can't be decoded are skipped, as in stock. A tombstone removes the checkpoint
+    of its key, as compaction will (stock fails on it with a NullPointerException, and returns nothing)."""
 
     def __init__(self, wanted: Callable[[str], object]) -> None:
         self._wanted = wanted
@@ -75,22 +75,22 @@ class _Reader:
         self.skipped = 0
 
     def apply(self, record: LogRecord) -> None:
-        gone = record.value is None
+        tombstone = record.value is None
         try:
-            found = Checkpoint.checked(record.key, _ANY_VALUE if gone else record.value)
+            checkpoint = Checkpoint.checked(record.key, _ANY_VALUE if tombstone else record.value)
         except SchemaError:
             self.skipped += 1
             return
-        if not self._wanted(found.group):
+        if not self._wanted(checkpoint.group):
             return
-        if not gone:
-            committed = Committed(found.downstream_offset, found.metadata)
-            self.offsets.setdefault(found.group, {})[found.topic_partition] = committed
-        elif (left := self.offsets.get(found.group)) is not None:
-            left.pop(found.topic_partition, None)
-            if not left:
-                del self.offsets[found.group]
+        if not tombstone:
+            committed = Committed(checkpoint.downstream_offset, checkpoint.metadata)
+            self.offsets.setdefault(checkpoint.group, {})[checkpoint.topic_partition] = committed
+        elif (remaining := self.offsets.get(checkpoint.group)) is not None:
+            remaining.pop(checkpoint.topic_partition, None)
+            if not remaining:
+                del self.offsets[checkpoint.group]
 
 
 _ANY_VALUE = Checkpoint("", TopicPartition("", 0), 0, 0, "").value()
-"""So that the key of a tombstone can be read."""
+"""Decoding a key needs some value, and a tombstone has none."""

@@ -1,4 +1,4 @@
-"""MirrorClientConfig (stock §1.9): where the cluster is, how to log in there, and how topics are named."""
+"""MirrorClientConfig (stock §1.9): bootstrap servers, client properties and replication policy."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class MirrorClientConfig:
 
 
 def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorClientConfig:
-    """Kafka's client names as they are, under `admin.` and under `consumer.`, and `replication.policy.*`; with a side,
-    a connector's configuration (`source.cluster.*`, `target.cluster.*` and so on). Keys that nobody here knows are
-    somebody else's, as in stock. Raises ConfigRejected with all errors at once.
+    """Reads Kafka's client properties as they are, under `admin.` and under `consumer.`, and `replication.policy.*`;
+    with a side, a connector's configuration (`source.cluster.*`, `target.cluster.*` and so on). Unknown keys are
+    ignored, as in stock. Raises ConfigRejected with all errors at once.
 
-    Stock drops client properties that are not about connection and security; ours are honoured or refused.
+    Stock drops client properties that are not about connection and security; here they work, or are an error.
     """
     place = Place() if side is None else Place.of(side)
     config = _definition(place).validate(props)
@@ -45,8 +45,8 @@ def read_config(props: Mapping[str, str], side: Side | None = None) -> MirrorCli
     try:
         settings = settings_at(place, props)
     except ConfigRejected as rejected:
-        known = {error.key for error in errors}
-        errors += [error for error in rejected.errors if error.key not in known]
+        keys = {error.key for error in errors}
+        errors += [error for error in rejected.errors if error.key not in keys]
         raise ConfigRejected(errors) from None
     if errors:
         raise ConfigRejected(errors)

@@ -1,4 +1,4 @@
-"""Internal topics printed record by record, as stock's formatters do in a console consumer (stock §1.11)."""
+"""Prints internal topics record by record, as stock's formatters do in kafka-console-consumer (stock §1.11)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from bridge.client.checkpoints import PAUSE
+from bridge.client.checkpoints import RETRY_BACKOFF
 from bridge.client.config import read_config
 from bridge.errors import KafkaFailure
 from bridge.kafka.cluster import KafkaCluster
@@ -23,22 +23,23 @@ _NOTHING = TailPart((), restarted=False, at_end=True)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`topic` finds the topic's name; `decode` takes key and value, raises SchemaError, and answers what prints itself
-    as the formatter does. `idle`: seconds without a record after which it ends, None: never."""
+    """What to print. `topic`: its name by the replication policy; `decode`: makes of key and value an object whose
+    `str` is the formatter's line, or raises SchemaError; `max_messages`: end after so many; `idle`: end after so many
+    seconds without a record. None is no limit."""
 
     topic: Callable[[ReplicationPolicy], str]
     decode: Decode
     from_beginning: bool = False
-    most: int | None = None
+    max_messages: int | None = None
     idle: float | None = None
 
 
 async def print_records(
     props: Mapping[str, str], reading: Reading, out: Callable[[str], None], note: Callable[[str], None]
 ) -> None:
-    """Until there is nothing more to do; `out` gets whole lines. A record that can't be read is a note with its offset
-    (stock ends there), and so is, once reading has begun, trouble that may pass. Raises ConfigRejected, and
-    KafkaFailure when the topic can't be read to begin with."""
+    """Prints records until a limit of `reading` is reached; `out` gets whole lines. A record that can't be decoded is a
+    `note` with its offset (stock ends there), and so is a retriable error of the cluster once reading has begun. Raises
+    ConfigRejected, and KafkaFailure if the topic can't be read to begin with."""
     config = read_config(props)
     cluster = KafkaCluster(config.settings)
     try:
@@ -51,30 +52,30 @@ async def print_records(
 async def _follow(
     tail: TopicTail, reading: Reading, out: Callable[[str], None], note: Callable[[str], None]
 ) -> None:
-    left, began, heard, said = reading.most, False, time.monotonic(), ""
-    while left != 0:
+    remaining, began, last_record, last_error = reading.max_messages, False, time.monotonic(), ""
+    while remaining != 0:
         try:
             part = await tail.read()
-            said = ""
+            last_error = ""
         except KafkaFailure as error:
             if not began or not error.retriable:
                 raise
-            if said != str(error):
-                said = str(error)
-                note(said)
+            if last_error != str(error):
+                last_error = str(error)
+                note(last_error)
             part = _NOTHING
         began = True
         if part.restarted:
-            note(f"{tail.topic} was made anew or cut back; what follows is from its beginning")
-        lines = list(islice(_lines(tail.topic, part.records, reading.decode, note), left))
+            note(f"{tail.topic} was recreated or truncated; what follows is from its beginning")
+        lines = list(islice(_lines(tail.topic, part.records, reading.decode, note), remaining))
         out("".join(lines))
-        left = None if left is None else left - len(lines)
+        remaining = None if remaining is None else remaining - len(lines)
         if part.records:
-            heard = time.monotonic()
-        if part.at_end and left != 0:
-            if reading.idle is not None and time.monotonic() - heard >= reading.idle:
+            last_record = time.monotonic()
+        if part.at_end and remaining != 0:
+            if reading.idle is not None and time.monotonic() - last_record >= reading.idle:
                 return
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_BACKOFF)
 
 
 def _lines(

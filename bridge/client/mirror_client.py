@@ -1,4 +1,4 @@
-"""MirrorClient: one cluster, asked what MirrorMaker does to it."""
+"""MirrorClient: asks a cluster which topics are mirrored to it, from where, and where groups resume on it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class MirrorClient:
         await self._cluster.close()
 
     async def replication_hops(self, alias: str) -> int:
-        """The fewest hops from that cluster to this one: 2 from A in A->B->C, on C. -1 when nothing comes from it."""
+        """The fewest hops from that cluster to this one: 2 from A in A->B->C, on C. -1 if no heartbeats come from
+        it."""
         return upstream_topics.replication_hops(self.replication_policy, await self._topics(), alias)
 
     async def heartbeat_topics(self) -> set[str]:
@@ -56,7 +57,7 @@ class MirrorClient:
         return upstream_topics.upstream_clusters(self.replication_policy, await self._topics())
 
     async def remote_topics(self, source: str | None = None) -> set[str]:
-        """Topics that are mirrored to here; only those directly from `source` if that is given."""
+        """Topics that are mirrored to this cluster; with `source`, only those mirrored directly from it."""
         return upstream_topics.remote_topics(self.replication_policy, await self._topics(), source)
 
     @overload
@@ -70,9 +71,9 @@ class MirrorClient:
     async def remote_consumer_offsets(
         self, group: str | Pattern, alias: str, timeout_s: float
     ) -> dict[TopicPartition, Committed] | Offsets:
-        """Where a group of the cluster `alias` resumes here, by its checkpoints: offsets by remote partition. A pattern
-        has to match whole group ids, and answers offsets by group; compile_java in bridge.mm2.java_regex makes
-        one of a Java regex. What is read within `timeout_s` seconds is answered (see read_offsets).
+        """The offsets at which a group of the cluster `alias` resumes here, by remote partition, from its checkpoints.
+        With a pattern, which has to match whole group ids, by group and remote partition; compile_java in
+        bridge.mm2.java_regex makes one of a Java regex. Reads for `timeout_s` seconds at most (see read_offsets).
         """
         tail = self._cluster.tail(self.replication_policy.checkpoints_topic(alias))
         if not isinstance(group, str):

@@ -1,4 +1,4 @@
-"""The table of checks: each a small function from facts to findings. Pure."""
+"""The table of doctor's checks; each is a function from facts to findings. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bridge.doctor.rights import rights
 
 
 class Check(NamedTuple):
-    """`finds` and `remedy`: for the documentation."""
+    """A check. `finds` and `remedy` are for the documentation."""
 
     name: str
     finds: str
@@ -23,12 +23,12 @@ class Check(NamedTuple):
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """Every check has at least one finding, so that none is left out in silence."""
-    found = []
+    """The findings of all checks. Each has one at least, so that no check is left out in silence."""
+    findings = []
     for check in CHECKS:
-        there = [Finding(check.name, *each) for each in check.run(facts)]
-        found += there or [Finding(check.name, Severity.OK, "nothing found")]
-    return found
+        results = [Finding(check.name, *each) for each in check.run(facts)]
+        findings += results or [Finding(check.name, Severity.OK, "nothing found")]
+    return findings
 
 
 CHECKS = (

@@ -1,4 +1,4 @@
-"""Collects facts from clusters and from this machine: each step for a bounded time, and what fails is a fact too."""
+"""Collects facts from clusters and from this machine. Each step has a timeout, and a step that fails is a fact too."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from connectors.ports import ClientCheck, Cluster
 T = TypeVar("T")
 REACH_SECONDS, STEP_SECONDS = 5.0, 10.0
 MOST_PAIRS, MOST_GROUPS, MOST_DATED = 2_000, 2_000, 50
+"""Topics with their copies, groups, and topics whose newest timestamps are read, that are looked at."""
 _FUTURE_MS = 60_000
 _MOST_READS = 200
 
 
 @dataclass(slots=True)
-class Open:
-    """A cluster that answers."""
+class Connected:
+    """The connections to a cluster that answers."""
 
     cluster: Cluster
     inspection: Inspection
 
 
 async def collect(kind: Kind, name: str, props: Mapping[str, str], clients: ClientCheck) -> Facts:
-    """Everything that needs no other address than the configuration's."""
+    """All facts that the configuration alone says where to find."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it logs each attempt that fails
-    judged = kind.validate(props, clients)
-    errors = [(error.key, error.message) for error in judged.errors]
-    ignored = [(setting.key, setting.reason) for setting in judged.ignored]
+    validated = kind.validate(props, clients)
+    errors = [(error.key, error.message) for error in validated.errors]
+    ignored = [(setting.key, setting.reason) for setting in validated.ignored]
     facts = Facts(kind.kind, name, errors, ignored)
     if kind.kind == "source":
         facts = replace(facts, machine=await asyncio.to_thread(machine))
@@ -59,22 +60,29 @@ async def collect(kind: Kind, name: str, props: Mapping[str, str], clients: Clie
 def _without_clusters(facts: Facts, kind: Kind) -> Facts:
     why = Unknown("the configuration has errors")
     sides = [side for side in Side if servers_key(side) in kind.definition.keys]
-    away = dict.fromkeys(sides, why)
+    unknown = dict.fromkeys(sides, why)
     return replace(
-        facts, clusters=away, topics=away, groups=away, ahead=away, claims=why, stock_syncs=why, planned=why
+        facts,
+        clusters=unknown,
+        topics=unknown,
+        groups=unknown,
+        ahead=unknown,
+        claims=why,
+        stock_syncs=why,
+        planned=why,
     )
 
 
 async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clusters: KafkaClusters) -> Facts:
-    reached = await asyncio.gather(*(_reached(side, props) for side in plan.sides))
+    reached = await asyncio.gather(*(_reach(side, props) for side in plan.sides))
     described = dict(zip(plan.sides, reached, strict=True))
-    there: dict[Side, Open] = {}
+    connected: dict[Side, Connected] = {}
     try:
-        for side, found in described.items():
-            if isinstance(found, ClusterFacts):
+        for side, cluster in described.items():
+            if isinstance(cluster, ClusterFacts):
                 settings = client_settings(side, props)
-                there[side] = Open(clusters.open(side, props), Inspection(settings.raw_admin))
-                described[side] = await _with_versions(found, there[side])
+                connected[side] = Connected(clusters.open(side, props), Inspection(settings.raw_admin))
+                described[side] = await _with_versions(cluster, connected[side])
         facts = replace(
             facts,
             clusters=described,
@@ -82,17 +90,17 @@ async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clust
             policy=plan.config.text("replication.policy.class"),
             separator=plan.config.text("replication.policy.separator"),
         )
-        return await _of_topics(facts, plan, there)
+        return await _of_topics(facts, plan, connected)
     finally:
-        for each in there.values():
+        for each in connected.values():
             await each.inspection.close()
 
 
-async def _of_topics(facts: Facts, plan: Plan, there: Mapping[Side, Open]) -> Facts:
-    source, target = there.get(Side.SOURCE), there.get(Side.TARGET)
-    names = {side: await _or_unknown(each.cluster.topic_names()) for side, each in there.items()}
+async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connected]) -> Facts:
+    source, target = connected.get(Side.SOURCE), connected.get(Side.TARGET)
+    names = {side: await _or_unknown(each.cluster.topic_names()) for side, each in connected.items()}
     hidden = {
-        side: await _hidden(each, plan.asked_by_name[side], names[side]) for side, each in there.items()
+        side: await _hidden(each, plan.asked_by_name[side], names[side]) for side, each in connected.items()
     }
     on_source = names.get(Side.SOURCE, Unknown("the source cluster did not answer"))
     unseen = hidden.get(Side.SOURCE, [])
@@ -103,27 +111,27 @@ async def _of_topics(facts: Facts, plan: Plan, there: Mapping[Side, Open]) -> Fa
         listed = await _or_unknown(source.cluster.list_groups())
         groups = [] if isinstance(listed, Unknown) else plan.groups({*listed, *plan.named("groups", "group")})
         groups = groups[:MOST_GROUPS]
-        for side, each in there.items():
+        for side, each in connected.items():
             allowed[side] = await _or_unknown(each.inspection.groups(groups)) if groups else {}
-    seen = [*hidden.values(), *(some for some in names.values() if not isinstance(some, Unknown))]
-    present = frozenset(name for some in seen for name in some)
+    known = [*hidden.values(), *(listed for listed in names.values() if not isinstance(listed, Unknown))]
+    present = frozenset(name for listed in known for name in listed)
     needs = plan.needs(pairs, groups, present)
     wanted = {
         side: {need.name for need in needs if need.side is side and need.resource == "topic"}
-        for side in there
+        for side in connected
     }
     wanted.setdefault(Side.SOURCE, set()).update(pair.source for pair in pairs)
     wanted.setdefault(Side.TARGET, set()).update(pair.target for pair in pairs)
     topics: dict[Side, Mapping[str, TopicFacts] | Unknown]
-    topics = {side: await _topics(each, sorted(wanted[side])) for side, each in there.items()}
+    topics = {side: await _topics(each, sorted(wanted[side])) for side, each in connected.items()}
     ahead: dict[Side, Sequence[str] | Unknown]
-    ahead = {side: await _or_unknown(_ahead(each.cluster, topics[side])) for side, each in there.items()}
+    ahead = {side: await _or_unknown(_ahead(each.cluster, topics[side])) for side, each in connected.items()}
     for side in plan.sides:
-        if side not in there:
+        if side not in connected:
             topics[side] = ahead[side] = allowed[side] = Unknown(f"the {side} cluster did not answer")
     ids = sorted(need.name for need in needs if need.resource == "transactional id")
     away = Unknown("the target cluster did not answer")
-    written = away if target is None else await _or_unknown(_ids(plan.props, ids))
+    allowed_ids = away if target is None else await _or_unknown(_ids(plan.props, ids))
     claims: Mapping[tuple[str, str], str] | Unknown = away if target is None else {}
     if target is not None and plan.kind == "source" and plan.layout_topic in present:
         claims = await _or_unknown(_claims(target.cluster, plan.layout_topic))
@@ -131,24 +139,24 @@ async def _of_topics(facts: Facts, plan: Plan, there: Mapping[Side, Open]) -> Fa
         facts,
         topics=topics,
         groups=allowed,
-        ids=written,
+        ids=allowed_ids,
         needs=needs,
         pairs=pairs,
         claims=claims,
-        stock_syncs=_stock_syncs(plan, there, present, claims),
+        stock_syncs=_stock_syncs(plan, connected, present, claims),
         ahead=ahead,
     )
 
 
-async def _hidden(there: Open, names: Sequence[str], listed: Sequence[str] | Unknown) -> list[str]:
-    """Those that no cluster lists for us, because we may not describe them; they may not exist either."""
+async def _hidden(connected: Connected, names: Sequence[str], listed: Sequence[str] | Unknown) -> list[str]:
+    """Topics of these names that the cluster does not list because we may not describe them. They may not exist."""
     unlisted = [] if isinstance(listed, Unknown) else sorted(set(names) - set(listed))
-    described = await _or_unknown(there.inspection.topics(unlisted)) if unlisted else {}
+    described = await _or_unknown(connected.inspection.topics(unlisted)) if unlisted else {}
     return [] if isinstance(described, Unknown) else [name for name, each in described.items() if each.denied]
 
 
 async def _ids(props: Mapping[str, str], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    """Of transactional ids, by the login of whoever writes copies."""
+    """By transactional id, the operations that the user of the producers may do."""
     if not names:
         return {}
     inspection = Inspection(producer_settings(Side.TARGET, props))
@@ -160,47 +168,47 @@ async def _ids(props: Mapping[str, str], names: Sequence[str]) -> Mapping[str, f
 
 def _stock_syncs(
     plan: Plan,
-    there: Mapping[Side, Open],
+    connected: Mapping[Side, Connected],
     present: frozenset[str],
     claims: Mapping[tuple[str, str], str] | Unknown,
 ) -> bool | Unknown:
-    """Offset syncs without any claim of ours are another mirror's."""
+    """Whether another mirror has written offset syncs: there are some, and no claim of ours."""
     if plan.kind != "source" or plan.syncs is None:
         return False
     side, topic = plan.syncs
-    if side not in there:
+    if side not in connected:
         return Unknown(f"the {side} cluster did not answer")
     if isinstance(claims, Unknown):
         return claims
     return topic in present and not claims
 
 
-async def _reached(side: Side, props: Mapping[str, str]) -> ClusterFacts | Unknown:
-    found = await reach(client_settings(side, props).raw_admin, REACH_SECONDS)
-    if isinstance(found, list):
-        return Unknown("; ".join(map(str, found)))
-    return ClusterFacts(found.cluster_id, found.brokers, found.allowed)
+async def _reach(side: Side, props: Mapping[str, str]) -> ClusterFacts | Unknown:
+    reached = await reach(client_settings(side, props).raw_admin, REACH_SECONDS)
+    if isinstance(reached, list):
+        return Unknown("; ".join(map(str, reached)))
+    return ClusterFacts(reached.cluster_id, reached.brokers, reached.allowed)
 
 
-async def _with_versions(facts: ClusterFacts, there: Open) -> ClusterFacts:
-    found = await _or_unknown(there.inspection.versions())
-    if isinstance(found, Unknown):
-        return replace(facts, fetch_version=found, offsets_version=found)
-    return replace(facts, fetch_version=found[0], offsets_version=found[1])
+async def _with_versions(facts: ClusterFacts, connected: Connected) -> ClusterFacts:
+    versions = await _or_unknown(connected.inspection.versions())
+    if isinstance(versions, Unknown):
+        return replace(facts, fetch_version=versions, offsets_version=versions)
+    return replace(facts, fetch_version=versions[0], offsets_version=versions[1])
 
 
-async def _topics(there: Open, names: Sequence[str]) -> Mapping[str, TopicFacts] | Unknown:
-    described = await _or_unknown(there.inspection.topics(names))
+async def _topics(connected: Connected, names: Sequence[str]) -> Mapping[str, TopicFacts] | Unknown:
+    described = await _or_unknown(connected.inspection.topics(names))
     if isinstance(described, Unknown):
         return described
     existing = [name for name, topic in described.items() if topic.partitions]
-    configs = await _or_unknown(there.cluster.topic_admin.configs(existing)) if existing else {}
+    configs = await _or_unknown(connected.cluster.topic_admin.configs(existing)) if existing else {}
 
     def append_time(name: str) -> bool | None:
-        found = None if isinstance(configs, Unknown) else configs.get(name)
-        if found is None or isinstance(found, KafkaFailure):
+        config = None if isinstance(configs, Unknown) else configs.get(name)
+        if config is None or isinstance(config, KafkaFailure):
             return None
-        entry = found.get("message.timestamp.type")
+        entry = config.get("message.timestamp.type")
         return entry is not None and entry.value == "LogAppendTime"
 
     return {
@@ -210,7 +218,7 @@ async def _topics(there: Open, names: Sequence[str]) -> Mapping[str, TopicFacts]
 
 
 async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]:
-    """By copy its owner: of several claims the first holds."""
+    """The connector that owns each copy, by source and target topic: the one with the first claim."""
     records: list[LogRecord] = []
     tail = cluster.tail(topic, committed_only=True)
     for _ in range(_MOST_READS):
@@ -233,15 +241,15 @@ async def _claims(cluster: Cluster, topic: str) -> Mapping[tuple[str, str], str]
 
 
 async def _ahead(cluster: Cluster, topics: Mapping[str, TopicFacts] | Unknown) -> list[str]:
-    """Topics with a record that is from the future."""
+    """Topics with a record whose timestamp is in the future."""
     if isinstance(topics, Unknown):
         return []
-    some = [name for name, topic in sorted(topics.items()) if topic.partitions][:MOST_DATED]
-    found = await cluster.topics(some)  # their leaders are known then
+    names = [name for name, topic in sorted(topics.items()) if topic.partitions][:MOST_DATED]
+    described = await cluster.topics(names)  # their leaders are known then
     future = int(time.time() * 1000) + _FUTURE_MS
     needs = {
         TopicPartition(name, number): [FindTime(Side.SOURCE, future)]
-        for name, topic in found.items()
+        for name, topic in described.items()
         if isinstance(topic, TopicInfo)
         for number in range(topic.partitions)
     }
@@ -256,10 +264,10 @@ async def _ahead(cluster: Cluster, topics: Mapping[str, TopicFacts] | Unknown) -
     )
 
 
-async def _or_unknown(asked: Awaitable[T]) -> T | Unknown:
+async def _or_unknown(step: Awaitable[T]) -> T | Unknown:
     try:
         async with asyncio.timeout(STEP_SECONDS):
-            return await asked
+            return await step
     except TimeoutError:
         return Unknown(f"no answer in {STEP_SECONDS:g} s")
     except BridgeError as error:

@@ -1,4 +1,4 @@
-"""What a check has found. Pure."""
+"""Findings of checks. Pure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from enum import StrEnum
 from bridge.doctor.facts import Unknown
 
 _NAMED = 5
-"""Topics that a finding names; of more it says how many."""
+"""Most names in a finding, which then says how many more there are."""
 
 
 class Severity(StrEnum):
     PROBLEM = "problem"
     """Something does not work, or will not."""
     WARNING = "warning"
-    """It works, and something about it is to be known."""
+    """It works, but there is something that the operator should know."""
     NOT_CHECKED = "not_checked"
-    """It could not be checked."""
+    """The check failed."""
     SKIPPED = "skipped"
-    """It was not to be checked, for lack of an option that says where."""
+    """Not checked, since no option says where to ask."""
     OK = "ok"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`check`: the check's name in the table; `remedy`: what to do, "" for nothing."""
+    """A finding. `check`: the check's name in the table; `remedy`: what to do, "" for nothing."""
 
     check: str
     severity: Severity
@@ -36,13 +36,14 @@ class Finding:
 
 def exit_status(findings: Iterable[Finding]) -> int:
     """0: no problem; 1: problems; 3: none, but not all could be checked."""
-    there = {finding.severity for finding in findings}
-    if Severity.PROBLEM in there:
+    severities = {finding.severity for finding in findings}
+    if Severity.PROBLEM in severities:
         return 1
-    return 3 if Severity.NOT_CHECKED in there else 0
+    return 3 if Severity.NOT_CHECKED in severities else 0
 
 
 Finds = Iterator[tuple[Severity, str, str]]
+"""What a check yields: severity, what was found, and what to do."""
 
 
 def named(names: Sequence[str]) -> str:
@@ -51,11 +52,11 @@ def named(names: Sequence[str]) -> str:
 
 
 def unknown(what: str, why: Unknown) -> tuple[Severity, str, str]:
-    """What could not be checked, and why."""
+    """A finding that `what` could not be checked."""
     if why.skipped:
         return Severity.SKIPPED, f"{what}: not checked", why.why
     return (
         Severity.NOT_CHECKED,
         f"{what}: not checked, {why.why}",
-        "mend what is in the way, and run doctor again",
+        "remove the cause, and run doctor again",
     )

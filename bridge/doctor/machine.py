@@ -1,4 +1,4 @@
-"""Java and Spark of this machine, as drivers of the pipeline will find them."""
+"""Java and Spark of this machine, as the Spark driver will find them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def machine() -> MachineFacts:
 
 
 def _java() -> int | Unknown:
-    """As Spark's launcher looks for it: JAVA_HOME, then PATH."""
+    """The major version of the Java that Spark's launcher finds: JAVA_HOME's, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None:
@@ -31,8 +31,8 @@ def _java() -> int | Unknown:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Unknown(f"{java} can't be run: {getattr(error, 'strerror', None) or 'no answer'}")
-    found = _VERSION.search(ran.stderr + ran.stdout)
-    return int(found[1]) if found else Unknown(f"{java} does not say its version")
+    version = _VERSION.search(ran.stderr + ran.stdout)
+    return int(version[1]) if version else Unknown(f"{java} -version names no version")
 
 
 def _spark() -> str | Unknown:
@@ -41,4 +41,4 @@ def _spark() -> str | Unknown:
     try:
         return importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        return Unknown("pyspark is there, but not as an installed package")
+        return Unknown("pyspark can be imported, but is not an installed package")

@@ -16,7 +16,7 @@ from connectors.registry import KINDS
 
 
 class On(StrEnum):
-    """What a right is on; the value is for documentation."""
+    """The resources of rights; the values are for documentation."""
 
     CLUSTER = "the cluster"
     TOPICS = "the topics that `topics` chooses"
@@ -44,9 +44,10 @@ class On(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """`side` None: where offset syncs are (`offset-syncs.topic.location`). `without`: settings of which any spares it;
-    `only`: those of which one makes it needed. `spare`: the connector does its work without, and says what is missing;
-    `connects`: it is the right of Connect's producer, which writes the connector's records."""
+    """A right that kinds of connectors need. `side` None: the cluster with the offset syncs
+    (`offset-syncs.topic.location`). `without`: it is not needed with any of these settings; `only`: it is needed with
+    one of these settings alone. `optional`: the connector works without it, and says what is missing; `by_connect`:
+    Connect's producer needs it, which writes the connector's records."""
 
     kinds: tuple[str, ...]
     side: Side | None
@@ -55,11 +56,12 @@ class Right:
     what_for: str
     without: tuple[tuple[str, str], ...] = ()
     only: tuple[tuple[str, str], ...] = ()
-    spare: bool = False
-    connects: bool = False
+    optional: bool = False
+    by_connect: bool = False
 
     def needed(self, setting: Callable[[str], str | None]) -> bool:
-        """`setting`: the value of a key, None for one that this kind of connector does not have."""
+        """Whether it is needed with these settings. `setting`: the value of a key, None for one that this kind of
+        connector does not have."""
         if any(setting(key) == value for key, value in self.without):
             return False
         return not self.only or any(setting(key) == value for key, value in self.only)
@@ -88,7 +90,7 @@ RIGHTS = (
     Right(_COPIES, _SOURCE, "DESCRIBE", On.CLUSTER, "to read the ACLs that are copied", _NO_ACLS),
     Right(_COPIES, None, "WRITE", On.SYNCS, "to write offset syncs", _NO_SYNCS),
     Right(_COPIES, None, "CREATE", On.SYNCS, "to make it", _NO_SYNCS),
-    Right(_COPIES, None, "DESCRIBE_CONFIGS", On.SYNCS, _SEEN_COMPACTED, _NO_SYNCS, spare=True),
+    Right(_COPIES, None, "DESCRIBE_CONFIGS", On.SYNCS, _SEEN_COMPACTED, _NO_SYNCS, optional=True),
     Right(_COPIES, _TARGET, "WRITE", On.COPIES, "to write copies"),
     Right(_COPIES, _TARGET, "CREATE", On.COPIES, "to make them"),
     Right(_COPIES, _TARGET, "ALTER", On.COPIES, "to add partitions to them"),
@@ -100,7 +102,7 @@ RIGHTS = (
         On.COPIES,
         "to know their `max.message.bytes` and `message.timestamp.type`",
         only=(_NO_CONFIGS,),
-        spare=True,
+        optional=True,
     ),
     Right(
         _COPIES,
@@ -112,7 +114,7 @@ RIGHTS = (
     Right(_COPIES, _TARGET, "READ", On.STATE, "to go on where copying has stopped"),
     Right(_COPIES, _TARGET, "WRITE", On.STATE, "to keep positions, layouts and gaps"),
     Right(_COPIES, _TARGET, "CREATE", On.STATE, "to make them"),
-    Right(_COPIES, _TARGET, "DESCRIBE_CONFIGS", On.STATE, _SEEN_COMPACTED, spare=True),
+    Right(_COPIES, _TARGET, "DESCRIBE_CONFIGS", On.STATE, _SEEN_COMPACTED, optional=True),
     Right(_COPIES, _TARGET, "WRITE", On.IDS, "to copy in transactions"),
     Right(_COPIES, _TARGET, "ALTER", On.CLUSTER, "to write the ACLs that are copied", _NO_ACLS),
     # -- groups and checkpoints
@@ -135,7 +137,7 @@ RIGHTS = (
         "DESCRIBE_CONFIGS",
         On.COPIES,
         "to say so where the target overwrites timestamps (`message.timestamp.type`)",
-        spare=True,
+        optional=True,
     ),
     Right(
         _GROUPS,
@@ -148,7 +150,7 @@ RIGHTS = (
             ("translation.evidence", "syncs"),
             ("translation.evidence", "timestamps"),
         ),
-        spare=True,
+        optional=True,
     ),
     Right(
         _GROUPS,
@@ -157,7 +159,7 @@ RIGHTS = (
         On.READINESS,
         "to know groups while the source is away",
         _NO_READINESS,
-        spare=True,
+        optional=True,
     ),
     Right(
         _GROUPS,
@@ -166,10 +168,10 @@ RIGHTS = (
         On.READINESS,
         "to keep what is known of groups, and moves",
         _NO_READINESS,
-        spare=True,
+        optional=True,
     ),
-    Right(_GROUPS, _TARGET, "CREATE", On.READINESS, "to make it", _NO_READINESS, spare=True),
-    Right(_GROUPS, _TARGET, "DESCRIBE_CONFIGS", On.READINESS, _SEEN_COMPACTED, _NO_READINESS, spare=True),
+    Right(_GROUPS, _TARGET, "CREATE", On.READINESS, "to make it", _NO_READINESS, optional=True),
+    Right(_GROUPS, _TARGET, "DESCRIBE_CONFIGS", On.READINESS, _SEEN_COMPACTED, _NO_READINESS, optional=True),
     Right(
         _CHECKPOINTS,
         None,
@@ -180,8 +182,8 @@ RIGHTS = (
     ),
     Right(_CHECKPOINTS, _TARGET, "READ", On.CHECKPOINTS, "to know which checkpoints are written"),
     Right(_CHECKPOINTS, _TARGET, "CREATE", On.CHECKPOINTS, "to make it"),
-    Right(_CHECKPOINTS, _TARGET, "DESCRIBE_CONFIGS", On.CHECKPOINTS, _SEEN_COMPACTED, spare=True),
-    Right(_CHECKPOINTS, _TARGET, "WRITE", On.CHECKPOINTS, "to write checkpoints", connects=True),
+    Right(_CHECKPOINTS, _TARGET, "DESCRIBE_CONFIGS", On.CHECKPOINTS, _SEEN_COMPACTED, optional=True),
+    Right(_CHECKPOINTS, _TARGET, "WRITE", On.CHECKPOINTS, "to write checkpoints", by_connect=True),
     Right(
         _GROUPS,
         _SOURCE,
@@ -193,7 +195,7 @@ RIGHTS = (
     # -- heartbeats
     Right(_BEATS, _TARGET, "DESCRIBE", On.HEARTBEATS, "to see whether it is there"),
     Right(_BEATS, _TARGET, "CREATE", On.HEARTBEATS, "to make it"),
-    Right(_BEATS, _TARGET, "WRITE", On.HEARTBEATS, "to write heartbeats", connects=True),
+    Right(_BEATS, _TARGET, "WRITE", On.HEARTBEATS, "to write heartbeats", by_connect=True),
     # -- take-over
     Right(_COPIES, _TARGET, "WRITE", On.OTHERS_IDS, "to shut out the connectors in `bridge.take.over.from`"),
 )
@@ -205,14 +207,17 @@ def needs(
     syncs: Side | None,
     names: Mapping[On, Sequence[str]],
 ) -> Iterator[Need]:
-    """What a connector of this kind needs, by its settings. `syncs`: where offset syncs are; `names`: what rights are
-    on, "" for the cluster. What Connect's producer needs is left out: it may log in as somebody else."""
+    """The rights that a connector of this kind needs, by its settings. `syncs`: the cluster with the offset syncs;
+    `names`: the names of resources, "" for the cluster. Rights of Connect's producer are left out: it may log in as
+    another user."""
     for right in RIGHTS:
         side = right.side or syncs
-        if kind not in right.kinds or side is None or right.connects or not right.needed(setting):
+        if kind not in right.kinds or side is None or right.by_connect or not right.needed(setting):
             continue
         for name in names.get(right.on, ()):
-            yield Need(side, right.operation, right.on.resource, name, right.what_for, spare=right.spare)
+            yield Need(
+                side, right.operation, right.on.resource, name, right.what_for, optional=right.optional
+            )
 
 
 PAGE = "docs/security.md"
@@ -227,7 +232,7 @@ _COLUMNS = "| Cluster | Operation | Resource | Name | Why | Needed |\n| --- | --
 
 
 def with_tables(page: str) -> str:
-    """docs/security.md with its tables, between the two marks, made anew."""
+    """The text of docs/security.md with the tables between the two marks replaced."""
     begin, end = MARKS
     head, _, rest = page.partition(begin)
     _, _, tail = rest.partition(end)
@@ -249,11 +254,11 @@ def _cluster(right: Right) -> str:
 
 
 def _when(right: Right, kind: str) -> str:
-    said = ["by Connect's producer"] if right.connects else []
+    conditions = ["by Connect's producer"] if right.by_connect else []
     for word, settings in (("not", right.without), ("only", right.only)):
         own = [f"`{key}={value}`" for key, value in settings if key in KINDS[kind].definition.keys]
         if own:
-            said.append(f"{word} with {', '.join(own)}")
+            conditions.append(f"{word} with {', '.join(own)}")
     if right.operation == "CREATE":
-        said.append("where nobody else makes it")
-    return "; ".join(said) or ("better with" if right.spare else "always")
+        conditions.append("where nobody else makes it")
+    return "; ".join(conditions) or ("better with" if right.optional else "always")

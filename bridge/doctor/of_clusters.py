@@ -1,4 +1,4 @@
-"""Checks of clusters: do they answer, how old are they, which is the worker's, what time is it. Pure."""
+"""Checks of clusters: reachability, versions, replication factors, the worker's cluster, clocks. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bridge.model.values import Side
 
 P, W, OK = Severity.PROBLEM, Severity.WARNING, Severity.OK
 _MOST_SKEW = 2.0
-"""Seconds between two clocks that nobody need care about."""
+"""Seconds by which two clocks may differ without a finding."""
 _RELEASES = {
     11: "2.3 to 2.6",
     12: "2.7 to 3.0",
@@ -18,7 +18,7 @@ _RELEASES = {
     17: "3.9 or 4.0",
 }
 _OFFSETS_OF_MANY = 8
-"""Version of OffsetFetch that takes many groups at once (KIP-709, Kafka 3.0)."""
+"""The version of OffsetFetch from which on it takes many groups at once (KIP-709, Kafka 3.0)."""
 
 
 def reachability(facts: Facts) -> Finds:
@@ -26,7 +26,7 @@ def reachability(facts: Facts) -> Finds:
         if isinstance(cluster, Unknown) and facts.planned is not None:
             yield unknown(f"the {side} cluster", cluster)
         elif isinstance(cluster, Unknown):
-            remedy = "mend it as its cause says; nothing works without the cluster"
+            remedy = "remove the cause: nothing works without the cluster"
             yield P, f"the {side} cluster can't be reached: {cluster.why}", remedy
         else:
             yield OK, f"the {side} cluster {cluster.cluster_id} answers, {len(cluster.brokers)} broker(s)", ""
@@ -35,7 +35,7 @@ def reachability(facts: Facts) -> Finds:
 def versions(facts: Facts) -> Finds:
     for side, cluster in facts.clusters.items():
         if isinstance(cluster, Unknown):
-            yield unknown(f"versions of the {side} cluster's brokers", Unknown(_unasked(facts, side)))
+            yield unknown(f"versions of the {side} cluster's brokers", Unknown(_why_not_asked(facts, side)))
             continue
         fetch, offsets = cluster.fetch_version, cluster.offsets_version
         if isinstance(fetch, Unknown):
@@ -62,7 +62,7 @@ def _release(fetch: int) -> str:
     return _RELEASES.get(fetch, "4.1 or newer" if fetch > max(_RELEASES) else "an unknown release")
 
 
-def _unasked(facts: Facts, side: Side) -> str:
+def _why_not_asked(facts: Facts, side: Side) -> str:
     return f"the {side} cluster did not answer" if facts.planned is None else facts.planned.why
 
 
@@ -81,13 +81,13 @@ def replication(facts: Facts) -> Finds:
 def worker(facts: Facts) -> Finds:
     if facts.kind not in ("checkpoint", "heartbeat"):
         return
-    target, there = facts.clusters.get(Side.TARGET), facts.worker_cluster_id
-    if isinstance(there, Unknown):
-        yield unknown("the worker's cluster", there)
+    target, written = facts.clusters.get(Side.TARGET), facts.worker_cluster_id
+    if isinstance(written, Unknown):
+        yield unknown("the worker's cluster", written)
     elif target is None or isinstance(target, Unknown):
-        yield unknown("the worker's cluster", Unknown(_unasked(facts, Side.TARGET)))
-    elif there != target.cluster_id:
-        what = f"the worker writes records to cluster {there}, and the target is {target.cluster_id}"
+        yield unknown("the worker's cluster", Unknown(_why_not_asked(facts, Side.TARGET)))
+    elif written != target.cluster_id:
+        what = f"the worker writes records to cluster {written}, and the target is {target.cluster_id}"
         yield P, what, "deploy the connector on a worker whose bootstrap.servers are the target's"
 
 

@@ -1,4 +1,4 @@
-"""Checks of the configuration and of the machine. Pure."""
+"""Checks of the configuration and of this machine. Pure."""
 
 from __future__ import annotations
 
@@ -22,26 +22,34 @@ def ignored(facts: Facts) -> Finds:
 def machine(facts: Facts) -> Finds:
     if facts.kind != "source":
         return
-    found = facts.machine
-    if isinstance(found, Unknown):
-        yield unknown("Java and Spark", found)
+    machine_facts = facts.machine
+    if isinstance(machine_facts, Unknown):
+        yield unknown("Java and Spark", machine_facts)
         return
-    if isinstance(found.java, Unknown):
-        home = f" (JAVA_HOME is {found.java_home})" if found.java_home else " (JAVA_HOME is not set)"
+    if isinstance(machine_facts.java, Unknown):
+        home = (
+            f" (JAVA_HOME is {machine_facts.java_home})"
+            if machine_facts.java_home
+            else " (JAVA_HOME is not set)"
+        )
         yield (
             P,
-            f"{found.java.why}{home}",
+            f"{machine_facts.java.why}{home}",
             f"install a JDK {LEAST_JAVA} or newer where the service runs, set JAVA_HOME",
         )
-    elif found.java < LEAST_JAVA:
+    elif machine_facts.java < LEAST_JAVA:
         yield (
             P,
-            f"Java is {found.java}",
+            f"Java is {machine_facts.java}",
             f"install a JDK {LEAST_JAVA} or newer where the service runs, set JAVA_HOME",
         )
     else:
-        yield OK, f"Java is {found.java}", ""
-    if isinstance(found.spark, Unknown):
-        yield P, found.spark.why, "install the service's dependencies again: pip install -r requirements.txt"
+        yield OK, f"Java is {machine_facts.java}", ""
+    if isinstance(machine_facts.spark, Unknown):
+        yield (
+            P,
+            machine_facts.spark.why,
+            "install the service's dependencies again: pip install -r requirements.txt",
+        )
     else:
-        yield OK, f"pyspark is {found.spark}", ""
+        yield OK, f"pyspark is {machine_facts.spark}", ""

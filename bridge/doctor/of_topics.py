@@ -52,7 +52,7 @@ def timestamps(facts: Facts) -> Finds:
     if wrong:
         yield (
             P,
-            f"the target overwrites the timestamps of {named(wrong)}: their copies can't be told by them",
+            f"the target overwrites the timestamps of {named(wrong)}: copies can't be found by timestamp",
             "set message.timestamp.type=CreateTime on them",
         )
     if unread:

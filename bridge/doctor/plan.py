@@ -1,4 +1,4 @@
-"""What a configuration without errors is about: its topics, rights, internal topics and replication factors. Pure."""
+"""What a valid configuration needs of its clusters: topics, internal topics, rights, replication factors. Pure."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _MADE_WITH = {
     "heartbeats.topic.replication.factor": "emit.heartbeats.enabled",
     READINESS_REPLICATION_FACTOR: EMIT_READINESS,
 }
-"""Keys by the flag without which nothing is made with them."""
+"""Keys of replication factors, with the flag without which no topic is made with them."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-"""An item of a list that is a name; one with a dot is a pattern too, which matches itself."""
+"""An item of a list that is a name. One with a dot is a pattern too, which matches its own name."""
 
 
 def servers_key(side: Side) -> str:
@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def sides(self) -> list[Side]:
-        """Of the clusters that the connector connects to."""
+        """The clusters that the connector connects to."""
         return [side for side in Side if servers_key(side) in self.definition]
 
     @property
@@ -78,7 +78,7 @@ class Plan:
         return self.config.text(SOURCE_ALIAS), self.config.text(TARGET_ALIAS)
 
     def pairs(self, source_topics: Sequence[str]) -> list[Pair]:
-        """Topics of the source with their copies on the target; those that exist already, or will."""
+        """The topics that are replicated, with their copies, which exist already or will."""
         if self.topic_filter is None:
             return []
         source, target = self.aliases
@@ -98,13 +98,13 @@ class Plan:
         return [group for group in sorted(groups) if self.group_filter.should_replicate_group(group)]
 
     def named(self, *keys: str) -> list[str]:
-        """Names in lists of names and patterns: they are there, or are to be, whether or not a cluster lists them."""
+        """The plain names in lists of names and patterns. They count whether or not a cluster lists them."""
         lists = [self.config.items(key) or () for key in keys if key in self.definition]
-        return [each for some in lists for each in some if _NAME.fullmatch(each)]
+        return [item for items in lists for item in items if _NAME.fullmatch(item)]
 
     @property
     def asked_by_name(self) -> Mapping[Side, Sequence[str]]:
-        """Topics that matter if they are there, which a cluster may hide from us."""
+        """Topics that are needed if they exist, and which a cluster may hide from us."""
         source, target = self.aliases
         opposite = [self.policy.checkpoints_topic(target), self.policy.readiness_topic(target)]
         internal = {
@@ -121,7 +121,7 @@ class Plan:
 
     @property
     def syncs(self) -> tuple[Side, str] | None:
-        """Where offset syncs are, None for a kind without."""
+        """Cluster and topic of the offset syncs; None for a kind of connector without."""
         if SYNCS_LOCATION not in self.definition:
             return None
         on_target = self.config.text(SYNCS_LOCATION) == "target"
@@ -134,7 +134,7 @@ class Plan:
         return [self.policy.offset_runs_topic(alias), self.layout_topic, self.policy.gaps_topic(alias)]
 
     def needs(self, pairs: Sequence[Pair], groups: Sequence[str], present: frozenset[str]) -> list[Need]:
-        """`present`: internal topics of either cluster that exist."""
+        """The rights that the connector needs. `present`: topics of either cluster that exist."""
         syncs, policy, (alias, opposite) = self.syncs, self.policy, self.aliases
         names: dict[On, Sequence[str]] = {
             On.CLUSTER: [""],
@@ -151,7 +151,7 @@ class Plan:
             On.OPPOSITE: [policy.checkpoints_topic(opposite), policy.readiness_topic(opposite)],
             On.HEARTBEATS: [policy.heartbeats_topic()],
         }
-        # Others make these, or nobody does: beside a stock mirror there are no runs.
+        # This connector does not create these, and they may be missing: beside a stock mirror there are no runs.
         for on in (On.RUNS, On.OPPOSITE, *((On.SYNCS,) if self.kind != "source" else ())):
             names[on] = [name for name in names[on] if name in present]
         return list(needs(self.kind, self._setting, None if syncs is None else syncs[0], names))
@@ -161,7 +161,7 @@ class Plan:
         return self.config.items(TAKE_OVER_FROM) or () if TAKE_OVER_FROM in self.definition else ()
 
     def _ids(self, name: str) -> list[str]:
-        """Transactional ids that copying takes in any case; none where the connector has no name yet."""
+        """Transactional ids that copying always uses; none while the connector has no name."""
         return [connector_id(self.aliases[0], name, who) for who in ("driver", 0)] if name else []
 
     def _setting(self, key: str) -> str | None:
@@ -171,16 +171,17 @@ class Plan:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def replications(self) -> list[Replication]:
-        """Of keys whose topics are made; -1 is the brokers' own."""
-        found = []
+        """The replication factors with which topics will be made; -1 is the brokers' default."""
+        factors = []
         for key in sorted(self.definition):
             if key != REPLICATION_FACTOR and not key.endswith(f".{REPLICATION_FACTOR}"):
                 continue
             if (flag := _MADE_WITH.get(key)) is not None and not self._flag(flag):
                 continue
             on_source = key == _SYNCS_FACTOR and self.syncs is not None and self.syncs[0] is Side.SOURCE
-            found.append(Replication(key, self.config.number(key), Side.SOURCE if on_source else Side.TARGET))
-        return found
+            side = Side.SOURCE if on_source else Side.TARGET
+            factors.append(Replication(key, self.config.number(key), side))
+        return factors
 
     def _flag(self, key: str) -> bool:
         return key in self.definition and self.config.flag(key)

@@ -1,4 +1,4 @@
-"""Which of the rights that a connector needs (bridge.doctor.needs) are missing. Pure."""
+"""The check for rights that a connector needs (bridge.doctor.needs) and does not have. Pure."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ def rights(facts: Facts) -> Finds:
     if facts.planned is not None:
         yield unknown("rights", facts.planned)
     missing: dict[Need, list[str]] = {}
-    unsaid: dict[tuple[Side, str], list[str]] = {}
+    unknown_rights: dict[tuple[Side, str], list[str]] = {}
     for need in facts.needs:
         if need.operation == "CREATE":
             continue
         allowed = _allowed(facts, need)
         if isinstance(allowed, Unknown):
-            unsaid.setdefault((need.side, allowed.why), []).append(need.name or "the cluster")
+            unknown_rights.setdefault((need.side, allowed.why), []).append(need.name or "the cluster")
         elif allowed is not None and need.operation not in allowed:
             missing.setdefault(replace(need, name=""), []).append(need.name)
     for need, names in missing.items():
         on = "the cluster" if need.resource == "cluster" else f"{need.resource} {named(names)}"
         yield (
-            Severity.WARNING if need.spare else Severity.PROBLEM,
+            Severity.WARNING if need.optional else Severity.PROBLEM,
             f"{need.operation} on {on} is missing on the {need.side}, {need.what_for}",
             f"grant {need.operation} on {on} to the connector's user on the {need.side}",
         )
-    for spare in (False, True):
-        yield from _creating(facts, spare=spare)
-    for (side, why), names in unsaid.items():
+    for optional in (False, True):
+        yield from _creating(facts, optional=optional)
+    for (side, why), names in unknown_rights.items():
         yield unknown(f"rights on {named(sorted(set(names)))} of the {side} cluster", Unknown(why))
 
 
-def _creating(facts: Facts, *, spare: bool) -> Finds:
-    """Topics that are missing have to be made, by CREATE on the cluster or on the topic."""
+def _creating(facts: Facts, *, optional: bool) -> Finds:
+    """Findings for topics that have to be made, which takes CREATE on the cluster or on the topic."""
     for side in Side:
         topics, cluster = facts.topics.get(side, {}), facts.clusters.get(side)
         if cluster is None or isinstance(cluster, Unknown) or isinstance(topics, Unknown):
@@ -44,7 +44,7 @@ def _creating(facts: Facts, *, spare: bool) -> Finds:
         denied = [
             need.name
             for need in facts.needs
-            if (need.side, need.operation, need.spare) == (side, "CREATE", spare)
+            if (need.side, need.operation, need.optional) == (side, "CREATE", optional)
             and (topic := topics.get(need.name)) is not None
             and not topic.partitions
             and cluster.allowed is not None
@@ -53,14 +53,14 @@ def _creating(facts: Facts, *, spare: bool) -> Finds:
         ]
         if denied:
             yield (
-                Severity.WARNING if spare else Severity.PROBLEM,
+                Severity.WARNING if optional else Severity.PROBLEM,
                 f"CREATE is missing for {named(sorted(denied))}, which the {side} cluster does not have",
                 f"grant CREATE on them or on the {side} cluster, or make them",
             )
 
 
 def _allowed(facts: Facts, need: Need) -> frozenset[str] | Unknown | None:
-    """None where there is nothing to be said: a topic that does not exist yet."""
+    """Operations on the resource that the user may do; None for a topic that does not exist yet."""
     cluster = facts.clusters.get(need.side)
     if cluster is None or isinstance(cluster, Unknown):
         return Unknown(f"the {need.side} cluster did not answer")
@@ -68,7 +68,7 @@ def _allowed(facts: Facts, need: Need) -> frozenset[str] | Unknown | None:
         return Unknown("the broker does not say") if cluster.allowed is None else cluster.allowed
     if need.resource == "transactional id":
         ids = facts.ids
-        return ids if isinstance(ids, Unknown) else _told(ids.get(need.name))
+        return ids if isinstance(ids, Unknown) else _or_not_said(ids.get(need.name))
     if need.resource == "topic":
         topics = facts.topics.get(need.side, {})
         if isinstance(topics, Unknown):
@@ -76,12 +76,12 @@ def _allowed(facts: Facts, need: Need) -> frozenset[str] | Unknown | None:
         topic = topics.get(need.name)
         if topic is None:
             return Unknown("it was not described")
-        return None if topic.allowed is None and not topic.partitions else _told(topic.allowed)
+        return None if topic.allowed is None and not topic.partitions else _or_not_said(topic.allowed)
     groups = facts.groups.get(need.side, {})
     if isinstance(groups, Unknown):
         return groups
-    return _told(groups[need.name]) if need.name in groups else Unknown("it was not described")
+    return _or_not_said(groups[need.name]) if need.name in groups else Unknown("it was not described")
 
 
-def _told(allowed: frozenset[str] | None) -> frozenset[str] | Unknown:
+def _or_not_said(allowed: frozenset[str] | None) -> frozenset[str] | Unknown:
     return Unknown("the broker does not say") if allowed is None else allowed

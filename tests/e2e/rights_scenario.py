@@ -166,7 +166,7 @@ class RightsScenario:
         self._granted.discard(case)
 
     def _rule(self, case: Case) -> AclBinding:
-        user = CONNECTS if case.right.connects else case.kind
+        user = CONNECTS if case.right.by_connect else case.kind
         prefixed = case.right.on.resource == "transactional id"
         return AclBinding(
             ResourceType[_TYPES[case.right.on.resource]],

@@ -158,7 +158,7 @@ class Walk:
         begun = scenario.service.process.log.stat().st_size
         scenario.take(case)
         self.stir(case)
-        if case.right.connects:
+        if case.right.by_connect:
             scenario.until(lambda: scenario.failed(case), case.said)
             scenario.grant([case])
             scenario.worker.rest.restart_task(NAME[self.kind], 0)

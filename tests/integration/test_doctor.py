@@ -144,7 +144,7 @@ def test_copies_with_other_partitions_or_timestamps_are_named(
         assert dict(of(found)) == {
             "partitions": f"{made.topic} has 2 partitions, its copy {made.copy} 1",
             "timestamps": f"the target overwrites the timestamps of {made.copy}: "
-            "their copies can't be told by them",
+            "copies can't be found by timestamp",
         }
         assert dict(of(made.examined("source")[1], "warning"))["partitions"].startswith(made.topic)
     finally:

@@ -120,7 +120,7 @@ def test_it_follows_from_the_end_and_says_when_the_topic_was_made_anew(
     create_topic(source.bootstrap, topic)
     produce(source.bootstrap, topic, records(last))
     eventually(lambda: running.out.endswith(printed(last)), SECONDS, what="it begins anew")
-    assert f"{topic} was made anew or cut back" in running.err
+    assert f"{topic} was recreated or truncated" in running.err
     assert running.interrupt() == 130
     assert "Traceback" not in running.err
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING):
         assert offsets(part(record("g", 1), *bad, record("g", 2))) == {"g": {PLACE: Committed(2, "m2")}}
     assert [each.getMessage() for each in caplog.records] == [
-        "A.checkpoints.internal: 3 records can't be read and are left out"
+        "A.checkpoints.internal: 3 records are not checkpoints and were skipped"
     ]
 
 

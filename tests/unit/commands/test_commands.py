@@ -198,7 +198,7 @@ def test_what_is_read(monkeypatch: pytest.MonkeyPatch, arguments: list[str], top
     assert run("read", *arguments, *limits)[0] == 0
     (reading,) = found
     assert reading.topic(DefaultReplicationPolicy()) == topic
-    assert (reading.from_beginning, reading.most, reading.idle) == (True, 3, 1.5)
+    assert (reading.from_beginning, reading.max_messages, reading.idle) == (True, 3, 1.5)
     heartbeat = Heartbeat("A", "B", 7)
     if arguments[0] == "heartbeats":
         assert str(reading.decode(heartbeat.key(), heartbeat.value())) == str(heartbeat)

@@ -194,8 +194,8 @@ def test_rights_by_operation_and_resource() -> None:
         needs=acls,
         clusters={A: CLUSTER, B: none},
     )
-    spare = [Need(B, "WRITE", "topic", "A.orders", "to keep", spare=True)]
-    one("rights", "warning", "WRITE on topic A.orders", needs=spare, topics=topics(B, "A.orders", some))
+    optional = [Need(B, "WRITE", "topic", "A.orders", "to keep", optional=True)]
+    one("rights", "warning", "WRITE on topic A.orders", needs=optional, topics=topics(B, "A.orders", some))
 
 
 def test_rights_of_many_topics_are_one_finding() -> None:
@@ -236,8 +236,8 @@ def test_a_topic_that_is_to_be_made_takes_create() -> None:
     assert found("rights", topics=missing, needs=needs) == []
     none = {A: CLUSTER, B: replace(CLUSTER, allowed=frozenset({"DESCRIBE"}))}
     one("rights", "problem", "CREATE is missing for A.orders", topics=missing, clusters=none, needs=needs)
-    spare = [replace(needs[0], spare=True)]
-    one("rights", "warning", "CREATE is missing for A.orders", topics=missing, clusters=none, needs=spare)
+    optional = [replace(needs[0], optional=True)]
+    one("rights", "warning", "CREATE is missing for A.orders", topics=missing, clusters=none, needs=optional)
     own = topics(B, "A.orders", TopicFacts(0, frozenset({"CREATE", "WRITE"})))
     assert found("rights", topics=own, clusters=none, needs=[*WELL.needs, *needs]) == []
     only = topics(B, "A.orders", TopicFacts(0, frozenset({"CREATE"})))
@@ -392,7 +392,7 @@ def test_settings_spare_the_rights_that_the_page_says_they_spare() -> None:
     for right in RIGHTS:
         for kind in right.kinds:
             for key, value in right.without:
-                if key in KINDS[kind].definition.keys and not right.connects:
+                if key in KINDS[kind].definition.keys and not right.by_connect:
                     assert needs(kind) - needs(kind, **{key.replace(".", "_"): value}), (right, key)
             for key, value in right.only:
                 assert needs(kind, **{key.replace(".", "_"): value}) - needs(kind), (right, key)
