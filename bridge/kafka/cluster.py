@@ -42,14 +42,14 @@ _COORDINATOR_MOVED = {
     Errors.NOT_COORDINATOR,
 }
 _COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
-"""Seconds before coordinators are looked for again: a cluster without groups has to make the offsets topic first, and
+"""Seconds before coordinators are looked up again: a cluster without groups has to create the offsets topic first, and
 one that has just started loads it."""
 _CREATE_TIMEOUT_MS = 30_000
-"""For which a broker waits until a topic is made, as request.timeout.ms of a Java client has it."""
+"""For which a broker waits until a topic is created: the default of request.timeout.ms."""
 _APPEND_SECONDS = 30.0
-"""For which a batch of a state topic may be under way, as request.timeout.ms of a Java producer has it."""
+"""For which a batch of a state topic may be under way: the default of a producer's request.timeout.ms."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.CREDENTIALS}
-"""What every group suffers when it is the cluster that does not answer."""
+"""Failures of every group when it is the cluster that does not answer."""
 
 
 class KafkaCluster:
@@ -74,7 +74,7 @@ class KafkaCluster:
 
     @property
     def remembered(self) -> int:
-        """Topics, partitions and groups that it knows anything of."""
+        """Topics, partitions and groups of which anything is cached."""
         clients = self._client.remembered + self._admin_client.remembered
         return clients + len(self._configs) + sum(each.remembered for each in self._lookups.values())
 

@@ -1,4 +1,4 @@
-"""Clusters by their settings: equal settings share one set of clients, closed when the last user has let go."""
+"""Clusters by their settings: equal settings share one set of clients, closed when the last user releases them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class KafkaClusters:
     """The Clusters port. For use in one event loop."""
 
     def __init__(self) -> None:
-        # The library logs each failed attempt as an error; a round says once what lasts.
+        # The library logs each failed attempt as an error; a round logs once what lasts.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         self._open: dict[str, tuple[KafkaCluster, int]] = {}
 

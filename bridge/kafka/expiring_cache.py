@@ -11,10 +11,10 @@ V = TypeVar("V")
 
 
 class ExpiringCache(Generic[K, V]):
-    """Forgets what nobody has read or written for `seconds`, and at the latest after twice that.
+    """Entries expire when nobody has read or written them for `seconds`; at the latest after twice that.
 
-    Two generations: what is asked for moves into the young one, and the old one is let go of as a whole. So it costs no
-    list of ages, and holds what was used lately however many keys there ever were.
+    There are two generations: a read moves an entry into the young one, and the old one is dropped as a whole. So no
+    ages are kept, and the size is that of what was used lately, however many keys there ever were.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] | None = None) -> None:

@@ -24,11 +24,11 @@ class Files:
     most: int = LIMIT
 
     def read(self, location: str) -> bytes:
-        """The whole file. Waits for nobody: what is no regular file is not read. Raises Unreadable."""
+        """The whole file. Never blocks: only regular files are read. Raises Unreadable."""
         try:
             real = os.path.realpath(location)
             self._check_folder(real)
-            # Before it is opened as well: there are devices that do something when they are.
+            # Before it is opened as well: there are devices that act when they are opened.
             _check_kind(os.stat(real))
             descriptor = os.open(real, _FLAGS)
             try:

@@ -1,6 +1,6 @@
 """Key and trust stores of the JVM, turned into PEM in memory: JKS, PKCS12 and PEM.
 
-The format is told from the bytes, as the JVM does: a store of type JKS may be PKCS12 and the other way round.
+The format is detected from the bytes, as the JVM does: a store of type JKS may be PKCS12 and the other way round.
 """
 
 from __future__ import annotations

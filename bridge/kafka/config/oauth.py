@@ -18,9 +18,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 HTTP_HOSTS = "MIRROR_BRIDGE_OAUTH_HTTP_HOSTS"
 """Variable of the environment: hosts whose token endpoints may be asked over http, with commas between them."""
 SECONDS = 10.0
-"""For a whole answer."""
+"""For a whole response."""
 _LIMIT = 1 << 20
-"""Bytes of an answer: tokens have some thousands."""
+"""Of a response: tokens have some thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Unsecured:
 Login = ClientCredentials | Unsecured
 
 
-class BadAnswer(ValueError):
-    """What is wrong with the answer of an identity provider."""
+class BadResponse(ValueError):
+    """What is wrong with the response of an identity provider."""
 
 
 def endpoint_problem(url: str) -> str | None:
@@ -87,23 +87,23 @@ async def fetch(login: Login, seconds: float = SECONDS) -> tuple[str, float]:
 
     try:
         if (problem := endpoint_problem(login.url)) is not None:
-            raise BadAnswer(problem)
+            raise BadResponse(problem)
         async with asyncio.timeout(seconds):
             answer = json.loads(await _ask(login, seconds))
         return str(answer["access_token"]), float(answer.get("expires_in", 300))
     except TimeoutError:
         why = f"no whole answer within {seconds:g} s"
-    except BadAnswer as error:
+    except BadResponse as error:
         why = str(error)
     except (httpx.HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
-    # Outside of the handlers: a traceback of what happened there could show the answer.
-    said = f"no token from {login.url}: {why}".replace(login.secret, "[hidden]")
-    raise KafkaFailure(KafkaFault.CREDENTIALS, said)
+    # Outside of the handlers: a traceback of what happened there could show the response.
+    text = f"no token from {login.url}: {why}".replace(login.secret, "[hidden]")
+    raise KafkaFailure(KafkaFault.CREDENTIALS, text)
 
 
 async def _ask(login: ClientCredentials, seconds: float) -> bytes:
-    """The body of the answer. Raises BadAnswer, and what httpx raises."""
+    """The body of the response. Raises BadResponse, and what httpx raises."""
     import httpx
 
     form = {"grant_type": "client_credentials"} | ({"scope": login.scope} if login.scope else {})
@@ -121,14 +121,14 @@ async def _ask(login: ClientCredentials, seconds: float) -> bytes:
         client.stream("POST", login.url, data=form, headers=headers) as response,
     ):
         if response.is_redirect:
-            raise BadAnswer(_redirects(response.status_code, response.headers.get("Location", "")))
+            raise BadResponse(_redirects(response.status_code, response.headers.get("Location", "")))
         if not response.is_success:
-            raise BadAnswer(f"HTTP {response.status_code} {response.reason_phrase}".strip())
+            raise BadResponse(f"HTTP {response.status_code} {response.reason_phrase}".strip())
         body = bytearray()
         async for part in response.aiter_raw():
             body += part
             if len(body) > _LIMIT:
-                raise BadAnswer(f"the answer has more than {_LIMIT} bytes")
+                raise BadResponse(f"the answer has more than {_LIMIT} bytes")
         return bytes(body)
 
 

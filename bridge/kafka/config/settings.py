@@ -181,7 +181,7 @@ class StaticClientCheck:
         return ()
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        """Missing bootstrap servers are not named here: the definition says that they are required."""
+        """Missing bootstrap servers are no error here: the definition says that they are required."""
         found = (error for side in Side for error in _read(Place.of(side), props, self._files)[1])
         return list(dict.fromkeys(found))
 

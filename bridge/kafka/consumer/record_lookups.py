@@ -1,4 +1,4 @@
-"""Carrying out the needs of translation on one cluster, so that they share fetches.
+"""Reads the records and looks up the timestamps that translation needs on one cluster, in shared fetches.
 
 A broker answers a fetch with one stretch for each partition, and batches are indivisible: offsets that lie in one
 batch cost one fetch between them. Needs of a partition are sorted and cut into lanes; a lane reads the first offset
@@ -28,7 +28,7 @@ Answer = Window | int | None | KafkaFailure
 _LANES = 4
 _PARTITIONS_A_FETCH = 64
 _REMEMBERED = 600.0
-"""Seconds for which it is known how large the batches of a partition are that nobody reads."""
+"""Seconds before the batch size of a partition expires that nobody reads."""
 _MOST_BATCH_BYTES = 64 * 1024 * 1024
 _KEPT_BYTES = 4 * 1024 * 1024
 """Of what was fetched, how much is kept for later needs; decoded it takes about eight times as much."""
@@ -37,7 +37,7 @@ _EXPANDED = 4
 
 
 class _Windows:
-    """Windows of one partition, by start. `topic_id`: of the topic that they are of."""
+    """Windows of one partition, by start; `topic_id` is their topic's."""
 
     def __init__(self, topic_id: str) -> None:
         self.topic_id = topic_id
@@ -68,7 +68,7 @@ def _covers(window: Window, offset: int) -> bool:
 
 
 class Lookups:
-    """Needs in, answers out; windows are kept until `forget` (once a round), so that later needs find them."""
+    """Answers needs. Windows are kept until `forget` (once a round), for later needs."""
 
     def __init__(self, client: NetworkClient, *, committed_only: bool) -> None:
         self._client, self._committed_only = client, committed_only
@@ -80,7 +80,7 @@ class Lookups:
 
     @property
     def remembered(self) -> int:
-        """Partitions that it knows anything of."""
+        """Partitions of which anything is cached."""
         return len(self._windows_by_tp) + len(self._batch_bytes)
 
     def forget(self) -> None:

@@ -1,4 +1,5 @@
-"""An internal topic, read from its beginning and followed, as stock's KafkaBasedLog does, but it notices restarts."""
+"""An internal topic, read from its beginning and followed, as stock's KafkaBasedLog does; unlike it, this one notices
+when the topic was made anew or its log cut back."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ T = TypeVar("T")
 _BYTES = 1024 * 1024
 """Asked for at a time. The broker sends a larger batch whole, when it is the first."""
 _TRIES = 3
-"""Fetches within one read: a topic may be made anew between the question for its id and the fetch."""
-_NO_ANSWER = log_requests.ListedOffset(Errors.UNKNOWN_SERVER_ERROR, -1, -1)
-_IDS_FROM = 13
+"""Fetches within one read: a topic may be made anew between Metadata and Fetch."""
+_NOT_LISTED = log_requests.ListedOffset(Errors.UNKNOWN_SERVER_ERROR, -1, -1)
+_TOPIC_IDS_FROM = 13
 """Fetch version that names topics by id."""
 
 
@@ -30,18 +31,19 @@ class TopicTail:
     Isolation is read_uncommitted, as that of stock's consumer: records of open and aborted transactions come too,
     control records never. With `committed_only` they don't, and what an open transaction holds back is not waited for.
 
-    Restarted, so that whoever reads on knows what one who begins now would learn:
+    What is read is `restarted` when a reader who begins now would not learn all that was read before, or learn other
+    things; it comes from the log's start then, and what was read before no longer counts:
     - the topic was deleted and made again: another topic id (brokers before Fetch v13: asked after each fetch; before
-      Metadata v10 there are none, and only the positions below tell);
-    - the log ends before our position, or took another way below it (last leader epoch, from Fetch v12 on): cut back
-      by an unclean election or a lost disk, and perhaps filled again;
+      Metadata v10 there are none, and only the positions below notice it);
+    - the log ends before our position, or diverged below it (last leader epoch, from Fetch v12 on): cut back by an
+      unclean election or a lost disk, and perhaps filled again;
     - the log starts beyond our position, so records are gone that were never read; or exactly there, so all that was
       read is gone: DeleteRecords, or retention of a topic that is not only compacted.
     No restart: a log start below our position, because what is gone was read and the newest is still there. Nor
     compaction, which makes holes and leaves the log start alone. Nothing but another topic id is called restarted
     before anything was read: what was written to the old topic unseen is gone too.
 
-    A failure loses nothing: the next read looks for the leader again and goes on at the same offset. Only a topic that
+    A failure loses nothing: the next read looks up the leader again and goes on at the same offset. Only a topic that
     is missing makes it begin anew. A batch whose checksum is right and that can't be decoded nevertheless is stepped
     over and counted; one with a wrong checksum is a failure.
 
@@ -72,11 +74,11 @@ class TopicTail:
 
     @property
     def position(self) -> int:
-        """The next offset to read; -1 before the first read, and when the log has to be read anew."""
+        """The next offset to read; -1 before the first read, and when the log is to be read from its start."""
         return self._next
 
     async def begin(self) -> None:
-        """Finds where to read from, as the first read does otherwise."""
+        """Looks up the leader and where to read from; else the first read does."""
         await self._or_anew(self._begin())
 
     async def read(self) -> TailPart:
@@ -144,7 +146,7 @@ class TopicTail:
         doing = f"find where to begin in {self.topic}"
         call = log_requests.list_offsets({self._tp: self._begin_at}, committed_only=self._committed_only)
         listed = log_requests.read_listed_offsets(await self._client.send(leader, call, doing))
-        error, start, _ = listed.get(self._tp, _NO_ANSWER)
+        error, start, _ = listed.get(self._tp, _NOT_LISTED)
         failed = of_code(error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
@@ -160,7 +162,7 @@ class TopicTail:
         )
         if data is None:
             raise failure(KafkaFault.OTHER, doing, "The response does not contain the partition")
-        if call.API_VERSION < _IDS_FROM:
+        if call.API_VERSION < _TOPIC_IDS_FROM:
             await self._find_leader()
         return data
 

@@ -1,4 +1,4 @@
-"""One cluster's connections for look-ups: the library's client, bootstrapped when first used, errors translated."""
+"""Connections to one cluster's brokers, over the library's client: opened when first used, errors as KafkaFailure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _METADATA_MS = 300_000
 _NOT_DESCRIBED = TopicMetadata(Errors.UNKNOWN_SERVER_ERROR, "", {})
 """Of a topic that the response leaves out."""
 _REMEMBERED = 3600.0
-"""Seconds for which leaders and coordinators are kept that nobody asks for: a slice, which looks the leaders up
+"""Seconds before leaders and coordinators expire that nobody asks for: a slice, which looks the leaders up
 once, may be idle for as long as its lease (supervisor.LEASE)."""
 
 
 class NetworkClient:
-    """Sends calls to nodes; knows leaders and coordinators. For use in one event loop."""
+    """Sends requests to nodes; caches leaders and coordinators. For use in one event loop."""
 
     def __init__(self, settings: RawSettings) -> None:
         self._settings = settings
@@ -181,7 +181,7 @@ class NetworkClient:
         return sorted(broker.nodeId for broker in client.cluster.brokers())
 
     async def metadata(self, topics: Sequence[str]) -> dict[str, TopicMetadata]:
-        """Ids, partitions and leaders of topics, asked now; also remembered for `leader` and `topic_id`."""
+        """Ids, partitions and leaders of topics, asked now; also cached for `by_leader` and `topic_id`."""
         if not topics:
             return {}
         doing = f"describe topics {', '.join(sorted(topics)[:5])}{' …' if len(topics) > 5 else ''}"
@@ -214,13 +214,13 @@ class NetworkClient:
 
     @property
     def remembered(self) -> int:
-        """Topics and groups that it knows the brokers of."""
+        """Topics and groups whose brokers are cached."""
         return len(self._topics) + len(self._coordinators)
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaFailure]]:
-        """Partitions by the node that leads them, as last described; the others with why not."""
+        """Partitions by the node that leads them, as last described; and why the others have none."""
         nodes: dict[int, list[TopicPartition]] = {}
         failed: dict[TopicPartition, KafkaFailure] = {}
         for partition in partitions:
