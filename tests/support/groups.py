@@ -18,8 +18,10 @@ Offsets = Mapping[tuple[str, int], int]
 
 def commit(bootstrap: str, group: str, offsets: Offsets, *, metadata: str | None = None) -> None:
     """Commits as an operator would: the group needs no member, and must have none."""
+    # The library takes no None for metadata.
+    given = () if metadata is None else (metadata,)
     partitions = [
-        TopicPartition(topic, number, offset, metadata) for (topic, number), offset in offsets.items()
+        TopicPartition(topic, number, offset, *given) for (topic, number), offset in offsets.items()
     ]
     client, request = admin(bootstrap), [ConsumerGroupTopicPartitions(group, partitions)]
 
