@@ -214,9 +214,11 @@ def test_secrets_are_neither_logged_nor_shown(tmp_path: Path) -> None:
 
 
 ECHO = """
-import asyncio
+import asyncio, json
 async def answer(reader, writer):
     while line := await reader.readline():
+        for _ in range(80):  # about what an answer of the service takes
+            json.loads(json.dumps({"session": line.decode(), "held_ms": 0.5, "records": [[1, 2, 3]] * 5}))
         writer.write(line)
 async def main():
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -228,7 +230,9 @@ asyncio.run(main())
 
 @contextmanager
 def echo() -> Iterator[int]:
-    """A process that only sends lines back: how quick any answer can be while others use the machine as well."""
+    """A process that works for half a millisecond or more and sends a line back: how quick such an answer can be while
+    others use the machine as well. One that does not work is woken and done at once however busy the machine is, and
+    so tells nothing of it."""
     process = subprocess.Popen(
         [sys.executable, "-c", ECHO], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -294,7 +298,7 @@ def test_polls_and_health_are_quick_while_a_round_is_on(tmp_path: Path) -> None:
         at.eventually(lambda: at.status()["rounds"] > 0)
         for left in (2, 1, 0):  # what else runs on the machine may spoil a run, and not three of them
             polls, health, echoed = asyncio.run(measured(at.url, echo_port, 100, 4.0))
-            room = 5 + 5 * statistics.median(echoed)
+            room = 2 + 5 * statistics.median(echoed)
             slowest = max(statistics.median(polls), statistics.median(health))
             if slowest < room or not left:
                 break
