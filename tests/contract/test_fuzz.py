@@ -114,7 +114,14 @@ Case = schemathesis.Case[APIOperation[OperationParameter, ResponsesContainer[obj
 @settings(max_examples=60 * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_request_gets_a_declared_answer(case: Case, address: str) -> None:
     checks = CHECKS if case.path != "/health/ready" else CHECKS[1:]  # its 503 is an answer
-    case.call_and_validate(base_url=address, checks=checks)
+    response = case.call(base_url=address)
+    # On a machine that stands still for seconds a check takes longer than the service gives it.
+    for _ in range(5):
+        if response.status_code != 503 or response.headers.get("retry-after") != ["1"]:
+            break
+        time.sleep(1)
+        response = case.call(base_url=address)
+    case.validate_response(response, checks=checks)
 
 
 PATHS = [
