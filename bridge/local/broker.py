@@ -84,7 +84,8 @@ class Broker(Server):
         self._heap = heap
         self._extra = dict(properties or {})
         self._config = directory / f"{name}.properties"
-        self._data = directory / f"{name}-data"
+        self.data = directory / f"{name}-data"
+        """Where its logs are (`log.dirs`)."""
         self._formatted = False
         controllers = () if joins is not None else ("CONTROLLER",)
         self._ports = {
@@ -108,7 +109,7 @@ class Broker(Server):
         run = self._jars.command("kafka.Kafka", str(self._config), heap=self._heap)
         if not self._formatted:
             # What an earlier run left here belongs to other ports and another cluster id.
-            shutil.rmtree(self._data, ignore_errors=True)
+            shutil.rmtree(self.data, ignore_errors=True)
             write_properties(self._config, self._properties())
             self._formatted = True
             # `exec`, so that the process that is supervised is the broker itself.
@@ -135,7 +136,7 @@ class Broker(Server):
         self.kill()
         for port in self._ports.values():
             port.release()
-        shutil.rmtree(self._data, ignore_errors=True)
+        shutil.rmtree(self.data, ignore_errors=True)
 
     def _properties(self) -> dict[str, str]:
         listeners = ",".join(f"{name}://{port.address}" for name, port in self._ports.items())
@@ -150,7 +151,7 @@ class Broker(Server):
             "controller.quorum.voters": f"1@{controller}",
             "listeners": listeners,
             "listener.security.protocol.map": ",".join(f"{key}:{value}" for key, value in protocols.items()),
-            "log.dirs": str(self._data),
+            "log.dirs": str(self.data),
             **self.security.properties(),
             **self._extra,
         }

@@ -312,7 +312,7 @@ def test_a_disk_that_was_lost_and_filled_beyond_the_position_is_a_restart(lone: 
 
     def lose() -> None:
         lone.stop()
-        shutil.rmtree(lone._data / f"{topic}-0")
+        shutil.rmtree(lone.data / f"{topic}-0")
         lone.start()
         eventually(lambda: produce(lone.bootstrap, topic, numbered(9, start=100)), 30, what="it is written")
 

@@ -370,7 +370,7 @@ def cut_back(cluster: Cluster, topics: Sequence[str], offset: int) -> None:
     assert isinstance(cluster, Broker)
     cluster.kill()
     for topic in topics:
-        log = cluster._data / f"{topic}-0" / f"{0:020}.log"
+        log = cluster.data / f"{topic}-0" / f"{0:020}.log"
         data = log.read_bytes()
         os.truncate(log, sum(len(each.data) for each in parse(data) if each.last_offset < offset))
         for ending in ("index", "timeindex", "snapshot"):

@@ -79,7 +79,7 @@ class Slow:
         """Transactions that the target's logs say were aborted: a new epoch of the producer follows each."""
         found = set()
         for topic in self.flow.topics:
-            for log in self.broker._data.glob(f"{self.flow.remote(topic)}-*/*.log"):
+            for log in self.broker.data.glob(f"{self.flow.remote(topic)}-*/*.log"):
                 for batch in parse(log.read_bytes()):
                     if _aborts(batch):
                         found.add(bytes(batch.data[43:53]))  # producer id and epoch

@@ -63,7 +63,7 @@ class FakeTail:
         self._restarted = False
 
     async def read(self) -> TailPart:
-        self._cluster._called("tail")
+        self._cluster.called("tail")
         if self.topic in self._cluster.topic_trouble:
             raise self._cluster.topic_trouble[self.topic]
         if self.topic not in self._cluster.ids:
@@ -148,29 +148,29 @@ class FakeCluster:
     def delete_group(self, name: str) -> None:
         del self.listed[name], self.offsets[name]
 
-    def _called(self, call: str) -> None:
+    def called(self, call: str) -> None:
         self.calls[call] += 1
         self.before(call)
         if self.away is not None:
             raise self.away
 
     async def list_groups(self) -> dict[str, GroupListing]:
-        self._called("list_groups")
+        self.called("list_groups")
         return dict(self.listed)
 
     async def committed(
         self, groups: Sequence[str], *, right: str = ""
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
-        self._called("committed")
+        self.called("committed")
         return {group: self.group_trouble.get(group) or dict(self.offsets.get(group, {})) for group in groups}
 
     async def group_states(self, groups: Sequence[str]) -> dict[str, GroupState]:
-        self._called("group_states")
+        self.called("group_states")
         absent = GroupListing("", GroupState.NOT_FOUND, "classic")
         return {group: self.states.get(group, self.listed.get(group, absent).state) for group in groups}
 
     async def topics(self, names: Sequence[str], *, right: str = "") -> dict[str, TopicInfo | KafkaFailure]:
-        self._called("topics")
+        self.called("topics")
         found: dict[str, TopicInfo | KafkaFailure] = {}
         for name in names:
             partitions = sum(place.topic == name for place in self.logs)
@@ -185,7 +185,7 @@ class FakeCluster:
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool
     ) -> dict[TopicPartition, Bounds | KafkaFailure]:
-        self._called("bounds")
+        self.called("bounds")
         self.isolation.add(("bounds", committed_only))
         return {
             place: self.bounds_trouble.get(place)
@@ -196,7 +196,7 @@ class FakeCluster:
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
     ) -> dict[TopicPartition, dict[Need, Answer]]:
-        self._called("answer")
+        self.called("answer")
         self.isolation.add(("answer", committed_only))
         self.asked += [(place, need) for place, some in needs.items() for need in some]
         return {place: {need: self._answer(place, need) for need in some} for place, some in needs.items()}
@@ -225,7 +225,7 @@ class FakeCluster:
     async def alter(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> dict[TopicPartition, KafkaFailure | None]:
-        self._called("alter")
+        self.called("alter")
         self.altered.append((group, dict(offsets)))
         found = {place: self.alter_trouble.get(place) for place in offsets}
         written = {place: each for place, each in offsets.items() if found[place] is None}
@@ -234,18 +234,18 @@ class FakeCluster:
         return found
 
     async def topic_names(self) -> list[str]:
-        self._called("topic_names")
+        self.called("topic_names")
         return list(self.ids)
 
     async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
-        self._called("create_compacted_topic")
+        self.called("create_compacted_topic")
         self.created.append((name, replication_factor))
         if name not in self.ids and name not in self.create_trouble:
             self.compacted(name)
         return self.create_trouble.get(name)
 
     async def append(self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
-        self._called("append")
+        self.called("append")
         if topic in self.append_trouble:
             raise self.append_trouble[topic]
         if topic not in self.ids:

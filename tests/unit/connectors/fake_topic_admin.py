@@ -40,7 +40,7 @@ class FakeTopicAdmin:
         self.slow.clear()
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaFailure | None]:
-        self._cluster._called("create_topics")
+        self._cluster.called("create_topics")
         for topic in topics:
             self.created.append(topic)
             if topic.name not in self.trouble:
@@ -50,7 +50,7 @@ class FakeTopicAdmin:
         return {topic.name: self.trouble.get(topic.name) for topic in topics}
 
     async def create_partitions(self, totals: Mapping[str, int]) -> dict[str, KafkaFailure | None]:
-        self._cluster._called("create_partitions")
+        self._cluster.called("create_partitions")
         self.grown.append(dict(totals))
         for name, total in totals.items():
             if name not in self.trouble:
@@ -58,7 +58,7 @@ class FakeTopicAdmin:
         return {name: self.trouble.get(name) for name in totals}
 
     async def configs(self, topics: Sequence[str]) -> dict[str, Mapping[str, ConfigEntry] | KafkaFailure]:
-        self._cluster._called("configs")
+        self._cluster.called("configs")
         return {topic: self.trouble.get(topic) or self._configs(topic) for topic in topics}
 
     def _configs(self, topic: str) -> Mapping[str, ConfigEntry] | KafkaFailure:
@@ -71,7 +71,7 @@ class FakeTopicAdmin:
     async def alter_configs(
         self, changes: Mapping[str, Mapping[str, str | None]]
     ) -> dict[str, KafkaFailure | None]:
-        self._cluster._called("alter_configs")
+        self._cluster.called("alter_configs")
         self.altered.append({topic: dict(configs) for topic, configs in changes.items()})
         for topic, configs in changes.items():
             kept = {**self.overrides.get(topic, {}), **configs}
@@ -79,18 +79,18 @@ class FakeTopicAdmin:
         return {topic: self.trouble.get(topic) for topic in changes}
 
     async def acls(self) -> set[TopicAcl] | None:
-        self._cluster._called("acls")
+        self._cluster.called("acls")
         return None if self.rules is None else set(self.rules)
 
     async def create_acls(self, acls: Sequence[TopicAcl]) -> dict[TopicAcl, KafkaFailure | None]:
-        self._cluster._called("create_acls")
+        self._cluster.called("create_acls")
         assert self.rules is not None
         self.rules_created += acls
         self.rules |= set(acls)
         return dict.fromkeys(acls)
 
     async def delete_acls(self, acls: Sequence[TopicAcl]) -> dict[TopicAcl, KafkaFailure | None]:
-        self._cluster._called("delete_acls")
+        self._cluster.called("delete_acls")
         assert self.rules is not None
         self.rules_deleted += acls
         self.rules -= set(acls)

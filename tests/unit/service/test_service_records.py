@@ -90,7 +90,7 @@ def test_a_held_poll_is_answered_when_a_record_comes() -> None:
     async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         held = asyncio.create_task(poll(at, wait=1000))
-        await asyncio.sleep(0.05)
+        await at.until_held()
         publish(at, generation, emitted("g", 1))
         answer = await held
         assert groups(answer) == ["g"]

@@ -56,6 +56,14 @@ class ServiceHarness:
     ) -> httpx.Response:
         return await self.client.post(f"{path}/poll", json={"session": session(at), "wait_ms": wait})
 
+    async def until_held(self) -> None:
+        """Until a poll is held."""
+        for _ in range(10_000):
+            if self.service.long_polls.held:
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError("no poll is held")
+
     def reports(self, *reports: GroupReport, connector: str = "c") -> None:
         """What a connector has found that runs for a day, and has asked both clusters just now."""
         if self.service.table.get(connector) is None:
@@ -154,7 +162,7 @@ def test_an_older_session_is_fenced_while_its_poll_is_held() -> None:
     async def test(at: ServiceHarness) -> None:
         await at.put("/v1/connectors/c/tasks/0", TASK)
         held = asyncio.create_task(at.poll(wait=1000))
-        await asyncio.sleep(0.05)
+        await at.until_held()
         began = asyncio.get_running_loop().time()
         assert (await at.put("/v1/connectors/c/tasks/0", {**TASK, "session": session(2)})).status_code == 200
         error(await held, 409, "fenced")
@@ -171,7 +179,7 @@ def test_polls_are_held_and_answered_at_once_on_drain() -> None:
         polled = (await at.poll(wait=200)).json()
         assert 100 < polled["held_ms"] < 400
         held = asyncio.create_task(at.poll(wait=1000))
-        await asyncio.sleep(0.05)
+        await at.until_held()
         at.service.long_polls.drain()
         assert (await held).json()["held_ms"] < 500
         assert (await at.poll(wait=1000)).json()["held_ms"] < 50
@@ -184,7 +192,7 @@ def test_a_permanent_failure_reaches_a_held_poll_and_a_restarted_task_starts_afr
         await at.put("/v1/connectors/c/tasks/0", TASK)
         generation = at.service.table.connector("c").generation
         held = asyncio.create_task(at.poll(wait=1000))
-        await asyncio.sleep(0.05)
+        await at.until_held()
         at.service.snapshots.summary("c", generation, Summary(failure="wrong password"))
         at.service.long_polls.wake("c")
         assert (await held).json()["failure"] == "wrong password"

@@ -77,7 +77,7 @@ def test_a_held_poll_is_answered_when_somebody_asks() -> None:
     async def test(at: ServiceHarness) -> None:
         generation = await started(at)
         held = asyncio.create_task(poll(at, [], wait=1000))
-        await asyncio.sleep(0.05)
+        await at.until_held()
         at.service.offset_requests.put("c", generation, places(1))
         answer = await held
         assert answer.offsets_of == places(1)
