@@ -1,5 +1,5 @@
-"""Whether a position is still one of its log: the errors that no waiting heals, and the requests that tell them from
-those that heal. Kafka's consumer calls it offset validation (KIP-320)."""
+"""Whether a position is still one of its log: the errors that no waiting heals, and the requests that tell
+them from those that heal. Kafka's consumer calls it offset validation (KIP-320)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bridge.model.values import TopicPartition
 
 class FetchPosition(NamedTuple):
     """Where to fetch from. `topic_id`: "" where brokers have none. `last_epoch`: leader epoch of the last batch before
-    `offset`, -1 for unknown; it tells a log that diverged below `offset`."""
+    `offset`, -1 for unknown; with it a log that diverged below `offset` is noticed."""
 
     topic_id: str
     offset: int

@@ -27,9 +27,9 @@ from bridge.model.values import TopicPartition
 __all__ = ["SyncProducer", "TransactionalProducer", "fence", "producer_settings"]
 
 _START_SECONDS = 30.0
-"""A cluster without transactions has to make the topic of transactions first."""
+"""A cluster without transactions has to create __transaction_state first."""
 _FLUSHED_AFTER = 0.8
-"""Part of a transaction's time by which all of it has to be answered; the rest is for its end to reach the broker."""
+"""Part of a transaction's time by which all of it has to be acknowledged; the rest is for EndTxn to arrive."""
 _CLOSE_SECONDS = 2.0
 RETRY_SECONDS = (0.1, 5.0)
 """Seconds: the first pause after a failure and the longest."""
@@ -40,9 +40,9 @@ class TransactionalProducer:
 
     Any error ends the transaction: its batch's future and `commit` raise it, the futures of the others ABORTED, and
     only `abort` (then `begin`) or `close` may follow. FENCED is the end: somebody else has the id, or the transaction
-    took longer than `timeout_ms`, which a broker answers alike.
+    took longer than `timeout_ms`, for which a broker sends the same error.
 
-    After a `commit` that raised, only what was to be committed can tell whether it was: read it after `abort`.
+    After a `commit` that raised it may be committed or not: read what was sent after `abort`.
 
     `timeout_ms` is the transaction.timeout.ms of a cluster near by; `timeout` says what it is over this distance. What
     was sent has to be acknowledged well before, so that it is we who end a transaction that takes too long, with

@@ -39,10 +39,10 @@ def test_http(tmp_path: Path) -> None:
 
 
 def fuzz(kind: str, directory: Path) -> None:
-    note, said = directory / "case", directory / "said"
+    note, output = directory / "case", directory / "output"
     note.touch()
     command = [sys.executable, "-m", "tests.support.fuzz", kind, str(SECONDS), SEED, str(note)]
-    with said.open("w") as out, subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out) as running:
+    with output.open("w") as out, subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out) as running:
         last, since = "", time.monotonic()
         while running.poll() is None:
             now, at = time.monotonic(), note.read_text()
@@ -56,6 +56,6 @@ def fuzz(kind: str, directory: Path) -> None:
             except subprocess.TimeoutExpired:
                 continue
     assert running.returncode == 0, (
-        f"{kind}, seed {SEED}, ended with {running.returncode} in case {last}: {said.read_text()[-4000:]}"
+        f"{kind}, seed {SEED}, ended with {running.returncode} in case {last}: {output.read_text()[-4000:]}"
     )
-    print(said.read_text().splitlines()[-1])
+    print(output.read_text().splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: what a broker is told, and when it is told all again."""
+"""Incremental fetch sessions: what a request names, and when it names all partitions again."""
 
 from __future__ import annotations
 

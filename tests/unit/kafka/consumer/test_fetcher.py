@@ -49,17 +49,17 @@ class MemoryClient:
         self.serve: Callable[[int, TopicPartition, int], Answer | None] = lambda *_: None
         self.broken: dict[int, KafkaFailure] = {}
         self.fetched: list[tuple[int, int, dict[TopicPartition, int]]] = []
-        """Node, session epoch, partitions that it has been told so far with their offsets."""
+        """Node, session epoch, partitions of the session with their offsets."""
         self.lose_sessions = False
         self.far = self._now = 0.0
         """Seconds until an answer; by a clock of its own, because a busy machine would pass for distance."""
         self.sizes: list[dict[TopicPartition, int]] = []
-        """Bytes that were asked for, of the partitions of which something new was told."""
+        """Bytes that were asked for, of the partitions that a request names."""
         self.gate, self.asked = asyncio.Event(), asyncio.Event()
         self.gate.set()
         self.most: list[int] = []
         """Bytes that an answer might hold."""
-        self._known: dict[int, dict[TopicPartition, int]] = {}
+        self._sessions: dict[int, dict[TopicPartition, int]] = {}
         self._asked: Any = None
         fetch = log_requests.fetch
 
@@ -98,14 +98,14 @@ class MemoryClient:
             raise self.broken[node]
         error = 0
         if self.lose_sessions and params.epoch > 0:
-            self.lose_sessions, error, parts = False, 70, {}
-        known = self._known[node] = {} if params.epoch == 0 else self._known[node]
+            self.lose_sessions, error, parts = False, Errors.FETCH_SESSION_ID_NOT_FOUND, {}
+        session = self._sessions[node] = {} if params.epoch == 0 else self._sessions[node]
         for _, tp in params.forgotten:
-            del known[tp]
-        known |= {tp: part.offset for tp, part in parts.items()}
-        self.fetched.append((node, params.epoch, dict(known)))
+            del session[tp]
+        session |= {tp: part.offset for tp, part in parts.items()}
+        self.fetched.append((node, params.epoch, dict(session)))
         self.racks.append((node, params.rack))
-        answers = {} if error else {tp: self.serve(node, tp, at) for tp, at in known.items()}
+        answers = {} if error else {tp: self.serve(node, tp, at) for tp, at in session.items()}
         return read(self._answer(error, {tp: each for tp, each in answers.items() if each is not None}))
 
     def _answer(self, error: int, answers: Mapping[TopicPartition, Answer]) -> Reader:
@@ -201,8 +201,8 @@ def test_a_partition_that_has_moved_is_found_again(client: MemoryClient, error: 
         assert not fetcher.errors
 
     fetch(client, work)
-    # The broker that was left has been told so, and was not told the other partition again.
-    assert [known for node, _, known in client.fetched if node == 1][-1] == {B: 6}
+    # The broker that was left was asked to forget the partition, and not asked for the other one again.
+    assert [session for node, _, session in client.fetched if node == 1][-1] == {B: 6}
     assert [epoch for node, epoch, _ in client.fetched if node == 1] == list(
         range(sum(node == 1 for node, _, _ in client.fetched))
     )
@@ -237,7 +237,7 @@ def test_a_lost_session_is_begun_anew_with_the_positions_of_now(client: MemoryCl
         await until(fetcher, lambda part: part.offset == 9)
 
     fetch(client, work)
-    assert [known for _, epoch, known in client.fetched if epoch == 0][-1] == {B: 6, A: 9}
+    assert [session for _, epoch, session in client.fetched if epoch == 0][-1] == {B: 6, A: 9}
 
 
 def test_where_a_batch_is_larger_than_what_is_asked_for_more_is_asked_for(client: MemoryClient) -> None:
@@ -306,13 +306,15 @@ def test_a_log_that_took_another_way(client: MemoryClient) -> None:
         asked = len(client.fetched)
         fetcher.done(B, 7, 0)
         await until(fetcher, lambda part: part.offset == 7)
-        assert all(A not in known for _, _, known in client.fetched[asked + 1 :])
+        assert all(A not in session for _, _, session in client.fetched[asked + 1 :])
 
     fetch(client, work)
 
 
 def test_an_offset_that_is_in_range_after_all_is_tried_again(client: MemoryClient) -> None:
-    answers = iter([Answer(1), Answer(1), Answer(records=b"x")])
+    answers = iter(
+        [Answer(Errors.OFFSET_OUT_OF_RANGE), Answer(Errors.OFFSET_OUT_OF_RANGE), Answer(records=b"x")]
+    )
     client.serve = lambda node, tp, at: next(answers) if tp == A else None
 
     async def work(fetcher: Fetcher) -> None:
@@ -323,7 +325,7 @@ def test_an_offset_that_is_in_range_after_all_is_tried_again(client: MemoryClien
 
 
 def test_an_offset_out_of_range_comes_with_where_the_log_is(client: MemoryClient) -> None:
-    client.serve = lambda node, tp, at: Answer(1) if at == 2 else None
+    client.serve = lambda node, tp, at: Answer(Errors.OFFSET_OUT_OF_RANGE) if at == 2 else None
 
     async def work(fetcher: Fetcher) -> None:
         fetcher.assign({A: FetchPosition(ID, 2)})
@@ -336,9 +338,9 @@ def test_an_offset_out_of_range_comes_with_where_the_log_is(client: MemoryClient
 @pytest.mark.parametrize("by", ["fetch", "metadata"])
 def test_a_missing_right_is_told_at_once(client: MemoryClient, by: str) -> None:
     if by == "fetch":
-        client.serve = lambda *_: Answer(29)
+        client.serve = lambda *_: Answer(Errors.TOPIC_AUTHORIZATION_FAILED)
     else:
-        client.topic = client.topic._replace(error=29)
+        client.topic = client.topic._replace(error=Errors.TOPIC_AUTHORIZATION_FAILED)
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: part.tp == A)
@@ -347,11 +349,13 @@ def test_a_missing_right_is_told_at_once(client: MemoryClient, by: str) -> None:
     fetch(client, work)
 
 
-@pytest.mark.parametrize("found", [TopicMetadata(3, "", {}), TopicMetadata(0, "another id", {})])
+@pytest.mark.parametrize(
+    "found", [TopicMetadata(Errors.UNKNOWN_TOPIC_OR_PARTITION, "", {}), TopicMetadata(0, "another id", {})]
+)
 def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
     client: MemoryClient, found: TopicMetadata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known, client.topic = client.topic, found
+    before, client.topic = client.topic, found
     client.serve = lambda *_: Answer(records=b"x")
     doubt = consumer_fetcher.UNKNOWN_TOPIC_SECONDS
     monkeypatch.setattr(consumer_fetcher, "UNKNOWN_TOPIC_SECONDS", 60.0)
@@ -359,12 +363,12 @@ def test_a_topic_that_some_brokers_do_not_know_yet_is_not_gone(
     async def work(fetcher: Fetcher) -> None:
         while set(fetcher.errors) != {A, B}:
             assert await fetcher.poll(0.01) == []
-        client.topic = known
+        client.topic = before
         # An answer from before may still be under way: it must not be believed.
         assert (await until(fetcher, lambda part: part.tp == A)).records == b"x"
         monkeypatch.setattr(consumer_fetcher, "UNKNOWN_TOPIC_SECONDS", doubt)
         client.topic = found
-        client.serve = lambda *_: Answer(100)
+        client.serve = lambda *_: Answer(Errors.UNKNOWN_TOPIC_ID)
         fetcher.done(A, 9, 0)
         part = await until(fetcher, lambda part: part.tp == A and part.error is not None)
         assert part.offset == 9
@@ -453,8 +457,8 @@ def rack_aware(
             return None
         if node == 2:
             return left.pop(0) if len(left) > 1 else left[0]
-        told = client.racks[-1] if len(client.racks) == len(client.fetched) else (node, "")
-        return Answer(preferred=2) if told == (1, "r2") else Answer(records=b"leader")
+        asked = client.racks[-1] if len(client.racks) == len(client.fetched) else (node, "")
+        return Answer(preferred=2) if asked == (1, "r2") else Answer(records=b"leader")
 
     return serve
 
@@ -480,7 +484,9 @@ def test_the_replica_that_the_leader_names_is_fetched_from(client: MemoryClient)
 
     fetch(client, work)
     assert {rack for _, rack in client.racks} == {"r2"}
-    assert sum(A in known for node, _, known in client.fetched if node == 1) == 1, "the leader is asked once"
+    assert sum(A in session for node, _, session in client.fetched if node == 1) == 1, (
+        "the leader is asked once"
+    )
 
 
 def test_without_a_rack_no_leader_names_a_replica(client: MemoryClient) -> None:
@@ -492,7 +498,15 @@ def test_without_a_rack_no_leader_names_a_replica(client: MemoryClient) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [Answer(1), Answer(78), Answer(6), Answer(9), Answer(56), Answer(74), Answer(diverged=(1, 3))],
+    [
+        Answer(Errors.OFFSET_OUT_OF_RANGE),
+        Answer(Errors.OFFSET_NOT_AVAILABLE),
+        Answer(Errors.NOT_LEADER_OR_FOLLOWER),
+        Answer(Errors.REPLICA_NOT_AVAILABLE),
+        Answer(Errors.KAFKA_STORAGE_ERROR),
+        Answer(Errors.FENCED_LEADER_EPOCH),
+        Answer(diverged=(1, 3)),
+    ],
     ids=["out of range", "not available", "no replica", "replica gone", "storage", "fenced", "another way"],
 )
 def test_what_a_replica_says_of_the_log_is_no_trouble_and_the_leader_is_asked(
@@ -518,7 +532,7 @@ def test_a_replica_that_is_away_costs_a_pause(client: MemoryClient) -> None:
 
 
 def test_after_a_while_the_leader_is_told_our_rack_again(client: MemoryClient, clock: list[float]) -> None:
-    client.serve = rack_aware(client, Answer(1), Answer(records=b"near"))
+    client.serve = rack_aware(client, Answer(Errors.OFFSET_OUT_OF_RANGE), Answer(records=b"near"))
 
     async def work(fetcher: Fetcher) -> None:
         part = await until(fetcher, lambda part: bool(part.records))
@@ -540,18 +554,18 @@ def test_the_leader_is_asked_again_when_the_metadata_is_too_old(
 
     async def work(fetcher: Fetcher) -> None:
         async with asyncio.timeout(5.0):
-            while sum(A in known for node, _, known in client.fetched if node == 1) < 3:
+            while sum(A in session for node, _, session in client.fetched if node == 1) < 3:
                 await fetcher.poll(0.05)
         assert not fetcher.errors
 
     fetch(client, work)
-    assert any(node == 2 and A in known for node, _, known in client.fetched)
+    assert any(node == 2 and A in session for node, _, session in client.fetched)
 
 
 def test_the_only_partition_of_a_broker_comes_back_to_it_where_it_was(client: MemoryClient) -> None:
     """From a replica that died, or after an error that has healed: the leader is asked for what it was asked before."""
     del client.leaders[B]
-    client.serve = rack_aware(client, Answer(6))
+    client.serve = rack_aware(client, Answer(Errors.NOT_LEADER_OR_FOLLOWER))
 
     async def go() -> CompletedFetch:
         fetcher = Fetcher(client, committed_only=True)  # type: ignore[arg-type]

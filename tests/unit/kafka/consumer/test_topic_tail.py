@@ -13,6 +13,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import failure
 from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import PartitionData, PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.kafka.record.batch import parse
@@ -24,14 +25,14 @@ TP = TopicPartition("syncs", 0)
 
 
 class MemoryClient:
-    """One topic, or none, on one node. The next fetches answer the codes of `trouble`, or raise `broken`."""
+    """One topic, or none, on one node. The next fetches answer the codes of `errors`, or raise `broken`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, newest_fetch: int = 13) -> None:
         self.topic_id = "a"
         self.leader, self.most_decompressed = 1, MOST_BYTES
         self.batches: list[bytes] = []
         self.start = self.end = 0
-        self.trouble: list[int] = []
+        self.errors: list[int] = []
         self.broken: KafkaFailure | None = None
         self.diverged = False
         self.sent: list[str] = []
@@ -69,7 +70,7 @@ class MemoryClient:
 
     def _fetched(self) -> dict[TopicPartition, PartitionData]:
         part = self.parts[TP]
-        code = self.trouble.pop() if self.trouble else 0
+        code = self.errors.pop() if self.errors else 0
         if part.topic_id != self.topic_id and self._newest_fetch >= 13:
             code = 100
         elif not self.start <= part.offset <= self.end and not code:
@@ -222,7 +223,7 @@ def test_a_topic_made_again_while_it_was_away_is_a_restart_even_if_reads_fail_in
     log = tail(client)
     read(log)
     client.topic_id = ""
-    client.trouble = [100]
+    client.errors = [Errors.UNKNOWN_TOPIC_ID]
     assert fault(log) is KafkaFault.UNKNOWN_TOPIC
     client.topic_id, client.leader = "b", -1
     assert fault(log) is KafkaFault.LEADER_MOVED
@@ -285,7 +286,7 @@ def test_a_leader_that_moves_costs_one_failure_and_no_record(client: MemoryClien
     log = tail(client)
     read(log)
     client.append(batch(3, 3))
-    client.trouble = [code]
+    client.errors = [code]
     assert fault(log) is KafkaFault.LEADER_MOVED
     client.leader = 2
     part = read(log)
@@ -307,7 +308,7 @@ def test_a_leader_that_has_not_heard_of_the_topic_id_yet(client: MemoryClient) -
     log = tail(client)
     read(log)
     client.append(batch(3, 3))
-    client.trouble = [100, 100, 100]
+    client.errors = [Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_ID]
     assert fault(log) is KafkaFault.LEADER_MOVED
     part = read(log)
     assert (offsets(part), part.restarted) == ([3, 4, 5], False)
@@ -315,7 +316,7 @@ def test_a_leader_that_has_not_heard_of_the_topic_id_yet(client: MemoryClient) -
 
 def test_a_log_that_is_never_where_it_says_ends_the_read(client: MemoryClient) -> None:
     client.append(batch(0, 3))
-    client.trouble = [1, 1, 1]
+    client.errors = [Errors.OFFSET_OUT_OF_RANGE, Errors.OFFSET_OUT_OF_RANGE, Errors.OFFSET_OUT_OF_RANGE]
     assert fault(tail(client)) is KafkaFault.LEADER_MOVED
 
 

@@ -303,11 +303,11 @@ def test_a_version_that_the_broker_does_not_speak() -> None:
     async def work(_: Server, connection: BulkConnection) -> None:
         with pytest.raises(
             KafkaFailure, match="FETCH v3 to v4 are needed, the broker speaks v1 to v1"
-        ) as told:
+        ) as raised:
             await connection.send(
                 Call(OLD, versions=range(3, 5), flexible_from=9, write=lambda *_: None), all_of
             )
-        assert told.value.fault is KafkaFault.UNSUPPORTED
+        assert raised.value.fault is KafkaFault.UNSUPPORTED
         assert await connection.send(echo(b"x"), all_of) == b"x"
 
     run(work)
@@ -336,7 +336,7 @@ class Client(AIOKafkaClient):
 
     def __init__(self, port: int) -> None:
         self.updates = 0
-        self.cluster = self.known = OneBroker(port)
+        self.cluster = self.brokers = OneBroker(port)
 
     def force_metadata_update(self) -> None:
         self.updates += 1
@@ -377,10 +377,10 @@ def test_a_connection_that_was_lost_is_opened_anew() -> None:
             writer.close()
 
         server.serve = go
-        with pytest.raises(KafkaFailure, match="while trying to ask") as told:
+        with pytest.raises(KafkaFailure, match="while trying to ask") as raised:
             await client.send_bulk(1, echo(b"x"), all_of, "ask")
-        assert told.value.fault is KafkaFault.UNREACHABLE
-        assert told.value.retriable
+        assert raised.value.fault is KafkaFault.UNREACHABLE
+        assert raised.value.retriable
         server.serve = server.echo
         assert await client.send_bulk(1, echo(b"x"), all_of, "ask") == b"x"
         assert server.connections == 2
@@ -408,10 +408,10 @@ def test_a_connection_that_was_idle_is_opened_anew(
 def test_a_broker_that_cannot_be_reached_is_looked_for_anew(node: int) -> None:
     async def work(server: Server, client: NetworkClient, library: Client) -> None:
         async with serving() as gone:
-            library.known.port = gone.port
-        with pytest.raises(KafkaFailure) as told:
+            library.brokers.port = gone.port
+        with pytest.raises(KafkaFailure) as raised:
             await client.send_bulk(node, echo(b"x"), all_of, "ask")
-        assert told.value.fault is KafkaFault.UNREACHABLE
+        assert raised.value.fault is KafkaFault.UNREACHABLE
         assert library.updates == 1
 
     with_client(work)

@@ -252,17 +252,17 @@ def test_requests_get_larger_over_a_distance(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_was_not_written_knows_why() -> None:
-    """Here no batch was at fault: nothing but the cause tells that somebody else has the id."""
-    taken = KafkaFailure(KafkaFault.FENCED, "somebody else has the id", retriable=False)
+    """Here no batch was at fault: nothing but the cause says that somebody else has the id."""
+    fenced = KafkaFailure(KafkaFault.FENCED, "somebody else has the id", retriable=False)
 
     async def enter(_: Sequence[TopicPartition]) -> None:
-        raise taken
+        raise fenced
 
     async def work(_: MemoryClient, sender: BatchSender) -> None:
         for answered in [sender.send(tp, batch(), 1) for tp in (A, B)]:
             with pytest.raises(KafkaFailure) as caught:
                 await answered
-            assert (caught.value.fault, caught.value.__cause__) == (KafkaFault.ABORTED, taken)
+            assert (caught.value.fault, caught.value.__cause__) == (KafkaFault.ABORTED, fenced)
 
     run(work, enter=enter)
 

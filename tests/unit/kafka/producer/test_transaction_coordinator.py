@@ -48,7 +48,7 @@ def test_topics_that_may_not_be_written_to_are_named_with_what_to_grant() -> Non
         TopicPartition("audit", 0): 29,
     }
     client: Any = MemoryClient(codes)
-    with pytest.raises(KafkaFailure) as told:
+    with pytest.raises(KafkaFailure) as raised:
         asyncio.run(Coordinator(client, "mirror-0").add(ProducerIdAndEpoch(1, 0), list(codes), 5.0))
-    assert told.value.fault is KafkaFault.NOT_AUTHORIZED
-    assert "Not authorized to write to audit, orders: grant WRITE on it" in str(told.value)
+    assert raised.value.fault is KafkaFault.NOT_AUTHORIZED
+    assert "Not authorized to write to audit, orders: grant WRITE on it" in str(raised.value)
