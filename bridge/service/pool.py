@@ -1,7 +1,7 @@
-"""Bounded pools for what blocks: refusing is a feature. Full means 503 with Retry-After, never a longer queue.
+"""Bounded thread pools for calls that block: a full pool refuses with 503 and Retry-After instead of queueing more.
 
-A call that takes longer than its time is answered with an error, and its thread, which nobody can end, gives its place
-to another one: what hangs never takes what others need. Only so many may hang; then the pool is full until one ends.
+A call that exceeds its time limit fails, and its thread, which can't be stopped, leaves its place to another one: calls
+that hang do not use up the pool. Only so many threads may hang; then the pool is full until one of them ends.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from bridge.errors import NotAnswered, Overloaded
 T = TypeVar("T")
 
 MOST_HANGING = 32
-"""Threads that hang; each costs little more than its stack."""
+"""Hanging threads of a pool; each costs little more than its stack."""
 
 
 class _Job:
-    """A call, from when it is asked for. `given_up`: its time is over, though its thread may go on."""
+    """A call, from when it is submitted. `given_up`: its time limit has passed, though its thread may go on."""
 
     def __init__(self, call: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
         self.call, self.answer = call, answer
@@ -31,15 +31,13 @@ class _Job:
 
 
 class BoundedPool:
-    """`size` threads, and room for `queue` calls that wait for one; a call is given up after `seconds`, its wait
-    included. `doing` begins the sentence that says so. To be used from one event loop.
+    """`size` threads, and a queue of `queue` calls; a call times out after `seconds`, including its wait. `doing` names
+    the call in errors. For one event loop.
 
-    The threads are daemons: a service ends though some of them hang.
+    The threads are daemons: the service exits even if some of them hang.
     """
 
-    def __init__(
-        self, size: int, queue: int, seconds: float = 60.0, doing: str = "what was asked for"
-    ) -> None:
+    def __init__(self, size: int, queue: int, seconds: float = 60.0, doing: str = "the request") -> None:
         self.size = size
         self.room = size + queue
         self.refused = 0
@@ -58,7 +56,7 @@ class BoundedPool:
 
     @property
     def overload(self) -> str | None:
-        """Why a call would be refused now, None when it would be taken."""
+        """Why a call would be refused now; None when it would be accepted."""
         if self.pending < self.room:
             return None
         hang = f", {self.hanging} more hang" if self.hanging else ""
@@ -66,13 +64,13 @@ class BoundedPool:
         return f"all {self.size} threads are busy and {waiting} calls wait already{hang}"
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Raises Overloaded, and NotAnswered for a call that was given up."""
+        """Runs a call in a thread. Raises Overloaded, and NotAnswered for a call that has timed out."""
         if (overload := self.overload) is not None:
             self.refused += 1
             raise Overloaded(overload)
         loop = asyncio.get_running_loop()
         job = _Job(call, loop.create_future())
-        # Counted until its thread is free again, or its time is over; not until the caller has gone.
+        # Counted until its thread is free again or its time limit has passed, even if the caller has gone.
         job.timer = loop.call_later(self.seconds, self._give_up, job)
         self._waiting.append(job)
         self._begin(loop)
@@ -107,14 +105,14 @@ class BoundedPool:
         self._begin(job.answer.get_loop())
 
     def _give_up(self, job: _Job) -> None:
-        """Its time is over."""
+        """Ends a call whose time limit has passed."""
         loop = job.answer.get_loop()
         if not job.begun:
             self._waiting.remove(job)
             why = f"no thread was free for {self.seconds:g} s: {self._running} are busy, {self.hanging} hang"
             self._settle(job, _Outcome(None, Overloaded(why)))
             return
-        text = f"{self._doing} took longer than {self.seconds:g} s, and was given up"
+        text = f"{self._doing} took longer than {self.seconds:g} s (timeout)"
         self._settle(job, _Outcome(None, NotAnswered(text)))
         if self.hanging < MOST_HANGING:
             job.given_up = True
@@ -134,10 +132,10 @@ class BoundedPool:
             job.answer.exception()  # the caller may have gone
 
     def close(self) -> None:
-        """Calls that wait are not begun; threads that run are not waited for."""
+        """Refuses the calls in the queue; does not wait for running threads."""
         waiting, self._waiting = self._waiting, deque()
         for job in waiting:
-            self._settle(job, _Outcome(None, Overloaded("the service ends")))
+            self._settle(job, _Outcome(None, Overloaded("the service is shutting down")))
 
 
 class _Outcome(NamedTuple):
@@ -146,8 +144,9 @@ class _Outcome(NamedTuple):
 
 
 class Pools(NamedTuple):
-    """Apart, so that what hangs in one holds up no other. `starts` checks configurations of connectors and tasks that
-    start, `validations` those that somebody only asks about; `queries` waits for clusters."""
+    """The pools of the service, apart so that calls that hang in one do not delay another. `starts` checks
+    configurations of connectors and tasks that start, `validations` those of validate requests; `queries` is for calls
+    to clusters."""
 
     starts: BoundedPool
     validations: BoundedPool
@@ -184,7 +183,7 @@ QUERY_SECONDS = 75.0
 
 
 def pools(size: int, queue: int, check_seconds: float = CHECK_SECONDS) -> Pools:
-    """Each with so many threads, and room for so many calls that wait."""
+    """Builds the pools, each with `size` threads and a queue of `queue` calls."""
     return Pools(
         BoundedPool(size, queue, check_seconds, CHECKING),
         BoundedPool(size, queue, check_seconds, CHECKING),

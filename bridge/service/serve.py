@@ -1,4 +1,4 @@
-"""`mirror-bridge serve`: puts the parts together, listens, and ends in good order on SIGTERM or SIGINT."""
+"""`mirror-bridge serve`: builds the service, listens, and shuts down on SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ from bridge.settings import Settings
 log = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 0.0005
-"""A thread of the pool gives the event loop its turn after this time, not after Python's 5 ms."""
-KEPT_FILES = 256
-"""For everything that is no connection of a client."""
+"""Threads of the pools yield to the event loop after this time, not after Python's 5 ms."""
+RESERVED_FILES = 256
+"""Open files for everything but clients' connections."""
 MOST_FILES = 65_536
 HTTP_SHARE = 0.3
-"""Part of the shutdown grace that open requests may take; the rest is for the rounds process."""
+"""Share of the shutdown grace for open requests; the rest is for the rounds process."""
 
 
 class CannotListen(Exception):
-    """The address can't be had; the text is one line."""
+    """The service can't listen on its address; the text is one line."""
 
 
 def build_service(settings: Settings, checks: CheckContext, factory: str = ROUNDS_FACTORY) -> Service:
@@ -90,12 +90,12 @@ def build_service(settings: Settings, checks: CheckContext, factory: str = ROUND
 
 
 def _check_seconds(settings: Settings) -> float:
-    """Importing a module, which is part of a check, has a time of its own, and an error that names the key."""
+    """Longer than the import of users' modules, which has a timeout and an error of its own."""
     return max(settings.check_seconds, settings.import_seconds + 1)
 
 
 def run(settings: Settings, checks: CheckContext | None = None, factory: str = ROUNDS_FACTORY) -> None:
-    """Serves until told to end. Raises CannotListen before anything is started."""
+    """Serves until a signal ends it. Raises CannotListen before anything is started."""
     set_up_logs(HTTP, settings.log_level, settings.log_format)
     forget_secrets(os.environ)
     listener = _listen(settings)
@@ -120,12 +120,11 @@ def run(settings: Settings, checks: CheckContext | None = None, factory: str = R
     if (exposed := settings.exposed()) is not None:
         log.warning("%s", exposed)
     asyncio.run(server.serve([listener]))
-    log.info("ended")
+    log.info("shutdown complete")
 
 
 class DrainingServer(uvicorn.Server):
-    """uvicorn's server, ending with exit code 0 and answering held polls before it waits for open
-    requests."""
+    """uvicorn's server, but it answers held polls before it waits for open requests, and exits with code 0."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -143,20 +142,20 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # What is there now stays: the collector need not walk it in the middle of a poll.
+        # What exists now lives on: the garbage collector need not walk it during a poll.
         gc.collect()
         gc.freeze()
         self._watching = asyncio.create_task(watch(self._rotating), name="files that may change")
 
     def _end_connections(self) -> None:
-        """Each after the answer that it waits for: clients come again, with a certificate that counts now."""
+        """Closes each connection after its answer: clients reconnect, with a certificate that is valid now."""
         for connection in list(self.server_state.connections):
             connection.shutdown()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        log.info("ending: %d polls are held", self._service.long_polls.held)
+        log.info("shutting down, answering %d held poll(s)", self._service.long_polls.count)
         self._service.long_polls.drain()
         await super().shutdown(sockets)
 
@@ -196,11 +195,11 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 def _limits(settings: Settings) -> Limits:
-    """No more connections than this process may have open files."""
-    most = min(settings.max_connections, _open_files() - KEPT_FILES)
+    """Limits connections to the open files that this process may have."""
+    most = min(settings.max_connections, _open_files() - RESERVED_FILES)
     if most < settings.max_connections:
         log.warning(
-            "%d connections at most, by the limit of open files, instead of %d",
+            "max_connections is %d instead of %d: the limit on open files (ulimit -n) is too low",
             most,
             settings.max_connections,
         )
@@ -213,7 +212,7 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _open_files() -> int:
-    """As many as the system allows us to ask for."""
+    """Raises the limit on open files as far as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard if hard != resource.RLIM_INFINITY else MOST_FILES
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, MOST_FILES), hard))
@@ -228,7 +227,7 @@ def _listen(settings: Settings) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # Listening now: a port that somebody else listens on is told here, not by a stack trace later.
+        # Listens now: a port in use is reported here, not by a stack trace later.
         listener.listen(2048)
         listener.setblocking(False)
     except OSError as error:

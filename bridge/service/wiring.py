@@ -1,4 +1,4 @@
-"""The only place where the service meets its adapters. Importing it opens and imports nothing of Kafka."""
+"""Connects the service with its adapters; no other module does. Importing it imports nothing of Kafka."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from connectors.base import Kind
 from connectors.config.allowed_names import allowed
 
 _STOP_SECONDS = 20.0
-"""A connector that was stopped just now still commits what it has copied."""
+"""A connector that was just stopped still commits what it has copied."""
 ROUNDS_FACTORY = "bridge.service.wiring:rounds_context"
 
 
@@ -57,17 +57,17 @@ def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, 
     from bridge.kafka.admin.reachability import reach
     from bridge.kafka.config.settings import client_settings
 
-    async def troubles() -> dict[Side, str]:
+    async def unreachable() -> dict[Side, str]:
         found = await asyncio.gather(
             *(reach(client_settings(side, props).raw_admin, seconds) for side in sides)
         )
         return {
-            side: "; ".join(map(str, troubles))
-            for side, troubles in zip(sides, found, strict=True)
-            if isinstance(troubles, list)
+            side: "; ".join(map(str, errors))
+            for side, errors in zip(sides, found, strict=True)
+            if isinstance(errors, list)
         }
 
-    return asyncio.run(troubles())
+    return asyncio.run(unreachable())
 
 
 def doctor_here(
@@ -129,6 +129,6 @@ def alter_here() -> AlterOffsets:
                 )
             )
         except NothingCopied:
-            return ()  # copying begins where Connect's offsets say, which are altered with this answer
+            return ()  # copying starts at Connect's offsets, which Connect alters after this answer
 
     return alter

@@ -122,7 +122,7 @@ def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(scenario: Fau
     """A worker is killed, comes back, and then sleeps past its lease and its session. What it had been given goes to
     the task's new home; what it writes when it wakes up is older, and made good."""
     second, first = scenario.second(), scenario.flow.worker
-    service, told = scenario.flow.service, "a newer session has taken over"
+    service, fenced = scenario.flow.service, "fenced by a newer session"
     with scenario.running(tasks=4) as running:
         names = running.grouped
 
@@ -153,7 +153,7 @@ def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(scenario: Fau
             second.process.resume()
         for name in {name for name, _ in sleeping}:
             eventually(
-                partial(lines_of, second, name, told),
+                partial(lines_of, second, name, fenced),
                 WAIT,
                 what="the sleeper says that it is fenced",
             )
@@ -168,7 +168,7 @@ def test_tasks_that_move_lose_no_checkpoint_and_a_zombie_is_fenced(scenario: Fau
         # A move while it wakes up starts a task once more, and that one may be overtaken in its turn.
         for name, task in sleeping:
             lives = "\n".join(lines_of(second, f"{name}-{task}")).split("Creating task")
-            assert all(life.count(told) <= 1 for life in lives), "a zombie says so once"
+            assert all(life.count(fenced) <= 1 for life in lives), "a zombie says so once"
 
 
 @pytest.mark.timeout(420)

@@ -119,11 +119,18 @@ def test_what_does_nothing_is_named_in_status_log_and_validation(unique_flow: Fl
         assert all(each["reason"] for each in status["ignored_settings"])
         assert status["errors"] == []
         log = unique_flow.process.process.log.read_text()
-        said = [line for line in log.splitlines() if "setting(s) do nothing" in line and name in line]
+        said = [
+            line
+            for line in log.splitlines()
+            if "setting(s) of the configuration have no effect" in line and name in line
+        ]
         assert len(said) == 1
         assert all(key in said[0] for key in given)
         workers = unique_flow.worker.process.log.read_text()
-        assert f"{name}: {len(given.keys() | others)} setting(s) do nothing: " in workers
+        assert (
+            f"{name}: {len(given.keys() | others)} setting(s) of the configuration have no effect: "
+            in workers
+        )
 
 
 def test_a_transform_of_heartbeats_works_as_for_every_source_connector(unique_flow: Flow) -> None:

@@ -59,7 +59,7 @@ def test_certificates_and_token_are_replaced_while_a_connector_runs(
         unique_flow.wait_there(group, {(topic, 0): offset + SHIFT})
 
     commit(unique_flow.source.bootstrap, group, {(topic, 0): 10})
-    log, lost = unique_flow.worker.process.log, "does not serve us"
+    log, lost = unique_flow.worker.process.log, "the service is not available"
     before = of_worker(IN_USE)
     keys = {
         "bridge.auth.token": OLD_TOKEN,

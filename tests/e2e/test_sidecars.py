@@ -75,8 +75,9 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
         assert time.monotonic() - began < PAUSED, f"seen after {time.monotonic() - began:.1f} s"
         found = [condition for each in sides for condition in _known(each, name)["conditions"]]
         assert {each["condition"] for each in found} == {"paused"}, found
-        assert any("is alive and not polled: Connect has paused it" in each["detail"] for each in found), (
-            found
-        )
+        assert any(
+            "is alive, but Connect does not poll it: Connect has paused it" in each["detail"]
+            for each in found
+        ), found
         flow.worker.rest.resume(name)
         eventually(spread, WAIT, what="each service has its task again", watched=flow.watched)

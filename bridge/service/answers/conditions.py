@@ -1,4 +1,4 @@
-"""What health says of a connector, by name: what it does not do, why, since when, and what to do. Pure; the table is in
+"""Names what is wrong with a connector: what it does not do, why, since when, and what to do. Pure; the table is in
 docs/readiness.md."""
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from bridge.service.state.task_table import Connector, Task
 
 STARTING = "starting"
 STARTING_MS = 60_000
-"""For so long a connector that was started, or made anew, may do nothing yet without an alarm."""
+"""A connector that was started or restarted may need this long before it works, without an alarm."""
 LONG_MS = 120_000
-"""Records that wait for longer while the connector is active are an error that lasts: its tasks poll, and don't take
-them, because Connect does not acknowledge those before."""
+"""Records that wait longer while the connector is active are an error: its tasks poll without getting them, because
+Connect does not acknowledge the ones in flight."""
 _SIDES = ("source", "target")
 
 
@@ -31,30 +31,35 @@ def conditions(
     age_ms: Callable[[Task], int],
     elsewhere: Collection[int] = (),
 ) -> list[Condition]:
-    """Empty for one that does all that it is to do. `waits`: what it waits for; `begun_ms`: since it was started, or
-    made anew; `elsewhere`: tasks that other services look after."""
+    """Lists the conditions of a connector; empty for a healthy one. `waits`: what it waits for; `begun_ms`: time since
+    its start or restart; `elsewhere`: tasks that run on other services."""
     young = begun_ms < STARTING_MS
     found = [*_failed(snapshot), *_tasks(known, young, age_ms, elsewhere)]
     if rounds not in (RoundsState.RUNNING, RoundsState.STARTING):
-        found.append(_named("rounds_process_down", f"the process that asks the clusters is {rounds.value}"))
+        found.append(
+            _condition(
+                "rounds_process_down", f"the rounds process is {rounds.value}: see the log of the service"
+            )
+        )
     found += _away(known, snapshot)
     if snapshot.instance is not None and snapshot.instance.error is not None:
         found.append(
-            _named(
+            _condition(
                 "restarting",
-                f"instance broke {snapshot.instance.restarts} time(s), is made anew in "
+                f"the connector's instance has failed {snapshot.instance.restarts} time(s) and restarts in "
                 f"{snapshot.instance.retry_in:.0f} s: {snapshot.instance.error}",
             )
         )
-    said = {_last_error(snapshot, side) for side in snapshot.summary.away_since_ms}
-    found += [_named("trouble", error) for error in snapshot.summary.errors if error not in said]
-    found += [_named("gap", gap) for gap in snapshot.summary.gaps]
+    reported = {_last_error(snapshot, side) for side in snapshot.summary.away_since_ms}
+    found += [_condition("trouble", error) for error in snapshot.summary.errors if error not in reported]
+    found += [_condition("gap", gap) for gap in snapshot.summary.gaps]
     if known.active() and traffic.oldest_waiting_ms is not None and traffic.oldest_waiting_ms >= LONG_MS:
         found.append(
-            _named(
+            _condition(
                 "records_waiting",
-                f"{traffic.waiting} record(s) wait to be written by Connect, the first for "
-                f"{traffic.oldest_waiting_ms // 1000} s; {traffic.in_flight} were handed out and are not acknowledged",
+                f"{traffic.waiting} record(s) wait for a poll of Connect, "
+                f"the oldest for {traffic.oldest_waiting_ms // 1000} s; "
+                f"{traffic.in_flight} are in flight and not acknowledged: check the status of the tasks in Connect",
             )
         )
     if waits and not found:
@@ -63,8 +68,10 @@ def conditions(
 
 
 def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
-    said = snapshot.summary
-    return [_named(said.failure_code or "failed", said.failure)] if said.failure is not None else []
+    summary = snapshot.summary
+    if summary.failure is None:
+        return []
+    return [_condition(summary.failure_code or "failed", summary.failure)]
 
 
 def _tasks(
@@ -73,10 +80,10 @@ def _tasks(
     if not known.active():
         why = halt(known)
         if young and why.condition in ("no_task", "not_polled"):
-            return [_named(STARTING, f"connector {known.name} has no task yet")]
-        return [_named(why.condition, why.detail)]
+            return [_condition(STARTING, f"connector {known.name} has no task yet")]
+        return [_condition(why.condition, why.detail)]
     found = [
-        _named(
+        _condition(
             "task_stopped" if task.stopped else "task_paused" if task.idle else "task_lapsed",
             lapsed(known, task, age_ms(task)),
         )
@@ -86,30 +93,30 @@ def _tasks(
     if missing := [task for task in missing_tasks(known) if task not in elsewhere]:
         listed = ", ".join(map(str, missing))
         if young:
-            found.append(_named(STARTING, f"connector {known.name} has no task {listed} yet"))
+            found.append(_condition(STARTING, f"connector {known.name} has no task {listed} yet"))
         else:
             found.append(
-                _named(
+                _condition(
                     "task_missing",
-                    f"Connect has not started task {listed} of connector {known.name} here: look at its status in "
-                    "Connect, and whether all workers name the same bridge.url",
+                    f"Connect has not started task {listed} of connector {known.name} on this service: "
+                    "check its status in Connect, and whether all workers have the same bridge.url",
                 )
             )
     return found
 
 
 def _away(known: Connector, snapshot: ConnectorSnapshot) -> list[Condition]:
-    """Clusters that did not answer the last round, or when the configuration was validated, and not since."""
-    said, found = snapshot.summary, []
+    """Lists clusters that did not answer the last round, or the validation and nothing since."""
+    summary, found = snapshot.summary, []
     for side in _SIDES:
-        since = said.away_since_ms.get(side)
-        text = known.unreachable.get(side) if side not in said.clusters_seen else None
+        since = summary.away_since_ms.get(side)
+        text = known.unreachable.get(side) if side not in summary.clusters_seen else None
         if since is None and text is None:
             continue
         detail = text or _last_error(snapshot, side) or f"the {side} cluster does not answer"
         if text is None and not known.active():
-            detail = f"the {side} cluster did not answer when it was asked last, and no task asks it now"
-        found.append(_named(f"{side}_unreachable", detail, since))
+            detail = f"the {side} cluster did not answer the last request, and no running task sends another"
+        found.append(_condition(f"{side}_unreachable", detail, since))
     return found
 
 
@@ -120,12 +127,12 @@ def _last_error(snapshot: ConnectorSnapshot, side: str) -> str | None:
 def _waits(known: Connector, waits: Sequence[str], begun_ms: int, *, young: bool) -> Condition:
     listed = ", ".join(waits)
     if young:
-        return _named(STARTING, f"connector {known.name} waits for: {listed}")
-    return _named(
+        return _condition(STARTING, f"connector {known.name} waits for: {listed}")
+    return _condition(
         "not_begun",
-        f"connector {known.name} has done nothing for {begun_ms // 1000} s, it waits for: {listed}",
+        f"connector {known.name} has not begun to work within {begun_ms // 1000} s; it waits for: {listed}",
     )
 
 
-def _named(condition: str, detail: str, since_ms: int | None = None) -> Condition:
+def _condition(condition: str, detail: str, since_ms: int | None = None) -> Condition:
     return Condition(condition=condition, detail=detail, since_ms=since_ms)

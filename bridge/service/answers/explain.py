@@ -1,4 +1,4 @@
-"""A group's verdicts in sentences: what was committed, what the answer is, what it rests on."""
+"""Explains a group's verdicts in sentences: the committed offset, its translation, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bridge.protocol.messages import GroupReport, PartitionReport
 from bridge.service.answers.reasons import REASONS
 
 _EVIDENCE = {
-    "run": "an offset run: this stretch was copied without interruption, and both sides were counted",
+    "run": "an offset run: this range was copied without interruption, and the records of both sides were counted",
     "verified": "the neighbouring records were found and compared on both clusters",
     "sync": "an offset sync of exactly this offset",
     "sync+1": "the offset sync before it, plus one",
@@ -22,7 +22,7 @@ _READINESS = {
     "ready_as_of": "was ready to fail over when the source answered last,",
     "not_ready": "not ready to fail over",
     "cannot_tell": "can't tell whether it can fail over;",
-    "moved": "has failed over, and its connector commits it no more; its partitions are as they were then;",
+    "moved": "has failed over, and its connector no longer commits it; its partitions are shown as they were then;",
 }
 
 
@@ -31,9 +31,9 @@ def explain(reports: Sequence[GroupReport]) -> list[str]:
 
 
 def _group(report: GroupReport) -> Iterator[str]:
-    asked = "" if report.as_of_ms is None else f" as of {_time(report.as_of_ms)}"
+    as_of = "" if report.as_of_ms is None else f" as of {_time(report.as_of_ms)}"
     yield (
-        f"Group {report.group}, from {report.source} to {report.target}: {_READINESS[report.readiness]}{asked} "
+        f"Group {report.group}, from {report.source} to {report.target}: {_READINESS[report.readiness]}{as_of} "
         f"(connector {report.connector}, task {report.task})."
     )
     for reason in report.reasons:
@@ -46,32 +46,32 @@ def _group(report: GroupReport) -> Iterator[str]:
         yield f"  At most {report.missing_records} records of {report.source} were not on {report.target} then{since}."
     state = f"On {report.target} the group is {report.target_state}"
     if report.synced_at_ms is None:
-        yield f"{state}; it was not synced yet."
+        yield f"{state}; it has not been synced yet."
     else:
-        yield f"{state}; the report reads like this since {_time(report.synced_at_ms)}."
+        yield f"{state}; unchanged since {_time(report.synced_at_ms)}."
     for partition in report.partitions:
         yield from _partition(partition)
 
 
 def _partition(part: PartitionReport) -> Iterator[str]:
-    place = f"{part.topic}-{part.partition}"
+    tp = f"{part.topic}-{part.partition}"
     if part.target_offset is None:
-        yield f"{place}: committed {part.committed}; no answer yet: {_why(part.reason)}."
+        yield f"{tp}: committed {part.committed}; not translated: {_why(part.reason)}."
     else:
         answer = f"{part.target_topic}-{part.partition} {part.target_offset}"
-        yield f"{place}: committed {part.committed} -> {answer}, {_bound(part)}."
+        yield f"{tp}: committed {part.committed} -> {answer}, {_bound(part)}."
         if part.evidence is not None:
-            yield f"  It rests on {_EVIDENCE.get(part.evidence, part.evidence)}."
+            yield f"  Evidence: {_EVIDENCE.get(part.evidence, part.evidence)}."
         if part.reason is not None:
             yield f"  It is {part.verdict}: {_why(part.reason)}."
     if part.written is None:
-        yield "  The target has no offset of the group here."
+        yield "  The group has no committed offset there."
     elif part.written != part.target_offset:
-        yield f"  The target has {part.written} now."
+        yield f"  Committed there: {part.written}."
     if part.flags:
-        yield f"  Remarks: {', '.join(part.flags)}."
+        yield f"  Flags: {', '.join(part.flags)}."
     if part.detail:
-        yield "  Seen: " + ", ".join(f"{name} {value}" for name, value in part.detail.items()) + "."
+        yield "  Details: " + ", ".join(f"{name} {value}" for name, value in part.detail.items()) + "."
 
 
 def _time(at_ms: int) -> str:
@@ -80,7 +80,7 @@ def _time(at_ms: int) -> str:
 
 def _why(reason: str | None) -> str:
     if reason is None:
-        return "not looked at"
+        return "no reason reported"
     return f"{reason} ({REASONS[reason]})" if reason in REASONS else reason
 
 

@@ -1,7 +1,7 @@
-"""What health and status say, from the table and the snapshots: pure functions (their reasons are in conditions.py).
+"""Builds what health and status answer, from the table and the snapshots. Pure; conditions.py has the conditions.
 
-Ready says that the service can take work and do it, whatever its connectors wait for: a service that was ready only
-once a connector is known could never be reached by the first one. What a connector waits for is in its status.
+Ready means that the service can accept work and carry it out, whatever its connectors wait for: a service that became
+ready only with its first connector could never be reached by that one. What a connector waits for is in its status.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from bridge.service.state.task_table import Connector, Task
 
 CLUSTERS = ("source", "target")
 _NO_ERRORS = (STARTING, "rounds_process_down")
-"""The first is none, the second one of the service."""
+"""Conditions that are not in `errors`: the first is no error, the second is one of the service."""
 _NOT_RUNNING = {
     RoundsState.STARTING: "the rounds process is starting",
-    RoundsState.RESTARTING: "the rounds process has ended and is started again",
-    RoundsState.STALLED: f"the rounds process has given no sign of life for {SILENT_SECONDS:.0f} s",
+    RoundsState.RESTARTING: "the rounds process has ended and is restarting",
+    RoundsState.STALLED: f"the rounds process has sent no heartbeat for {SILENT_SECONDS:.0f} s",
     RoundsState.STOPPED: "the rounds process is stopped",
 }
 
@@ -36,9 +36,9 @@ def connector_status(
     begun_ms: int,
     now_ms: int,
 ) -> ConnectorStatus:
-    """`begun_ms`: since it was started, or made anew."""
-    said, waits = snapshot.summary, waiting_for(known, snapshot, rounds)
-    elsewhere = others(known, said, now_ms, source_away="source" in said.away_since_ms).as_of_ms
+    """Builds the status of a connector. `begun_ms`: time since its start or restart."""
+    summary, waits = snapshot.summary, waiting_for(known, snapshot, rounds)
+    elsewhere = others(known, summary, now_ms, source_away="source" in summary.away_since_ms).as_of_ms
     found = conditions(known, snapshot, traffic, rounds, waits, begun_ms, age_ms, elsewhere)
     return ConnectorStatus(
         name=known.name,
@@ -56,38 +56,40 @@ def connector_status(
             if task.index < known.task_count
         ],
         task_count=known.task_count,
-        groups=said.groups,
-        exact=said.exact,
-        bounded=said.bounded,
-        pending=said.pending,
-        reasons=dict(said.reasons),
-        last_success_ms=said.last_success_ms,
-        last_round_seconds=said.last_round_seconds,
-        rounds=said.rounds,
-        checkpoints=said.checkpoints,
-        unreadable_records=dict(said.unreadable_records),
+        groups=summary.groups,
+        exact=summary.exact,
+        bounded=summary.bounded,
+        pending=summary.pending,
+        reasons=dict(summary.reasons),
+        last_success_ms=summary.last_success_ms,
+        last_round_seconds=summary.last_round_seconds,
+        rounds=summary.rounds,
+        checkpoints=summary.checkpoints,
+        unreadable_records=dict(summary.unreadable_records),
         records_waiting=traffic.waiting,
         records_in_flight=traffic.in_flight,
         records_written=traffic.written,
         oldest_waiting_ms=traffic.oldest_waiting_ms,
         conditions=found,
         errors=[
-            each.detail for each in found if each.condition not in _NO_ERRORS and each.detail != said.failure
+            each.detail
+            for each in found
+            if each.condition not in _NO_ERRORS and each.detail != summary.failure
         ],
-        failure=said.failure,
+        failure=summary.failure,
         copying=snapshot.copying.totals,
         ignored_settings=list(known.ignored),
     )
 
 
 def waiting_for(known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState) -> list[str]:
-    """What a connector needs before it does its work; empty while it does it, and where a failure says more."""
+    """What a connector waits for before it can work; empty while it works, and after a failure, which says more."""
     if snapshot.summary.failure is not None:
         return []
     if not known.active():
         if known.stopped:
             return ["a start: Connect has stopped it"]
-        return [f"a task: {'none has polled for its lease' if known.tasks else 'Connect has started none'}"]
+        return [f"a task: {'the leases of all have expired' if known.tasks else 'Connect has started none'}"]
     if rounds is not RoundsState.RUNNING:
         return ["rounds process"]
     unseen = [f"{side} cluster" for side in CLUSTERS if side not in snapshot.summary.clusters_seen]
@@ -107,18 +109,19 @@ def _state(known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState, w
 
 
 def can_take_work(rounds: RoundsState, *, draining: bool, overload: str | None) -> Ready:
-    """`overload`: why another configuration would be refused now, None when it would be taken."""
+    """Whether the service accepts work. `overload`: why it would refuse another configuration now; None when it would
+    not."""
     reasons = [_NOT_RUNNING[rounds]] if rounds in _NOT_RUNNING else []
     if draining:
-        reasons.append("the service ends and takes no more work")
+        reasons.append("the service is shutting down")
     if overload is not None:
         reasons.append(overload)
     return Ready(status="not_ready" if reasons else "ready", reasons=reasons)
 
 
 def overall(connectors: Iterable[ConnectorStatus], rounds: RoundsState) -> str:
-    """`down`: nothing is synced. `degraded`: something is not, on purpose or by a fault. `starting`: something began
-    just now, and does not work yet. `ok`: all of it is done."""
+    """`down`: nothing is synced. `degraded`: something is not, on purpose or by an error. `starting`: something has
+    just started and does not work yet. `ok`: everything works."""
     known = list(connectors)
     states = [status.state for status in known]
     if rounds in (RoundsState.RESTARTING, RoundsState.STALLED, RoundsState.STOPPED):

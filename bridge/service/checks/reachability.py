@@ -1,4 +1,4 @@
-"""Whether the clusters of a configuration can be reached: tried in threads of their own, for a bounded time."""
+"""Tries to reach the clusters of a configuration, in threads of their own and for a bounded time."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 SECONDS = 5.0
 """For both clusters at once."""
 _SLACK = 0.5
-"""Seconds more for what has no limit of its own: names are looked up in DNS by the operating system."""
+"""Additional seconds for DNS lookups of the operating system, which have no limit of their own."""
 _AT_ONCE = 4
-"""Threads. Nobody waits for one: whoever finds them busy is told so."""
+"""Threads. No request waits for one: when all are busy it is refused."""
 _LOST_AFTER = 5.0
-"""Seconds more until a thread that still waits for DNS counts as one that hangs."""
+"""Additional seconds until a thread that still waits for DNS counts as hanging."""
 _DOCTORS, _DOCTOR_SECONDS = 2, 120.0
-"""Apart from those that try clusters: an examination takes as long as the slower cluster."""
+"""Apart from the threads above: doctor takes as long as the slower cluster."""
 WARN, ERROR, OFF = "warn", "error", "off"
 
 
@@ -42,18 +42,18 @@ def servers_key(side: Side) -> str:
 
 
 class Reachability:
-    """`probe` runs in its own few threads, so that no other check ever waits for a cluster. For one event loop."""
+    """Runs `probe` in a few threads of its own, so that no other check waits for a cluster. For one event loop."""
 
     def __init__(self, probe: Probe | None, seconds: float = SECONDS) -> None:
         self._probe = probe
         self._seconds = seconds
-        self._pool = BoundedPool(_AT_ONCE, 0, seconds + _LOST_AFTER, "trying the clusters")
+        self._pool = BoundedPool(_AT_ONCE, 0, seconds + _LOST_AFTER, "connecting to the clusters")
         self._doctors = BoundedPool(_DOCTORS, 0, _DOCTOR_SECONDS, "examining the connector")
         self._looking = set[asyncio.Task[None]]()
 
-    async def troubles(self, kind: Kind, config: Config) -> Mapping[Side, str]:
-        """By side what is in the way, in a sentence; of a configuration without errors. Raises Overloaded when too
-        many are tried."""
+    async def errors(self, kind: Kind, config: Config) -> Mapping[Side, str]:
+        """By side, why the cluster can't be reached; of a configuration without errors. Raises Overloaded when all
+        threads are busy."""
         probe = self._probe
         if probe is None or mode_of(config) == OFF:
             return {}
@@ -63,28 +63,31 @@ class Reachability:
             async with asyncio.timeout(self._seconds + _SLACK):
                 found = await self._pool.run(lambda: probe(props, sides, self._seconds))
         except TimeoutError:
-            found = dict.fromkeys(sides, f"nothing has answered in {self._seconds:g} s, DNS neither")
+            found = dict.fromkeys(sides, f"no broker has answered within {self._seconds:g} s, nor has DNS")
         return {side: f"the {side} cluster can't be reached: {why}" for side, why in found.items()}
 
     async def run(self, call: Callable[[], T]) -> T:
-        """What `call` answers, which examines a connector, in a thread of those here. Raises Overloaded and
-        NotAnswered."""
+        """Runs doctor, as `call`, in one of its threads. Raises Overloaded and NotAnswered."""
         return await self._doctors.run(call)
 
     def started(self, known: Connector, kind: Kind) -> None:
-        """Of a connector whose configuration is new: the log and its status say what can't be reached. It is never
-        refused: a worker that starts again while a cluster is away must go on."""
+        """Checks the clusters of a new configuration in the background, for the log and the status. Never refuses the
+        connector: a worker that restarts while a cluster is away must be able to go on."""
         task = asyncio.create_task(self._look(known, kind, known.generation), name="reachability")
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
 
     async def _look(self, known: Connector, kind: Kind, generation: int) -> None:
         try:
-            found = await self.troubles(kind, known.config)
+            found = await self.errors(kind, known.config)
         except Overloaded:
-            return  # its own round tells, a little later
+            return  # the connector's next round reports the same
         except Exception as error:
-            log.warning("the clusters were not tried: %s", error, extra={"connector": known.name})
+            log.warning(
+                "could not check whether the clusters can be reached: %s",
+                error,
+                extra={"connector": known.name},
+            )
             return
         if known.generation != generation:
             return

@@ -1,5 +1,4 @@
-"""Checking connector configurations: pure CPU and key store files, so in bounded pools; secrets never come
-back."""
+"""Checks connector configurations, in bounded pools, and keeps their secrets out of every answer."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Checker:
         pools: Pools,
         copied: Callable[[str], Sequence[CopiedTopics]] = lambda kind: (),
     ) -> None:
-        """`copied`: what connectors of a kind copy now."""
+        """`copied` returns what the connectors of a kind copy now."""
         self._context = context
         self._pools = pools
         self._open = set[str]()
@@ -68,7 +67,7 @@ class Checker:
         if kind is None:
             there = ", ".join(sorted(self._context.kinds)) or "none"
             raise NotFound(
-                f"There is no connector kind {name}; there is {there}", code=ErrorCode.UNKNOWN_PLUGIN
+                f"There is no kind of connector {name}; known kinds: {there}", code=ErrorCode.UNKNOWN_PLUGIN
             )
         return kind
 
@@ -112,20 +111,22 @@ class Checker:
         if judged.errors:
             return judged, []
         try:
-            found = await self.reachability.troubles(kind, config)
+            found = await self.reachability.errors(kind, config)
         except Overloaded as busy:
-            return judged, [ConfigError(REACHABILITY, f"the clusters were not tried: {busy}")]
-        troubles = [
+            return judged, [
+                ConfigError(REACHABILITY, f"could not check whether the clusters can be reached: {busy}")
+            ]
+        unreachable = [
             ConfigError(servers_key(side), _invalid(side, config, text)) for side, text in found.items()
         ]
-        for trouble in troubles:
-            log.warning("validation: %s", _without(_secrets(kind, config), trouble.message))
+        for error in unreachable:
+            log.warning("validation: %s", _without(_secrets(kind, config), error.message))
         if mode_of(config) == ERROR:
-            return judged.with_errors(troubles), []
-        return judged, troubles
+            return judged.with_errors(unreachable), []
+        return judged, unreachable
 
     async def check(self, name: str, config: Config) -> Sequence[IgnoredSetting]:
-        """The settings that do nothing. Raises ConfigRejected with every error."""
+        """Returns the settings that have no effect. Raises ConfigRejected with all errors."""
         kind = self.kind(name)
         judged = await self._judged(self._pools.starts, kind, config)
         if judged.errors:
@@ -133,8 +134,8 @@ class Checker:
         return judged.ignored
 
     async def _judged(self, pool: BoundedPool, kind: Kind, config: Config) -> ValidatedConfig:
-        """Raises Overloaded, and NotAnswered when it takes too long: at once when the same has hung before and hangs
-        still, so that a connector which is started again and again takes one thread."""
+        """Validates a configuration in a thread. Raises Overloaded, and NotAnswered on a timeout: at once while a check
+        of the same configuration still hangs, so that a connector that restarts again and again takes one thread."""
         key = _fingerprint(kind, config)
         if key in self._hanging:
             raise NotAnswered(f"{CHECKING} has not ended since it was tried before")
@@ -153,7 +154,7 @@ class Checker:
             return await pool.run(judge)
         except NotAnswered:
             self._hanging.add(key)
-            if key not in self._open:  # it has ended just now
+            if key not in self._open:  # it has ended in the meantime
                 self._hanging.discard(key)
             raise
 
@@ -171,7 +172,7 @@ def _warning(error: ConfigError, secrets: list[str]) -> ConfigWarning:
 
 
 def rejected(kind: Kind, config: Config, errors: Sequence[ConfigError]) -> ConfigRejected:
-    """With all errors of the configuration, and none of its secrets."""
+    """Builds the error with all errors of the configuration, and none of its secrets."""
     secrets = _secrets(kind, config)
     return ConfigRejected([replace(error, message=_without(secrets, error.message)) for error in errors])
 
@@ -182,8 +183,7 @@ def scrubbed(kind: Kind, config: Mapping[str, str | None], text: str) -> str:
 
 
 def _secrets(kind: Kind, config: Mapping[str, str | None]) -> list[str]:
-    """Values that must not be shown: of PASSWORD keys, and of client properties that are named like
-    secrets."""
+    """Values that must not be shown: of PASSWORD keys, and of keys that are named like secrets."""
     hidden = {key.name for key in kind.definition.keys.values() if key.type is Type.PASSWORD}
     found = {
         value

@@ -1,4 +1,4 @@
-"""Operations on connectors, as routes ask for them: refused at once where nobody would carry them out."""
+"""Sends operations to running connectors, and refuses those that nobody could carry out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from connectors.base import Arguments, Operation
 async def operate(
     service: Service, name: str, operation: Operation, arguments: Arguments, seconds: float
 ) -> Arguments:
-    """The answer of the running instance. Raises NotFound, OperationRefused where the connector does not run,
-    NotAnswered, and whatever the instance answers instead."""
+    """Returns the answer of the running instance. Raises NotFound, OperationRefused where the connector does not run,
+    NotAnswered, and the errors of the instance."""
     known = service.table.connector(name)
     if not known.active():
         raise OperationRefused(halt(known).detail)
     state = service.rounds.state
     if state is not RoundsState.RUNNING:
-        raise NotAnswered(f"the process that asks the clusters is {state.value}; ask again")
+        raise NotAnswered(f"the rounds process is {state.value}; send the request again")
     return await service.rounds.operate(name, known.generation, operation, arguments, seconds)

@@ -12,12 +12,12 @@ from bridge.tokens import Tokens
 
 OPEN_PATHS = ("/health", "/metrics")
 _SHOWN = 255
-"""The longest name of a host."""
+"""The longest host name."""
 
 
 class Access:
-    """`tokens` gives those of now; `hosts`: names that requests may give us, None for any; `open_paths`: what may be
-    read below them without a token."""
+    """Access control. `tokens` returns the current ones; `hosts`: Host headers that are accepted, None for any;
+    `open_paths`: paths that may be read, with all below them, without a token."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Access:
         self._hosts = hosts
 
     def check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
-        """Raises Misdirected, Unauthorized or Forbidden."""
+        """Raises Misdirected, Unauthorized or Forbidden where a request is not allowed."""
         self._check_host(headers)
         tokens = self._tokens()
         if not tokens.changing:
@@ -46,7 +46,7 @@ class Access:
             return
         if given is not None and _is_one(given, tokens.reading):
             raise Forbidden(
-                f"The read token may not {method} this: give the token of auth_token, or auth_token_file, instead"
+                f"The read token does not allow {method} here: use the token of auth_token or auth_token_file"
             )
         raise _unauthorized(given)
 
@@ -54,41 +54,44 @@ class Access:
         return any(path == open_ or path.startswith(f"{open_}/") for open_ in self._open)
 
     def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
-        """A page that has its own name point at our address (DNS rebinding) gives that name. It can't give an IP
-        address: one in Host is always let in, as probes of Kubernetes need it."""
+        """Refuses a Host that is not one of ours. A web page whose host name points at our address (DNS rebinding)
+        sends that name. It can't send an IP address: one is always accepted, as Kubernetes' probes need it."""
         if self._hosts is None:
             return
         given = headers.get(b"host", b"")[:_SHOWN].decode("latin-1")
         name = _host(given)
         if name not in self._hosts and not _is_address(name):
             raise Misdirected(
-                f"This service is not known as {given!r}: ask by its IP address, or add the name to allowed_hosts "
-                "(MIRROR_BRIDGE_ALLOWED_HOSTS)"
+                f"The Host header {given!r} is not a name of this service: use its IP address, or add it "
+                "to allowed_hosts (MIRROR_BRIDGE_ALLOWED_HOSTS)"
             )
 
 
 def _check_page(method: str, headers: Mapping[bytes, bytes]) -> None:
-    """Browsers send a page's POST without asking us first, and say where the page is from; our clients say nothing."""
+    """Refuses writes of web pages. Browsers send a page's POST without a preflight, and add the page's Origin; API
+    clients don't."""
     if method not in ("GET", "HEAD") and b"origin" in headers:
         origin = headers[b"origin"][:_SHOWN].decode("latin-1")
-        raise Forbidden(f"A page of {origin!r} may change nothing here: without a token pages may only read")
+        raise Forbidden(
+            f"The web page {origin!r} may only read: without a token, pages must not change anything"
+        )
 
 
 def _unauthorized(given: bytes | None) -> Unauthorized:
     if given is None:
-        return Unauthorized("This service wants a bearer token (Authorization: Bearer …)")
-    return Unauthorized("The bearer token is not one that this service was given")
+        return Unauthorized("This service requires a bearer token (Authorization: Bearer …)")
+    return Unauthorized("The bearer token is not valid for this service")
 
 
 def _is_one(given: bytes, tokens: Iterable[str]) -> bool:
-    """In a time that says nothing of a token that it is not."""
+    """Compares in constant time, so that the time reveals nothing of a token."""
     scheme, _, token = given.partition(b" ")
     shown = scheme.capitalize() + b" " + token.strip()
     return any(hmac.compare_digest(shown, f"Bearer {each}".encode()) for each in tokens)
 
 
 def _host(given: str) -> str:
-    """The name in a Host header: without port, brackets and the dot that ends it."""
+    """The name in a Host header, without port, brackets and trailing dot."""
     if given.startswith("["):
         return given[1:].partition("]")[0]
     return given.partition(":")[0].rstrip(".").lower()

@@ -1,4 +1,4 @@
-"""One error body for everything that can go wrong with a request, and how routes declare it."""
+"""Builds the one error body of all failed requests, and declares it for the routes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def internal_error(request_id: str) -> Response:
     return error_response(
         500,
         INTERNAL,
-        f"An error of the service itself; its log has it under request id {request_id}",
+        f"Internal error; the log of the service has it under request id {request_id}",
         retriable=True,
     )
 
@@ -71,7 +71,7 @@ async def on_bridge_error(_: Request, error: Exception) -> Response:
 
 
 async def on_request_error(_: Request, error: Exception) -> Response:
-    """Path and query values; bodies are read by `bodies.read`. Never echoes what was sent."""
+    """Reports wrong path and query values (`request_bodies.read` reads bodies). Never echoes what was sent."""
     assert isinstance(error, RequestValidationError)
     return bridge_error(
         BodyErrors(
@@ -85,16 +85,16 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     path = request.scope["path"]
     if error.status_code == 405:
         allowed = ", ".join(sorted(_methods(request)))
-        message = f"{request.method} is not a method of {path}; there is {allowed}"
+        message = f"{request.method} is not allowed at {path}; allowed: {allowed}"
         return error_response(405, ErrorCode.METHOD_NOT_ALLOWED, message, headers={"Allow": allowed})
     if error.status_code == 404:
-        return error_response(404, ErrorCode.NO_SUCH_ROUTE, f"There is nothing at {path}")
+        return error_response(404, ErrorCode.NO_SUCH_ROUTE, f"There is no route {path}")
     phrase = http.HTTPStatus(error.status_code).phrase
     return error_response(error.status_code, ErrorCode.BODY_REJECTED, phrase, headers=error.headers)
 
 
 def _methods(request: Request) -> set[str]:
-    """Of every route at this path: routes are one a method, and each alone knows only its own."""
+    """The methods of all routes at this path: each route knows only its own."""
     found: set[str] = set()
     for method in ("GET", "PUT", "POST", "DELETE"):
         scope = dict(request.scope) | {"method": method}
@@ -103,7 +103,7 @@ def _methods(request: Request) -> set[str]:
     return found
 
 
-SAID = {
+DESCRIPTIONS = {
     400: "The configuration, or the protocol version, is rejected",
     401: "No bearer token, or a wrong one",
     403: "The token may only read, or a page in a browser asks",
@@ -117,10 +117,10 @@ SAID = {
 
 
 def declares(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """`responses=` of a route; 401 and 422 can happen on every route that takes anything."""
+    """Builds `responses=` of a route; 401 and 422 are possible on every route with input."""
     declared: dict[int | str, dict[str, Any]] = {}
     for status in sorted({401, 422, *statuses}):
-        declared[status] = {"model": ErrorBody, "description": SAID[status]}
+        declared[status] = {"model": ErrorBody, "description": DESCRIPTIONS[status]}
         if status == 503:
             declared[status]["headers"] = {
                 "Retry-After": {"description": "Seconds", "required": True, "schema": {"type": "integer"}}

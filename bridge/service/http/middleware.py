@@ -1,8 +1,7 @@
-"""What every request passes first: request id, path, access, size; and what every answer passes last: the
-count.
+"""Handles each request before its route, in this order: request id, path, access, size; and counts each answer.
 
-Path segments are taken apart *before* they are decoded, so that a connector or group with a slash in its
-name is one segment (`a%2Fb`). Within a segment `%` and `/` stay encoded until `names.py` decodes them: a
+Path segments are split *before* they are decoded, so that a connector or group with a slash in its
+name is one segment (`a%2Fb`). Within a segment `%` and `/` stay encoded until `path_params.py` decodes them: a
 group `x/explain` is `/v1/groups/x%2Fexplain`, and no name can reach another route.
 """
 
@@ -28,7 +27,7 @@ from bridge.service.metrics.metrics import Metrics
 log = logging.getLogger(__name__)
 
 HELD = "mirror_bridge.held_ms"
-"""Key of the scope under which a poll leaves the time that it was held."""
+"""Key of the scope under which the route of a poll stores how long it was held."""
 _REQUEST_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
 
 
@@ -87,13 +86,13 @@ class RequestMiddleware:
         await self._app(scope, self._limited(receive), send)
 
     def _limited(self, receive: Receive) -> Receive:
-        taken = 0
+        received = 0
 
         async def limited() -> Message:
-            nonlocal taken
+            nonlocal received
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._max_body:
+            received += len(message.get("body", b""))
+            if received > self._max_body:
                 raise self._too_large()
             return message
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, plus the request bodies (read by bodies.py) and the bearer scheme."""
+"""The OpenAPI document: FastAPI's, plus the request bodies (read by request_bodies.py) and the bearer scheme."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bridge.protocol.messages import (
     StopTask,
     ValidateRequest,
 )
-from bridge.service.http.errors import SAID
+from bridge.service.http.errors import DESCRIPTIONS
 from bridge.service.http.roles import ROLES, Role
 
 REQUESTS = (
@@ -63,7 +63,7 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _add_access(operation: dict[str, Any], role: Role, *, asks: bool) -> None:
-    """Which tokens will do, and how the access refuses."""
+    """Adds which tokens an operation accepts, and the responses of access control."""
     reading = role is Role.READ
     if asks:
         operation["security"] = [{}, {"bearer": []}, *([{"readBearer": []}] if reading else [])]
@@ -71,7 +71,7 @@ def _add_access(operation: dict[str, Any], role: Role, *, asks: bool) -> None:
     for status in (421,) if reading else (403, 421):
         schema = {"$ref": _REF.format(model=ErrorBody.__name__)}
         responses[str(status)] = {
-            "description": SAID[status],
+            "description": DESCRIPTIONS[status],
             "content": {"application/json": {"schema": schema}},
         }
 

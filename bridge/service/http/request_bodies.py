@@ -1,4 +1,4 @@
-"""Request bodies, read straight into the contract's messages.
+"""Reads request bodies straight into the contract's messages.
 
 Not FastAPI's own way: that goes through `json.loads`, which lets unpaired surrogates, NaN and endless
 nesting into the service. pydantic's parser rejects them, wants the contract's exact types, and is several
@@ -23,15 +23,15 @@ def read(model: type[M]) -> Callable[[Request], Awaitable[M]]:
     """A dependency that gives the body as `model`, or raises BodyErrors with every error."""
 
     async def body(request: Request) -> M:
-        said = request.headers.get("content-type", "application/json").split(";")[0].strip().lower()
-        if said != "application/json":
+        content_type = request.headers.get("content-type", "application/json").split(";")[0].strip().lower()
+        if content_type != "application/json":
             raise BodyErrors(
-                [ConfigError("Content-Type", f"must be application/json, not {said or 'empty'}")]
+                [ConfigError("Content-Type", f"must be application/json, not {content_type or 'empty'}")]
             )
         try:
             return model.model_validate_json(await request.body(), strict=True)
         except ValidationError as error:
-            raise BodyErrors(_told(error)) from None
+            raise BodyErrors(_errors(error)) from None
 
     return body
 
@@ -42,7 +42,7 @@ def accepts(model: type[Message]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _told(error: ValidationError) -> list[ConfigError]:
+def _errors(error: ValidationError) -> list[ConfigError]:
     return [
         ConfigError(".".join(["body", *(str(part) for part in item["loc"])]), item["msg"])
         for item in error.errors(include_input=False, include_url=False, include_context=False)

@@ -1,4 +1,4 @@
-"""Which token each endpoint asks for: the one table that the gate, the OpenAPI document and docs/security.md go by."""
+"""Maps each endpoint to the token that it requires: for access control, the OpenAPI document and docs/security.md."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from starlette.routing import compile_path
 
 class Role(StrEnum):
     READ = "read"
-    """The read token will do."""
+    """The read token is enough."""
     CHANGE = "change"
-    """Changes something, or shows a connector's configuration: the read token is refused."""
+    """Changes something, or shows a connector's configuration: the read token is not enough."""
 
 
 _CONNECTOR = "/v1/connectors/{name}"
@@ -61,6 +61,6 @@ _READING = tuple(compile_path(path)[0] for (_, path), role in ROLES.items() if r
 
 
 def role_of(method: str, path: str) -> Role:
-    """Of a request; what the table does not have is not for the read token."""
+    """The role that a request needs; CHANGE for what the table does not have."""
     reads = method in ("GET", "HEAD") and any(pattern.match(path) for pattern in _READING)
     return Role.READ if reads else Role.CHANGE

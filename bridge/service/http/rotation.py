@@ -1,4 +1,4 @@
-"""What is made of files, and made again when they change: tokens and certificates are replaced without a restart."""
+"""Reloads tokens and certificates when their files change, without a restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Look = tuple[tuple[int, ...] | str, ...]
 
 
 class Rotating(Generic[T]):
-    """A value that `make` makes of files. One that can't be made is logged once, and the last one stays."""
+    """A value that `make` builds from files. When that fails it is logged once, and the last value stays in use."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class Rotating(Generic[T]):
         self.value = make()
 
     def look(self) -> bool:
-        """Makes the value anew when the files have changed, and stayed as they are since the last look: a certificate
-        and its key are replaced one after the other. True for a new one."""
+        """Rebuilds the value when the files have changed, and not again since the last look: a certificate and its key
+        are replaced one after the other. True for a new value."""
         before, self._last = self._last, self._look()
         if self._last == self._made_of or self._last != before:
             return False
@@ -44,9 +44,7 @@ class Rotating(Generic[T]):
         try:
             self.value = self._make()
         except (OSError, ValueError) as error:
-            log.error(
-                "%s changed and can't be used: %s. What was there before stays in use", self._what, error
-            )
+            log.error("%s changed and can't be used: %s. The previous one stays in use", self._what, error)
             return False
         log.info("%s changed and is in use", self._what)
         return True
@@ -56,7 +54,7 @@ class Rotating(Generic[T]):
 
 
 async def watch(rotating: Sequence[Rotating[object]]) -> None:
-    """Looks once a second, for ever."""
+    """Looks at the files once a second until cancelled."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         for each in rotating:

@@ -1,4 +1,4 @@
-"""TLS whose certificate, key and client CA may be replaced while it is in use."""
+"""Serves TLS with a certificate, key and client CA that may be replaced while the service runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Self
 
 
 class CurrentContext(ssl.SSLContext):
-    """Gives each new connection to the context of now. A context of its own for each set of files: sessions of an older
-    one are not taken up again, or a client whose CA was taken out could go on by them."""
+    """Uses the current context for each new connection. Each set of files has a context of its own, so that TLS
+    sessions of an older one are not resumed: a client whose CA was removed could continue with them."""
 
     _current: Callable[[], ssl.SSLContext]
 

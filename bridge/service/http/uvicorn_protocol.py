@@ -1,7 +1,7 @@
-"""HTTP/1.1 as uvicorn reads it, with limits for clients that are slow or many, and our error body for what goes wrong
-before there is a request.
+"""Limits slow and numerous clients of uvicorn's HTTP/1.1, and answers with our error body where there is no request
+yet.
 
-    idle ──first byte──▶ head ──▶ body ──▶ answered ──▶ idle      each arrow has its time; an answer may take any
+idle ──first byte──▶ head ──▶ body ──▶ answered ──▶ idle      each arrow has its time; an answer may take any
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from bridge.protocol.messages import ErrorBody
 log = logging.getLogger(__name__)
 
 LINGER_SECONDS = 10.0
-"""For what is left of an answer when its connection is closed."""
+"""How long a closed connection may still send the rest of an answer."""
 _LOG_EVERY = 60.0
 
 
 @dataclass(slots=True)
 class Limits:
-    """Of one server. `head_seconds`, `body_seconds`: in which the head of a request has arrived, and then its body;
-    `write_seconds`: for how long a client may take nothing of an answer."""
+    """The limits and open connections of one server. `head_seconds`, `body_seconds`: how long the head of a request may
+    take to arrive, and then its body; `write_seconds`: how long a client may read nothing of an answer."""
 
     connections: int = 4096
     connections_per_address: int = 3072
@@ -41,7 +41,7 @@ class Limits:
     _logged: float = 0.0
 
     def enter(self, address: str) -> str | None:
-        """Counts a connection; or why it is one too many."""
+        """Counts a connection; returns why where it is one too many."""
         if self.open >= self.connections:
             return self._refuse(f"all {self.connections} connections are taken (max_connections)")
         if self.by_address[address] >= self.connections_per_address:
@@ -62,22 +62,22 @@ class Limits:
         now = time.monotonic()
         if not self._logged or now - self._logged >= _LOG_EVERY:
             self._logged = now
-            log.warning("connections are refused, %d so far: %s", self.refused, why)
+            log.warning("refusing connections, %d so far: %s", self.refused, why)
         return why
 
 
 class Http11(H11Protocol):
-    """Of one connection."""
+    """One connection."""
 
     limits = Limits()
     _address: str | None = None
-    """While it is counted."""
+    """The client's address while the connection is counted."""
     _phase: str = ""
-    """head or body while the client owes that, else empty."""
+    """`head` or `body` while that is expected from the client, else empty."""
     _begun = False
-    """Whether a byte has come."""
-    _owes: asyncio.TimerHandle | None = None
-    _stalls: asyncio.TimerHandle | None = None
+    """Whether a byte has arrived."""
+    _read_timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -103,12 +103,12 @@ class Http11(H11Protocol):
             return
         self._begun = True
         super().data_received(data)
-        self._watch(self._owed())
+        self._watch(self._expected())
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         # Between two requests the time for an idle connection counts, not that for a head.
-        self._watch("body" if self._owed() == "body" else "")
+        self._watch("body" if self._expected() == "body" else "")
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
@@ -116,12 +116,12 @@ class Http11(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalls = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+        self._write_timer = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        if self._stalls is not None:
-            self._stalls.cancel()
-            self._stalls = None
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
         if self.flow is not None:
             super().resume_writing()
 
@@ -130,25 +130,25 @@ class Http11(H11Protocol):
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def _owed(self) -> str:
+    def _expected(self) -> str:
         if self.transport.is_closing():
             return ""
         return {h11.IDLE: "head", h11.SEND_BODY: "body"}.get(self.conn.their_state, "")
 
     def _watch(self, phase: str) -> None:
-        """Sets the clock for what the client owes now; it goes on while that stays the same."""
+        """Starts the timer for what is expected from the client now; it keeps running while that stays the same."""
         if phase == self._phase:
             return
-        if self._owes is not None:
-            self._owes.cancel()
-            self._owes = None
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
         self._phase = phase
         if phase:
             seconds = self.limits.head_seconds if phase == "head" else self.limits.body_seconds
-            self._owes = self.loop.call_later(seconds, self._too_slow, phase, seconds)
+            self._read_timer = self.loop.call_later(seconds, self._too_slow, phase, seconds)
 
     def _too_slow(self, phase: str, seconds: float) -> None:
-        self._owes = None
+        self._read_timer = None
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -180,7 +180,7 @@ class Http11(H11Protocol):
         self._linger()
 
     def _linger(self) -> None:
-        """A closed connection that waits for its client to take the rest of an answer does not wait for ever."""
+        """Aborts a closed connection whose client does not read the rest of an answer in time."""
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
 

@@ -1,5 +1,4 @@
-"""Polls that are held: each waits on the event loop for its time, for records, for a failure, or for the
-drain."""
+"""Holds polls: each waits on the event loop until its time is over, or for records, a failure, or the shutdown."""
 
 from __future__ import annotations
 
@@ -8,13 +7,12 @@ import random
 from collections import defaultdict
 
 SPREAD = 0.15
-"""A poll is held up to this part shorter than asked. Tasks that were started together would else be
-answered together for ever: 100 answers in one burst put 50 ms on the last one, spread out they put none on
-any."""
+"""A poll is held shorter than requested by up to this share. Otherwise tasks that started together would be answered
+together for ever: of 100 answers in one burst the last one takes 50 ms longer; spread out, none does."""
 
 
 class LongPolls:
-    """Keyed by connector name."""
+    """The held polls of all connectors."""
 
     def __init__(self, random_part: random.Random | None = None) -> None:
         self._waiting: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
@@ -22,7 +20,7 @@ class LongPolls:
         self.draining = False
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         return sum(len(waiting) for waiting in self._waiting.values())
 
     async def wait(self, name: str, wait_ms: int) -> None:
@@ -47,7 +45,7 @@ class LongPolls:
             _wake(woken)
 
     def drain(self) -> None:
-        """From now on nothing is held."""
+        """Answers all held polls, and holds none from now on."""
         self.draining = True
         for name in tuple(self._waiting):
             self.wake(name)

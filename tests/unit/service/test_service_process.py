@@ -71,7 +71,7 @@ def test_a_killed_rounds_process_is_started_again_and_told_everything(tmp_path: 
         away = at.client.get("/health/ready")
         assert (away.status_code, away.json()["reasons"]) == (
             503,
-            ["the rounds process has ended and is started again"],
+            ["the rounds process has ended and is restarting"],
         )
         assert at.client.get("/v1/groups/g-000001").status_code == 200  # old verdicts rather than none
         at.eventually(lambda: at.health()["rounds_process"] == "running")

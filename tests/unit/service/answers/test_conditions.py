@@ -64,7 +64,7 @@ def test_before_there_is_a_task_it_is_starting_for_a_minute_and_no_longer() -> N
         at.clock.ms += STARTING_MS
         status, ((name, text),) = await health(at)
         assert (status, name) == ("degraded", "no_task")
-        assert text == "Connect has started no task of connector c: look at its status in Connect"
+        assert text == "Connect has started no task of connector c: check its status in Connect"
 
     run(test)
 
@@ -79,7 +79,10 @@ def test_before_the_first_round_it_is_starting_for_a_minute_and_no_longer() -> N
             at.service.table.poll("c", 0, session(1))
         status, ((name, text),) = await health(at)
         assert (status, name) == ("degraded", "not_begun")
-        assert text == "connector c has done nothing for 60 s, it waits for: source cluster, target cluster"
+        assert (
+            text
+            == "connector c has not begun to work within 60 s; it waits for: source cluster, target cluster"
+        )
         says(at)
         assert await health(at) == ("ok", [])
 
@@ -120,7 +123,9 @@ def test_a_task_that_connect_never_started_is_missing() -> None:
             at.service.table.poll("c", 0, session(2))
         status, ((name, text),) = await health(at)
         assert (status, name) == ("degraded", "task_missing")
-        assert text.startswith("Connect has not started task 1, 2 of connector c here: look at its status")
+        assert text.startswith(
+            "Connect has not started task 1, 2 of connector c on this service: check its status"
+        )
         assert "bridge.url" in text
 
     working(test)
@@ -163,15 +168,17 @@ def test_tasks_that_say_that_connect_does_not_poll_them_are_paused_until_it_does
             [
                 (
                     "task_paused",
-                    "task 1 of connector c is alive and not polled: Connect has paused it, or waits to write its "
-                    "records; look at its status in Connect",
+                    "task 1 of connector c is alive, but Connect does not poll it: Connect has paused it, "
+                    "or is still writing its records; check its status in Connect",
                 )
             ],
         )
         assert (await at.client.post("/v1/connectors/c/tasks/0/idle", json=idle)).status_code == 200
         status, ((name, text),) = await health(at)
         assert (status, name) == ("degraded", "paused")
-        assert text.startswith("connector c is alive and not polled: Connect has paused it, or waits")
+        assert text.startswith(
+            "connector c is alive, but Connect does not poll its tasks: Connect has paused it, or is"
+        )
         for task in (0, 1):
             at.service.table.poll("c", task, session(2))
         assert await health(at) == ("ok", [])
@@ -208,7 +215,7 @@ def test_one_task_of_two_that_lapses_or_is_stopped() -> None:
         at.service.expire()
         status, ((name, text),) = await health(at)
         assert (status, name) == ("degraded", "task_lapsed")
-        assert text.startswith("task 1 of connector c has not polled for 31 s: look at its status in Connect")
+        assert text.startswith("task 1 of connector c has not polled for 31 s: check its status in Connect")
         at.service.table.stop_task("c", 1, session(2))
         assert await health(at) == ("degraded", [("task_stopped", "task 1 of connector c is stopped")])
 
@@ -257,7 +264,7 @@ def test_an_instance_that_breaks_a_process_that_does_not_run_and_gaps() -> None:
     async def test(at: ServiceHarness) -> None:
         generation = at.service.table.connector("c").generation
         at.service.snapshots.instance_status(InstanceStatus("c", generation, "boom", 4.0, 3))
-        text = "instance broke 3 time(s), is made anew in 4 s: boom"
+        text = "the connector's instance has failed 3 time(s) and restarts in 4 s: boom"
         assert await health(at) == ("degraded", [("restarting", text)])
         at.service.snapshots.instance_status(InstanceStatus("c", generation))
         says(at, gaps=["10 records were lost"])
@@ -268,7 +275,7 @@ def test_an_instance_that_breaks_a_process_that_does_not_run_and_gaps() -> None:
         rounds.state = RoundsState.STALLED
         assert await health(at) == (
             "down",
-            [("rounds_process_down", "the process that asks the clusters is stalled")],
+            [("rounds_process_down", "the rounds process is stalled: see the log of the service")],
         )
         rounds.state = RoundsState.STARTING
         assert (await health(at))[0] == "starting"

@@ -229,16 +229,16 @@ def test_the_groups_of_a_task_beside_another_service_are_as_that_one_has_seen_th
 @pytest.mark.parametrize(
     ("looked", "code", "said"),
     [
-        (None, "task_lapsed", "nothing is known of task 1 of connector g"),
+        (None, "task_lapsed", "task 1 of connector g does not run on this service"),
         (
             (7, INTERVAL_MS),
             "outdated",
-            "task 1 of connector g runs beside another service, which has not looked",
+            "task 1 of connector g runs on another service, which has not reported",
         ),
         (
             (-60, INTERVAL_MS),
             "outdated",
-            "the groups of task 1 of connector g were looked at by another service",
+            "another service reports task 1 of connector g by a clock",
         ),
     ],
 )
@@ -347,7 +347,7 @@ def test_a_failed_and_a_broken_instance_can_not_tell() -> None:
         made.snapshots.instance_status(InstanceStatus("g", 1, "it broke", 1.0, 1))
         found, ((code, text),) = await made.answers()
         assert (found, code) == (both("cannot_tell"), "connector_failed")
-        assert text == "connector g restarts after: it broke"
+        assert text == "connector g is restarting after an error: it broke"
 
     flow(test)
 
@@ -462,7 +462,7 @@ def test_groups_are_not_ready_while_records_are_not_copied() -> None:
         assert (found, code, text) == (
             both("not_ready"),
             "copying_stopped",
-            "connector s has trouble: the target is away",
+            "connector s fails to copy: the target is away",
         )
         made.copied(failure="not authorized")
         found, ((code, text),) = await made.answers()
@@ -513,7 +513,7 @@ def test_groups_are_not_ready_while_records_wait_to_be_copied_and_nobody_is_know
             made.snapshots.missing("g", 1, {place: Missing(7, -1, now_ms - stuck_ms)})
             found, reasons = await made.answers()
             assert found == both(expected), stuck_ms
-        text = "records of topic orders wait to be copied, and none of them was: look at the connector that copies it"
+        text = "records of topic orders wait to be copied, and none is copied: check the connector that copies it"
         assert reasons == [("copying_stopped", text)]
         made.snapshots.missing("g", 1, {place: Missing(3)})
         assert await made.answers() == (both("ready"), [])

@@ -36,8 +36,8 @@ def test_a_service_that_no_connector_has_reached_is_ready() -> None:
     ("state", "reason", "shown"),
     [
         (RoundsState.STARTING, "the rounds process is starting", "starting"),
-        (RoundsState.RESTARTING, "the rounds process has ended and is started again", "restarting"),
-        (RoundsState.STALLED, "the rounds process has given no sign of life for 10 s", "stalled"),
+        (RoundsState.RESTARTING, "the rounds process has ended and is restarting", "restarting"),
+        (RoundsState.STALLED, "the rounds process has sent no heartbeat for 10 s", "stalled"),
         (RoundsState.STOPPED, "the rounds process is stopped", "stopped"),
     ],
 )
@@ -65,7 +65,7 @@ def test_not_ready_while_the_rounds_process_does_not_run(state: RoundsState, rea
 def test_not_ready_while_it_drains() -> None:
     async def test(at: ServiceHarness) -> None:
         at.service.long_polls.drain()
-        assert await _ready(at) == (503, ["the service ends and takes no more work"])
+        assert await _ready(at) == (503, ["the service is shutting down"])
 
     run(test)
 
@@ -111,7 +111,7 @@ def test_a_connector_says_what_it_waits_for() -> None:
         assert await said() == ("running", [])
         at.clock.ms += 31_000
         at.service.expire()
-        assert await said() == ("idle", ["a task: none has polled for its lease"])
+        assert await said() == ("idle", ["a task: the leases of all have expired"])
         await at.poll()
         assert await said() == ("running", [])
         await at.put("/v1/connectors/c/stop", {"session": session(1)})

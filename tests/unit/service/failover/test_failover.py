@@ -134,7 +134,9 @@ def test_the_check_is_of_what_the_round_has_found() -> None:
         assert body.message == "1 of 2 group(s) can't fail over now; nothing was moved"
         (line,) = body.validation_errors
         assert line.key == "group zero"
-        assert line.message.startswith("not_ready: target_ahead: the target has a higher offset")
+        assert line.message.startswith(
+            "not_ready: target_ahead: the group's committed offset on the target is higher"
+        )
         assert made.operations == [("g", "refresh", False)], "nothing was moved"
 
     play(test)
@@ -216,7 +218,7 @@ def test_a_connector_that_does_not_run_moves_nothing() -> None:
         made.rounds.state = RoundsState.RUNNING
         for task in (0, 1):
             made.table.stop_task("g", task, session(1))
-        assert "is not polled" in error(await made.post(all=True), 409, "refused").message
+        assert "Connect does not poll connector" in error(await made.post(all=True), 409, "refused").message
         assert made.operations == []
 
     play(test)

@@ -12,12 +12,12 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.connect.source.SourceRecord;
 
 /**
- * What Connect has written and the service has not been told: the last record of each source partition, bounded.
- * {@code commitRecord} runs on the producer's I/O thread, so adding does nothing but this.
+ * Acknowledgements for the service: the last record of each source partition that Connect has written, bounded.
+ * {@code commitRecord} runs on the producer's I/O thread, so {@link #add} does no more than add.
  */
 final class AckQueue {
     static final int LIMIT = 10_000;
-    /** So many, with names as long as Kafka allows, are less than the service takes in one body, a megabyte. */
+    /** This many, with topic names as long as Kafka allows, stay below the service's body limit of a megabyte. */
     static final int AT_ONCE = 1_000;
 
     private final Map<Map<String, ?>, Ack> acks = new LinkedHashMap<>();
@@ -33,15 +33,15 @@ final class AckQueue {
         }
     }
 
-    /** What was written first, as much as one request tells. */
+    /** The oldest acknowledgements, as many as one request carries. */
     synchronized List<Ack> next() {
         return acks.values().stream().limit(AT_ONCE).collect(Collectors.toList());
     }
 
-    /** Forgets what the service has taken; what was added since stays. */
-    synchronized void taken(List<Ack> taken) {
+    /** Removes what the service has accepted; what was added since stays. */
+    synchronized void accepted(List<Ack> accepted) {
         Set<Ack> same = Collections.newSetFromMap(new IdentityHashMap<>());
-        same.addAll(taken);
+        same.addAll(accepted);
         acks.values().removeIf(same::contains);
     }
 
@@ -53,7 +53,7 @@ final class AckQueue {
             this.written = written;
         }
 
-        /** As the contract has it: with the time since it was written, for the clocks need not agree. */
+        /** The entry of the contract, with the time since it was written: the clocks need not agree. */
         Map<String, Object> body() {
             Map<String, Object> body = new LinkedHashMap<>(written);
             body.put("age_ms", (System.nanoTime() - writtenAt) / 1_000_000);

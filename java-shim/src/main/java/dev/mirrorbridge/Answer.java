@@ -11,10 +11,10 @@ import java.time.format.DateTimeParseException;
 import java.util.Map;
 
 /**
- * What came of one call, sorted by what the shim has to do about it.
+ * The result of one call, by what the shim has to do about it.
  *
- * <p>Only {@link Kind#BAD_CONFIG} and {@link Kind#CREDENTIALS} are permanent. All that is not of the contract's form
- * (a proxy's page, a cut body, a status that nobody expects) counts as the service being away.
+ * <p>Only {@link Kind#BAD_CONFIG} and {@link Kind#CREDENTIALS} are permanent. Any malformed answer
+ * (a proxy's page, a truncated body, an unexpected status) counts as the service being away.
  */
 final class Answer {
     enum Kind { OK, BAD_CONFIG, CREDENTIALS, FENCED, UNKNOWN, AWAY }
@@ -23,7 +23,7 @@ final class Answer {
 
     final Kind kind;
     final Map<?, ?> body;
-    /** The service's words for an operator, or what went wrong on the way. */
+    /** The service's message for an operator, or the error of the connection. */
     final String words;
     final long retryAfterMs;
 
@@ -38,7 +38,7 @@ final class Answer {
         return new Answer(Kind.AWAY, Map.of(), why, 0);
     }
 
-    /** In words that can't be taken for Kafka Connect's own exception of the same name. */
+    /** In words that can't be mistaken for Kafka Connect's own exception of the same name. */
     static Answer away(Throwable why) {
         if (why instanceof ConnectException) {
             boolean nameless = why.getCause() instanceof UnresolvedAddressException;

@@ -62,8 +62,8 @@ public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
             return true;
         }
         if (answer.kind == Answer.Kind.AWAY && !answer.body.containsKey("error_code")) {
-            LOG.warn("{}: the service at {} can't be reached ({}), so that only Connect's own offsets are altered; what was "
-                + "copied goes on where it stopped. Use mirror-bridge reset", name, settings, answer.words);
+            LOG.warn("{}: the service at {} can't be reached ({}), so that only Connect's own offsets are altered; copying "
+                + "resumes where it stopped. Use mirror-bridge reset", name, settings, answer.words);
             return false;
         }
         throw new ConnectException("The offsets are not altered: " + answer.words);

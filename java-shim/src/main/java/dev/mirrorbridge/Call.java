@@ -65,7 +65,7 @@ final class Call {
 
     /**
      * A server may close an idle connection at the moment that we reuse it. That says nothing of the service, and
-     * every call of the contract is idempotent: it is sent once more, at once and without a word.
+     * every call of the contract is idempotent: it is sent once more, at once and without a log line.
      */
     private synchronized boolean sendAgain(Throwable cause) {
         boolean stale = cause instanceof IOException && !(cause instanceof ConnectException)

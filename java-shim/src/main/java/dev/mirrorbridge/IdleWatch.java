@@ -4,19 +4,19 @@ import java.util.function.BooleanSupplier;
 import java.util.function.LongFunction;
 
 /**
- * Tells the service that its task lives and is not polled: Connect calls nothing when it pauses a task, and the
- * connector, which it does stop, may talk to another service. In a thread of its own, in real time.
+ * Reports to the service that Connect does not poll its task: Connect calls nothing when it pauses a task, and the
+ * connector, which it does stop, may use another service. In a thread of its own, in real time.
  */
 final class IdleWatch {
     private static final long LOOK_MS = 200;
-    /** Looks in a row that find it not polled. Not the time alone: a JVM that stood still has polled nobody either. */
+    /** Consecutive checks without a poll. Not the time alone: a JVM that was suspended has polled nothing either. */
     private static final int LOOKS = 5;
     static final long AFTER_MS = LOOKS * LOOK_MS;
     private static final long ANSWER_MS = 1_000;
-    /** For each time that polls end: a service that is older, or away, goes by the lease. */
+    /** Reports each time that polls stop: an older service, or one that is away, goes by the lease. */
     private static final int TRIES = 3;
 
-    private final LongFunction<Call> tell;
+    private final LongFunction<Call> report;
     private final BooleanSupplier serving;
     private Thread thread;
     private Call call;
@@ -26,9 +26,9 @@ final class IdleWatch {
     private int tries;
     private int looks;
 
-    /** {@code tell} sends for how long it was not polled; {@code serving}: the service knows the task. */
-    IdleWatch(LongFunction<Call> tell, BooleanSupplier serving) {
-        this.tell = tell;
+    /** {@code report} sends for how long the task was not polled; {@code serving}: the service knows the task. */
+    IdleWatch(LongFunction<Call> report, BooleanSupplier serving) {
+        this.report = report;
         this.serving = serving;
     }
 
@@ -63,7 +63,7 @@ final class IdleWatch {
                 Answer answer = call.await(ANSWER_MS);
                 call.cancel();
                 if (answer != null && answer.kind == Answer.Kind.OK) {
-                    told();
+                    reported();
                 }
             }
         } catch (InterruptedException end) {
@@ -71,13 +71,13 @@ final class IdleWatch {
         }
     }
 
-    /** Waits until there is something to tell, and sends it; false when the task is stopped. */
+    /** Waits until a report is due, and sends it; false when the task is stopped. */
     private synchronized boolean isDue() throws InterruptedException {
         while (!stopped) {
             long idleMs = (System.nanoTime() - polledAt) / 1_000_000;
             if (!polling && tries < TRIES && looks >= LOOKS * (tries + 1) && serving.getAsBoolean()) {
                 tries++;
-                call = tell.apply(idleMs);
+                call = report.apply(idleMs);
                 return true;
             }
             wait(LOOK_MS);
@@ -87,7 +87,7 @@ final class IdleWatch {
     }
 
     /** Once is enough, unless it was polled meanwhile. */
-    private synchronized void told() {
+    private synchronized void reported() {
         if (!polling && tries > 0) {
             tries = TRIES;
         }

@@ -2,7 +2,7 @@ package dev.mirrorbridge;
 
 import org.slf4j.Logger;
 
-/** What is known of the way to the service, logged once per change: a service away for a day is two lines. */
+/** Logs the connection to the service once per change: a service that is away for a day takes two lines. */
 final class Link {
     private enum State { NEW, UP, LOST }
 
@@ -18,7 +18,7 @@ final class Link {
 
     void up() {
         if (state == State.LOST) {
-            log.info("{}: the service answers again", who);
+            log.info("{}: the service is available again", who);
         } else if (state == State.NEW) {
             log.info("{}: connected", who);
         }
@@ -28,14 +28,14 @@ final class Link {
     void lost(String why) {
         String line = why.replaceAll("\\s*\\R\\s*", " ");
         if (state != State.LOST) {
-            log.warn("{}: the service does not serve us ({}); trying on, nothing fails meanwhile", who, line);
+            log.warn("{}: the service is not available ({}); retrying, the task or connector does not fail", who, line);
         } else {
-            log.debug("{}: still not served ({})", who, line);
+            log.debug("{}: the service is still not available ({})", who, line);
         }
         state = State.LOST;
     }
 
     void fenced() {
-        log.warn("{}: a newer session has taken over; this one is idle from now on", who);
+        log.warn("{}: fenced by a newer session of the same task or connector; this one does nothing from now on", who);
     }
 }

@@ -9,9 +9,9 @@ import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 
 /**
- * Tells the service that a connector has started, in a thread of its own: Connect's {@code start()} must not wait for
- * a network. Ends when the service has accepted or rejected; tasks carry the configuration too, so that nothing
- * depends on the service remembering.
+ * Registers a connector at the service, in a thread of its own: Connect's {@code start()} must not wait for a network.
+ * Ends when the service has accepted or rejected it. Tasks send the configuration too, so that nothing is lost when the
+ * service restarts.
  */
 final class Registration {
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceConnector.class);
@@ -50,7 +50,7 @@ final class Registration {
         thread.start();
     }
 
-    /** Connect says the same for pause, stop and shutdown; the service only learns that this session is over. */
+    /** Connect calls this for pause, stop and shutdown alike; the service only learns that this session has ended. */
     void stop() {
         stopped = true;
         pacer.wake();
@@ -61,16 +61,16 @@ final class Registration {
         }
         String last = session;
         if (last != null) {
-            sayStopped(last);
+            reportStop(last);
         }
         client.close();
     }
 
-    private void sayStopped(String last) {
+    private void reportStop(String last) {
         try {
-            Call goodBye = client.stopConnector(name, last);
-            goodBye.await(STOP_MS);
-            goodBye.cancel();
+            Call stopCall = client.stopConnector(name, last);
+            stopCall.await(STOP_MS);
+            stopCall.cancel();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

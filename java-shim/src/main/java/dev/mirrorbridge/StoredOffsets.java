@@ -10,9 +10,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What Connect keeps for the connector's source partitions, read when the service asks for it. In a thread of its own:
- * the storage takes as long as Connect's offsets topic takes to be read, and a poll is held for a second at most.
- * Whatever does not succeed is asked for again by the service.
+ * Reads the connector's source offsets from Connect's offset storage when the service requests them. In a thread of its
+ * own: the storage takes as long as reading Connect's offsets topic takes, and a poll is held for a second at most.
+ * The service repeats its request for what could not be read.
  */
 final class StoredOffsets {
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceTask.class);
@@ -20,13 +20,13 @@ final class StoredOffsets {
     private final Supplier<OffsetStorageReader> reader;
     private Thread reading;
     private List<Map<String, Object>> found = List.of();
-    private String trouble;
+    private String error;
 
     StoredOffsets(Supplier<OffsetStorageReader> reader) {
         this.reader = reader;
     }
 
-    /** Begins to read these, unless it is at it; throws {@link RuntimeException} if it is not of the contract's form. */
+    /** Starts reading these, unless a read runs; throws {@link RuntimeException} if {@code asked} is malformed. */
     synchronized void read(List<?> asked) {
         if (asked == null || asked.isEmpty() || reading != null) {
             return;
@@ -40,16 +40,16 @@ final class StoredOffsets {
         reading.start();
     }
 
-    /** What has been read since the last call, as the contract has it. */
-    synchronized List<Map<String, Object>> take() {
-        List<Map<String, Object>> taken = found;
+    /** What has been read since the last call, in the form of the contract. */
+    synchronized List<Map<String, Object>> drain() {
+        List<Map<String, Object>> drained = found;
         found = List.of();
-        return taken;
+        return drained;
     }
 
     private void look(List<Map<String, Object>> partitions) {
         List<Map<String, Object>> read = List.of();
-        String wrong = null;
+        String failure = null;
         try {
             Map<Map<String, Object>, Map<String, Object>> offsets = reader.get().offsets(partitions);
             read = new ArrayList<>();
@@ -63,17 +63,17 @@ final class StoredOffsets {
             Json.write(read);
         } catch (RuntimeException e) {
             read = List.of();
-            wrong = e.toString();
+            failure = e.toString();
         }
-        done(read, wrong);
+        done(read, failure);
     }
 
-    private synchronized void done(List<Map<String, Object>> read, String wrong) {
+    private synchronized void done(List<Map<String, Object>> read, String failure) {
         reading = null;
         found = read;
-        if (wrong != null && !wrong.equals(trouble)) {
-            LOG.warn("Connect's source offsets can't be read, trying again: {}", wrong);
+        if (failure != null && !failure.equals(error)) {
+            LOG.warn("Connect's offset storage can't be read, retrying: {}", failure);
         }
-        trouble = wrong;
+        error = failure;
     }
 }

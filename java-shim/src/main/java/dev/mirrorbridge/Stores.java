@@ -61,8 +61,8 @@ final class Stores {
                 context = Tls.context(props);
                 LOG.info("The key store or trust store of bridge.ssl.* changed and is in use");
             } catch (ConfigException unusable) {
-                LOG.error("The key store or trust store of bridge.ssl.* changed and can't be used: {}. What was there "
-                    + "before stays in use", unusable.getMessage());
+                LOG.error("The key store or trust store of bridge.ssl.* changed and can't be used: {}. The previous "
+                    + "one stays in use", unusable.getMessage());
             }
         }
         return context;

@@ -10,8 +10,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The life of one task at the service: ask for a session, register, poll, do so again when it is no longer known, idle
- * when fenced.
+ * The session of one task at the service: asks for a session, registers, polls, and starts again when the service does not
+ * know it; does nothing when fenced.
  *
  * <p>No call of Connect's is held longer than {@link #HOLD_MS}: Connect can stop a task only between two polls. Calls
  * and delays that take longer are carried over from one poll to the next. Nothing but a rejected configuration, wrong
@@ -21,9 +21,9 @@ final class TaskSession {
     static final long HOLD_MS = 1_000;
     static final long COMMIT_MS = 400;
     static final long STOP_MS = 500;
-    /** Room for the way to the service and back within a held poll. */
+    /** Time for the network within a held poll. */
     private static final long WAY_MS = 100;
-    /** A service that answers "nothing" without holding the call is asked ten times a second, not a thousand. */
+    /** A service that answers without records and does not hold the call is polled ten times a second, not a thousand. */
     private static final long EMPTY_MS = 100;
     private static final int MAX_RECORDS = 500;
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceTask.class);
@@ -44,13 +44,13 @@ final class TaskSession {
     private long notBefore;
     private long sentAt;
     private int timesUnknown;
-    /** Of the last answer that was read, null before the first: the service hands out again one that got lost. */
+    /** Number of the last batch that was read, null before the first: the service repeats one that got lost. */
     private Long batch;
     /** Connect polls and commits in threads of their own. */
     private final ReentrantLock flushing = new ReentrantLock();
     private volatile boolean serving;
     private volatile boolean registered;
-    /** The service may know of this session: a registration has been sent, and nothing was said against it. */
+    /** The service may know this session: a registration was sent, and not refused. */
     private volatile boolean known;
     private volatile boolean fenced;
     private volatile boolean stopped;
@@ -106,7 +106,7 @@ final class TaskSession {
         return null;
     }
 
-    /** Tells what has been written, if the service is there; what could not be told stays queued. */
+    /** Sends acknowledgements while the service is available; what could not be sent stays queued. */
     void flush() throws InterruptedException {
         if (!flushing.tryLock()) {
             return;
@@ -120,14 +120,14 @@ final class TaskSession {
             Answer answer = ack.await(COMMIT_MS);
             ack.cancel();
             if (answer != null && answer.kind == Answer.Kind.OK) {
-                acks.taken(written);
+                acks.accepted(written);
             }
         } finally {
             flushing.unlock();
         }
     }
 
-    /** From any thread: ends sleeps, aborts what is in flight, says good-bye if that is quick. */
+    /** From any thread: ends sleeps, aborts calls in flight, and reports the stop if that is quick. */
     void stop() {
         stopped = true;
         idle.stop();
@@ -170,7 +170,7 @@ final class TaskSession {
             return sessions.ask(client);
         }
         known = true;
-        return registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.take())
+        return registered ? client.poll(address, Math.max(0, left - WAY_MS), MAX_RECORDS, batch, stored.drain())
             : client.startTask(address, kind, config);
     }
 
@@ -233,7 +233,7 @@ final class TaskSession {
         return records;
     }
 
-    /** A service that was restarted, or let the lease run out, is told again at once; then with back-off. */
+    /** Registers again when the service was restarted or the lease expired: at once, then with back-off. */
     private List<SourceRecord> unknown(Answer answer) {
         registered = false;
         serving = false;

@@ -11,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The check of a configuration: by its definition first, and only a clean one by the service. Connect knows errors
- * but no warnings, so with the service away the local checks decide; what it rejects later is raised by the connector.
+ * Validates a configuration: by its definition first, and without errors by the service. Connect has errors but no
+ * warnings, so while the service is away the local checks decide; what it rejects later fails the connector.
  */
 final class Validation {
     private static final Logger LOG = LoggerFactory.getLogger(Validation.class);
@@ -91,7 +91,7 @@ final class Validation {
         if (kind == Answer.Kind.OK || !errors.isEmpty()) {
             errors.forEach(one -> error(one[0], one[1]));
         } else {
-            LOG.warn("{}: the service at {} could not check the configuration ({}); it passes on the local checks",
+            LOG.warn("{}: the service at {} could not validate the configuration ({}); only the local checks were made",
                 props.get("name"), settings, answer.words.isEmpty() ? "not the contract's form" : answer.words);
         }
     }
@@ -100,7 +100,7 @@ final class Validation {
         return "The service at " + settings + " refused " + Settings.TOKEN + ": " + answer.words;
     }
 
-    /** Settings that do nothing. Connect has no word for that: the log has the reasons. */
+    /** Settings without effect. Connect's API has no field for them: the log has the reasons. */
     private void ignored(List<?> settings) {
         List<String> words = new ArrayList<>();
         for (Object item : settings == null ? List.of() : settings) {
@@ -108,11 +108,11 @@ final class Validation {
             words.add(setting.get("key") + " (" + setting.get("reason") + ")");
         }
         if (!words.isEmpty()) {
-            LOG.warn("{}: {} setting(s) do nothing: {}", props.get("name"), words.size(), String.join("; ", words));
+            LOG.warn("{}: {} setting(s) of the configuration have no effect: {}", props.get("name"), words.size(), String.join("; ", words));
         }
     }
 
-    /** Trouble that is no error: Connect has no word for that either. */
+    /** Warnings. Connect's API has no field for them either. */
     private void warnings(List<?> warnings) {
         for (Object item : warnings == null ? List.of() : warnings) {
             LOG.warn("{}: {}", props.get("name"), ((Map<?, ?>) item).get("message"));

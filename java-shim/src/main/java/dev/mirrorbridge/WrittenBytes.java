@@ -34,8 +34,8 @@ final class WrittenBytes {
             wrong.add("value.converter");
         }
         if (!wrong.isEmpty()) {
-            failure = String.format("A record of %s was not written as the bytes that it is, and no reader understands it:"
-                + " the worker's default %s is not ByteArrayConverter. Put %s into the connector's configuration.",
+            failure = String.format("A record of %s was not written byte by byte, so that consumers can't read it:"
+                + " the worker's default %s is not ByteArrayConverter. Set %s in the connector's configuration.",
                 metadata.topic(), String.join(" and ", wrong), String.join(" and ", settings(wrong)));
         }
         return wrong.isEmpty();

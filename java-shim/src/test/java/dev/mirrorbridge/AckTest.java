@@ -130,7 +130,7 @@ class AckTest {
         for (List<AckQueue.Ack> part = queue.next(); !part.isEmpty(); part = queue.next()) {
             assertTrue(part.size() <= AckQueue.AT_ONCE);
             told += part.size();
-            queue.taken(part);
+            queue.accepted(part);
         }
         assertEquals(AckQueue.LIMIT, told);
     }
@@ -156,7 +156,7 @@ class AckTest {
         queue.add(record("g", 0), null);
         List<AckQueue.Ack> told = queue.next();
         queue.add(record("g", 1), null);
-        queue.taken(told);
+        queue.accepted(told);
         assertEquals(Map.of("offset", 1L), queue.next().get(0).body().get("source_offset"));
     }
 

@@ -211,7 +211,7 @@ class BridgeSourceTaskTest {
                 task.poll();
             }
             assertEquals(2, log.from(Level.INFO).size(), log.from(Level.INFO)::toString);
-            assertTrue(log.from(Level.INFO).get(1).contains("answers again"));
+            assertTrue(log.from(Level.INFO).get(1).contains("is available again"));
             task.poll();
             assertEquals(2, log.from(Level.INFO).size());
         }

@@ -130,7 +130,7 @@ class StoredOffsetsTest {
             assertEquals(2, told().size());
             List<String> warnings = log.from(Level.WARNING);
             assertEquals(1, warnings.size(), warnings::toString);
-            assertTrue(warnings.get(0).contains("source offsets can't be read"));
+            assertTrue(warnings.get(0).contains("offset storage can't be read"));
         }
     }
 

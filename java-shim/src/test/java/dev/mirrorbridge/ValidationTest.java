@@ -167,7 +167,7 @@ class ValidationTest {
             List<String> unseen = connector.validate(props).configValues().stream().filter(value -> !value.visible())
                 .map(ConfigValue::name).collect(Collectors.toList());
             assertEquals(List.of("metric.names.formats", "consumer.fetch.min.bytes"), unseen);
-            assertEquals(List.of("c: 2 setting(s) do nothing: metric.reporters (one); tasks.max (two)"),
+            assertEquals(List.of("c: 2 setting(s) of the configuration have no effect: metric.reporters (one); tasks.max (two)"),
                 log.from(Level.WARNING));
         }
     }
