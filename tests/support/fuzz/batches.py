@@ -21,8 +21,8 @@ from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, UnreadableBat
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
-from tests.support.fenced import fenced_copy
 from tests.support.fuzz.mutation import mutated
+from tests.support.guard_pages import guarded_copy
 from tests.support.raw_batches import ABORT, NOW, Plain, batch, batch_of, legacy, marker
 
 _MAGICS: tuple[Literal[0, 1], ...] = (0, 1)
@@ -80,7 +80,7 @@ def _copy(
     compression = dice.choice((None, None, Compression(dice.randrange(5))))
     limits = Limits(1 << 20, 1 << 20, dice.choice((None, Small.any(1 << 20))), compression, most)
     try:
-        found = DataBatches.committed(fenced_copy(data).data, offset, aborted, join)
+        found = DataBatches.committed(guarded_copy(data).data, offset, aborted, join)
     except CorruptBatch:
         return
     position = offset
@@ -118,7 +118,7 @@ def _halved(data: bytearray, chunk: object, most: int) -> None:
 
 
 def _look_up(data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, int], ...]) -> None:
-    whole = fenced_copy(data).data
+    whole = guarded_copy(data).data
     try:
         found = window(whole, offset, offset + 100, aborted, most)
         assert found is None or found.start <= found.end

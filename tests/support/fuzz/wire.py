@@ -25,8 +25,8 @@ from bridge.kafka.protocol import (
 )
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader
-from tests.support.fenced import fenced_copy
 from tests.support.fuzz.mutation import mutated
+from tests.support.guard_pages import guarded_copy
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_messages.txt"
 _MESSAGES = {
@@ -76,7 +76,7 @@ def case(dice: Random) -> None:
         return
     name, version = dice.choice(_ANSWERS)
     data = mutated(dice, _MESSAGES[name, version], _ALL)
-    reader = Reader(fenced_copy(data).data if data else data, flexible=dice.random() < 0.5)
+    reader = Reader(guarded_copy(data).data if data else data, flexible=dice.random() < 0.5)
     try:
         _READ[name](reader, version)
     except KafkaFailure:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bridge.kafka.record import loops
 from bridge.kafka.record.jit import as_bytes
-from tests.support.fenced import fenced, fenced_copy
+from tests.support.guard_pages import guarded, guarded_copy
 from tests.support.raw_batches import batch
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -19,8 +19,8 @@ def test_what_is_put_is_cut_again(records: list[tuple[int, bytes]]) -> None:
     data = b"".join(rest for _, rest in records)
     ends = np.cumsum([len(rest) for _, rest in records])
     columns = np.array([np.arange(len(records)), [time for time, _ in records], [0, *ends[:-1]], ends])
-    out = fenced(loops.put_size(columns))
-    assert loops.put(fenced_copy(data), columns, out, 0) == len(out)
+    out = guarded(loops.put_size(columns))
+    assert loops.put(guarded_copy(data), columns, out, 0) == len(out)
     heads = np.array([[0, len(out), -1, len(records), 0, records[0][0], len(records) - 1]])
     found = np.empty((4, len(records)), np.int64)
     assert loops.cut(out, heads, False, found) == 1
@@ -38,7 +38,7 @@ def test_whatever_is_cut_lies_within(data: bytes, count: int, behind: int) -> No
     """Nothing behind what a batch has is read as a record, and no number past its end."""
     end = len(data)
     heads, found = np.array([[0, end, -1, count, 10, 20, 10 + count]]), np.empty((4, count), np.int64)
-    answer = loops.cut(fenced_copy(data + bytes(behind)), heads, False, found)
+    answer = loops.cut(guarded_copy(data + bytes(behind)), heads, False, found)
     assert answer in (1, loops.CUT_SHORT, loops.BYTES_LEFT, loops.OTHER_OFFSETS)
     if answer == 1:
         assert all(10 <= offset <= 10 + count for offset in found[0])
@@ -56,7 +56,7 @@ def test_a_walk_ends_before_what_is_cut_off_or_too_large(
     data[min(at, len(data) - 1)] = byte
     del data[len(data) - missing :]
     heads = np.empty((len(data) // 61 + 1, loops.COLUMNS), np.int64)
-    rows = loops.walk(fenced_copy(data), large, 0, 5, False, heads)
+    rows = loops.walk(guarded_copy(data), large, 0, 5, False, heads)
     size, following = len(whole) // 5, 0
     assert missing or data != whole or rows == (5 if size <= large else 0)
     for begin, end, said in heads[:rows, : loops.CRC + 1].tolist():

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from bridge.kafka.record.jit import as_bytes
 from bridge.kafka.record.lz4_frames import EXPANDED, SHORT, expand, plain, xxh32
-from tests.support.fenced import fenced, fenced_copy
+from tests.support.guard_pages import guarded, guarded_copy
 
 WORDS = st.lists(
     st.sampled_from([b"a", b"abc", bytes(40), b'{"name": "value", ', b"0123456789abcdef!"])
@@ -186,9 +186,9 @@ def test_a_block_is_what_the_format_says_and_nothing_outside_is_touched(
     del block[max(1, len(block) - max(0, cut)) :]
     expected = reference(bytes(block))
     frame = framed(bytes(block))[: -missing if missing > 0 else None]
-    data = fenced_copy(frame)
+    data = guarded_copy(frame)
     # For what is wrong as much as a block of that many parts may have, so that it is not the room that is short.
-    out = fenced(4000 if expected is None else max(0, len(expected) + spare))
+    out = guarded(4000 if expected is None else max(0, len(expected) + spare))
     end = expand(data, np.array([[0, len(data)]], np.int64), out)
     if expected is None or missing > 0 or len(out) < len(expected):
         assert end == -1
@@ -210,7 +210,7 @@ BLOCK = (
 
 
 def _fenced_expand(frame: bytes, room: int) -> bytes | None:
-    data, out = fenced_copy(frame), fenced(room)
+    data, out = guarded_copy(frame), guarded(room)
     end = expand(data, np.array([[0, len(data)]], np.int64), out)
     return bytes(out[:end]) if end >= 0 else None
 

@@ -1,4 +1,4 @@
-"""Memory for loops that check their own bounds: what they touch behind its end ends the process."""
+"""Memory with a guard page behind it, for loops that check their own bounds: touching the page ends the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from bridge.kafka.record.jit import Bytes
 
 
-def fenced(size: int) -> Bytes:
+def guarded(size: int) -> Bytes:
     """Bytes whose end is the end of what the process may touch."""
     page = mmap.PAGESIZE
     room = -(-size // page) * page
@@ -21,7 +21,7 @@ def fenced(size: int) -> Bytes:
     return whole[room - size : room]
 
 
-def fenced_copy(data: bytes | bytearray) -> Bytes:
-    found = fenced(len(data))
+def guarded_copy(data: bytes | bytearray) -> Bytes:
+    found = guarded(len(data))
     found[:] = np.frombuffer(data, np.uint8)
     return found
