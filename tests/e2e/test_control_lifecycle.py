@@ -182,7 +182,7 @@ def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(fl
     groups = [f"{mark}-{number}" for number in range(20)]
     place = TopicPartition(unique_flow.remote(topic), 0)
 
-    def stand(expected: dict[str, int]) -> None:
+    def wait_checkpoints(expected: dict[str, int]) -> None:
         """Until the last checkpoints are exactly these, by group and source offset."""
 
         def found() -> None:
@@ -204,7 +204,7 @@ def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(fl
         unique_flow.worker, our_control("Checkpoint", unique_flow, groups=f"{mark}.*", tasks_max=3)
     ) as name:
         unique_flow.worker.rest.wait_running(name, tasks=3)
-        stand({group: number + 1 for number, group in enumerate(groups)})
+        wait_checkpoints({group: number + 1 for number, group in enumerate(groups)})
         homes = {group: unique_flow.service.report(group)["task"] for group in groups}
         assert set(homes.values()) == {0, 1, 2}, f"20 groups on three tasks: {Counter(homes.values())}"
         sessions, configs = unique_flow.service.sessions(name), unique_flow.worker.rest.tasks(name)
@@ -212,7 +212,7 @@ def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(fl
         added, removed = f"{mark}-added", groups[0]
         commit(unique_flow.source.bootstrap, added, {(topic, 0): 90})
         delete_group(unique_flow.source.bootstrap, removed)
-        stand({added: 90})
+        wait_checkpoints({added: 90})
         eventually(
             lambda: sorted(unique_flow.service.groups(name)) == sorted([*groups[1:], added]),
             WAIT,
@@ -222,7 +222,7 @@ def test_b12_each_group_has_one_task_and_groups_that_come_and_go_restart_none(fl
         one_of_each = {homes[group]: group for group in groups[1:]}
         for group in one_of_each.values():
             commit(unique_flow.source.bootstrap, group, {(topic, 0): 50})
-        stand(dict.fromkeys(one_of_each.values(), 50))
+        wait_checkpoints(dict.fromkeys(one_of_each.values(), 50))
         assert {task: unique_flow.service.report(group)["task"] for task, group in one_of_each.items()} == {
             task: task for task in one_of_each
         }

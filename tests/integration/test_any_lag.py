@@ -141,11 +141,11 @@ def test_forty_lags_are_exact_though_the_source_never_comes_back(
 
     flow.topics = [listed, told_by_headers]
     rounds.wait("all are exact", lambda found: all(map(exact, found.values())))
-    stand = {group: committed(flow.target.bootstrap, group) for group in groups}
-    assert again(flow, groups, stand) == {}
+    offsets = {group: committed(flow.target.bootstrap, group) for group in groups}
+    assert again(flow, groups, offsets) == {}
     service.restart()
     rounds.wait_trouble("source cluster")
-    assert {group: committed(flow.target.bootstrap, group) for group in groups} == stand
+    assert {group: committed(flow.target.bootstrap, group) for group in groups} == offsets
 
 
 def behind(transactions: bool, processed: int) -> int:
@@ -154,7 +154,7 @@ def behind(transactions: bool, processed: int) -> int:
 
 
 def again(
-    flow: CopyFlow, groups: Mapping[str, int], stand: Mapping[str, Mapping[tuple[str, int], int]]
+    flow: CopyFlow, groups: Mapping[str, int], offsets: Mapping[str, Mapping[tuple[str, int], int]]
 ) -> dict[tuple[str, str], int]:
     """How many records each group reads twice, or passes over (less than 0), of those that do so: what a reader finds
     on the target from where the group stands."""
@@ -162,7 +162,7 @@ def again(
     for group, processed in groups.items():
         for topic in flow.topics:
             copy = flow.remote(topic)
-            records = read(flow.target.bootstrap, copy, start=stand[group][copy, 0], committed_only=True)
+            records = read(flow.target.bootstrap, copy, start=offsets[group][copy, 0], committed_only=True)
             if len(records) != RECORDS - processed:
                 found[group, topic] = len(records) - (RECORDS - processed)
     return found

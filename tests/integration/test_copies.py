@@ -134,20 +134,20 @@ def test_of_two_that_start_at_once_one_copies(flow: CopyFlow) -> None:
 
 
 def test_a_topic_of_another_connector_that_comes_later_is_left_out_and_said(flow: CopyFlow) -> None:
-    mine, theirs = flow.topic(), flow.topic()
+    ours, theirs = flow.topic(), flow.topic()
     other = beside(flow, "two", [theirs])
     flow.topics.remove(theirs)
     produce(flow.source.bootstrap, theirs, varied(30))
     other.copy()
     with flow.pipeline() as running:
-        produce(flow.source.bootstrap, mine, varied(50))
-        running.wait_position({TopicPartition(mine, 0): 50})
+        produce(flow.source.bootstrap, ours, varied(50))
+        running.wait_position({TopicPartition(ours, 0): 50})
         flow.topics.append(theirs)
         running.want(flow.wanted())
         eventually(lambda: bool(running.status.errors), 30.0, what="the topic is refused")
         assert "connector two copies" in running.status.errors[0]
-        produce(flow.source.bootstrap, mine, varied(50, 50))
-        running.wait_position({TopicPartition(mine, 0): 100})
+        produce(flow.source.bootstrap, ours, varied(50, 50))
+        running.wait_position({TopicPartition(ours, 0): 100})
     other.assert_copied()
     flow.assert_copied()
 

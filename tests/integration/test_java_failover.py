@@ -145,9 +145,9 @@ def test_leader_epochs_of_the_source_stay_there(veteran: Broker, target: Cluster
     assert old.leader_epoch >= 2
     row = translate(veteran, target, group)[place]
     assert (row.verdict.judgement, row.standing) == (Judgement.EXACT, 22)
-    mine = committed(target, group)
-    assert isinstance(mine, dict)
-    assert mine[TopicPartition(remote, 0)] == Committed(22, "", 0)  # the epoch of the target's own batch
+    written = committed(target, group)
+    assert isinstance(written, dict)
+    assert written[TopicPartition(remote, 0)] == Committed(22, "", 0)  # the epoch of the target's own batch
     assert java("resume", target.bootstrap, group, remote, _UP_TO) == ["22", "value-17"]
     # What would be if it were copied along: the consumer gets nothing.
     wrong = unique("wrong")

@@ -146,11 +146,11 @@ def ours(
 ) -> Copy:
     """Copies what the topic holds, exactly once, on Spark or by the same slices in plain processes. `check`: of the
     target and the copy."""
-    mine = Ours(scene, transforms)
-    remote = mine.add(topic, load.partitions)
+    copier = Ours(scene, transforms)
+    remote = copier.add(topic, load.partitions)
 
     async def copy() -> tuple[Copy, int]:
-        async with mine.running(once=True, module=_DRIVER if spark else _WITHOUT_SPARK) as pipeline:
+        async with copier.running(once=True, module=_DRIVER if spark else _WITHOUT_SPARK) as pipeline:
             with Watch(
                 scene.near_target, remote, load.partitions, lambda: roots(pipeline), scene.brokers, tick
             ) as watch:
@@ -163,8 +163,8 @@ def ours(
     copied, size = asyncio.run(copy())
     if check is not None:
         check(scene.near_target, remote)
-    result = copied._replace(more={"runs_bytes_per_byte": round(mine.runs_bytes() / max(1, size), 6)})
-    mine.forget()
+    result = copied._replace(more={"runs_bytes_per_byte": round(copier.runs_bytes() / max(1, size), 6)})
+    copier.forget()
     return result
 
 

@@ -89,13 +89,15 @@ class Alone:
 @pytest.mark.timeout(3600)
 def test_accuracy_without_source(stack: LocalStack, target: Cluster, worker: ConnectWorker) -> None:
     origin, service = stack.broker(unique("origin")), stack.service()
-    mine = Ours(Scene(origin, target, origin.bootstrap, target.bootstrap, ()), transaction_interval=INTERVAL)
+    copier = Ours(
+        Scene(origin, target, origin.bootstrap, target.bootstrap, ()), transaction_interval=INTERVAL
+    )
     topic = create_topic(origin.bootstrap, unique("far"))
     place = TopicPartition(topic, 0)
-    aliases = {"ours": mine.flow.alias, "stock": unique("stock")}
+    aliases = {"ours": copier.flow.alias, "stock": unique("stock")}
     sources = {side: GivenCluster(alias, origin.bootstrap) for side, alias in aliases.items()}
     copies = {
-        "ours": mine.add(topic, 1),
+        "ours": copier.add(topic, 1),
         "stock": create_topic(target.bootstrap, f"{aliases['stock']}.{topic}"),
     }
     wanted = lags(RECORDS // 4, 40)
@@ -115,7 +117,7 @@ def test_accuracy_without_source(stack: LocalStack, target: Cluster, worker: Con
 
     async def go() -> tuple[float, dict[str, Any]]:
         async with both(origin, target) as (a, b):
-            async with mine.running() as pipeline:
+            async with copier.running() as pipeline:
 
                 async def copied(first: int, end: int) -> None:
                     await asyncio.to_thread(write, origin.bootstrap, topic, first, end)
@@ -132,7 +134,7 @@ def test_accuracy_without_source(stack: LocalStack, target: Cluster, worker: Con
                 await asyncio.to_thread(alone.see)
                 await copied(FIRST, RECORDS)
             await commit_all(a, groups["stock"])
-            scene, alias = mine.scene, aliases["stock"]
+            scene, alias = copier.scene, aliases["stock"]
             with stock_running(scene, worker, topic, alias):
                 await asyncio.to_thread(
                     wait_mirrored, sources["stock"], target, [topic], worker, timeout=WITHIN
@@ -165,7 +167,7 @@ def test_accuracy_without_source(stack: LocalStack, target: Cluster, worker: Con
             assert again >= 0, f"{side} skips {-again} records at lag {lag}"
             row |= {f"{side}_offset": stands[side][lag], f"{side}_reread": again}
         rows.append(row)
-    runs = mine.flow.runs()[place].runs
+    runs = copier.flow.runs()[place].runs
     size = sum(run.size for run in runs)
     total: dict[str, object] = {
         f"{side}_reread": sum(RECORDS - lag - first for lag, first in firsts[side].items()) for side in SIDES

@@ -47,18 +47,18 @@ def figures(name: str, arrivals: Sequence[Arrival], changes: Sequence[float]) ->
 
 
 def measure_ours(scene: Scene) -> dict[str, object]:
-    mine = Ours(scene)
+    copier = Ours(scene)
     topic = create_topic(scene.near_source, unique("latency"), PARTITIONS)
-    remote = mine.add(topic, PARTITIONS)
+    remote = copier.add(topic, PARTITIONS)
     extra: list[str] = []
 
     async def run() -> tuple[Reader, list[float]]:
-        async with mine.running() as pipeline:
+        async with copier.running() as pipeline:
 
             def change() -> None:
                 extra.append(create_topic(scene.near_source, unique("latency-more")))
-                mine.add(extra[-1], 1)
-                loop.call_soon_threadsafe(pipeline.want, mine.wanted)
+                copier.add(extra[-1], 1)
+                loop.call_soon_threadsafe(pipeline.want, copier.wanted)
 
             loop = asyncio.get_running_loop()
             with (
@@ -72,7 +72,7 @@ def measure_ours(scene: Scene) -> dict[str, object]:
             return reader, changes
 
     reader, changes = asyncio.run(run())
-    mine.forget()
+    copier.forget()
     for each in (topic, *extra):
         delete_topic(scene.near_source, each)
     return figures("ours", reader.arrivals, changes)

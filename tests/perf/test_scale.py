@@ -55,24 +55,24 @@ def test_scale(copy_stack: LocalStack) -> None:
 
 def _follow_ours(scene: Scene) -> dict[str, object]:
     load = Load(max(RECORDS // 10, PARTITIONS[-1]), 120, partitions=PARTITIONS[-1])
-    topic, mine = filled(scene.near_source, load), Ours(scene)
-    mine.add(topic, load.partitions)
+    topic, copier = filled(scene.near_source, load), Ours(scene)
+    copier.add(topic, load.partitions)
 
     def at(pipeline: DriverPipeline, records: int) -> Callable[[], bool]:
         return lambda: sum(each.position for each in pipeline.status.progress.values()) == records
 
     async def follow() -> dict[str, object]:
-        async with mine.running() as pipeline:
+        async with copier.running() as pipeline:
             await until(at(pipeline, load.total), pipeline)
             found = await asyncio.to_thread(_idle, lambda: roots(pipeline))
         await asyncio.to_thread(_one_each, scene, topic, load)
         began = time.monotonic()
-        async with mine.running() as pipeline:
+        async with copier.running() as pipeline:
             await until(at(pipeline, load.total + load.partitions), pipeline)
             return {**found, "current_after_s": round(time.monotonic() - began, 1)}
 
     found = asyncio.run(follow())
-    mine.forget()
+    copier.forget()
     delete_topic(scene.near_source, topic)
     return {"side": "ours, following", "partitions": load.partitions, **found}
 
