@@ -55,8 +55,8 @@ def test_distance(copy_stack: LocalStack, least_once: ConnectWorker, tmp_path: P
                         print(rows[-1], flush=True)
         finally:
             far_worker.close()
-    copier, other = min(compared, key=lambda pair: pair[0] / pair[1])
-    write("distance", ours=copier, other=other, unit="records/s", better="more", rows=rows)
+    ours, other = min(compared, key=lambda pair: pair[0] / pair[1])
+    write("distance", ours=ours, other=other, unit="records/s", better="more", rows=rows)
 
 
 def _compare(scene: Scene, worker: ConnectWorker, load: Load) -> dict[str, Copy]:

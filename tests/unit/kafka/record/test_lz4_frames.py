@@ -209,7 +209,7 @@ BLOCK = (
 """Matches that repeat what they write, from near and from far, and sizes with further bytes."""
 
 
-def _fenced_expand(frame: bytes, room: int) -> bytes | None:
+def _guarded_expand(frame: bytes, room: int) -> bytes | None:
     data, out = guarded_copy(frame), guarded(room)
     end = expand(data, np.array([[0, len(data)]], np.int64), out)
     return bytes(out[:end]) if end >= 0 else None
@@ -222,8 +222,8 @@ def test_a_block_that_is_cut_anywhere_is_what_the_format_says() -> None:
     assert content.endswith(LAST)
     for end in range(1, len(BLOCK) + 1):
         found = reference(BLOCK[:end])
-        assert _fenced_expand(framed(BLOCK[:end]), len(content)) == found
-        assert _fenced_expand(framed(BLOCK[:end])[:-4], len(content)) is None
+        assert _guarded_expand(framed(BLOCK[:end]), len(content)) == found
+        assert _guarded_expand(framed(BLOCK[:end])[:-4], len(content)) is None
 
 
 @pytest.mark.parametrize(
@@ -237,11 +237,11 @@ def test_a_frame_that_is_cut_anywhere_or_has_too_little_room_is_not_decoded(fram
     content = library(frame)
     assert content
     for end in range(len(frame)):
-        assert _fenced_expand(frame[:end], len(content)) is None
+        assert _guarded_expand(frame[:end], len(content)) is None
     for room in range(len(content)):
-        assert _fenced_expand(frame, room) is None
+        assert _guarded_expand(frame, room) is None
     for room in range(len(content), len(content) + 40):
-        assert _fenced_expand(frame, room) == content
+        assert _guarded_expand(frame, room) == content
 
 
 def _headed(flags: int, kind: int, size: int, content: bytes) -> bytes:
