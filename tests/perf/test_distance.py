@@ -55,8 +55,8 @@ def test_distance(copy_stack: LocalStack, least_once: ConnectWorker, tmp_path: P
                         print(rows[-1], flush=True)
         finally:
             far_worker.close()
-    ours, other = min(compared, key=lambda pair: pair[0] / pair[1])
-    write("distance", ours=ours, other=other, unit="records/s", better="more", rows=rows)
+    our_rate, stock_rate = min(compared, key=lambda pair: pair[0] / pair[1])
+    write("distance", ours=our_rate, other=stock_rate, unit="records/s", better="more", rows=rows)
 
 
 def _compare(scene: Scene, worker: ConnectWorker, load: Load) -> dict[str, Copy]:
