@@ -59,7 +59,7 @@ class ServiceHarness:
     async def until_held(self) -> None:
         """Until a poll is held."""
         for _ in range(10_000):
-            if self.service.long_polls.held:
+            if self.service.long_polls.count:
                 return
             await asyncio.sleep(0.001)
         raise AssertionError("no poll is held")
