@@ -1,4 +1,4 @@
-"""What each way of translating says: the plain timestamp rule, stock's checkpoints, and ours as it stands on B."""
+"""Offsets on the target by each way of translating: the timestamp rule, stock's checkpoints, and ours as committed."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from bridge.client import translate_offsets
 from bridge.demo.cluster import WAIT, admin, committed
 from bridge.demo.groups import Groups
-from bridge.demo.logs import Place, first_from, reader
+from bridge.demo.logs import Tp, first_from, reader
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.protocol.messages import ConnectorStatus, GroupReports, PartitionReport
 
-Answers = dict[tuple[str, Place], int]
-"""Target offsets by group and source partition; no entry where there is no answer."""
+Answers = dict[tuple[str, Tp], int]
+"""Target offsets by group and source partition; without an entry where a way of translating has none."""
 
 
 def by_timestamp(source: str, target: str, alias: str, groups: Groups) -> Answers:
     """The earliest target offset whose timestamp is that of the record at the committed offset, or later.
 
-    Nothing where that record is gone (a hole, a marker, the end of the log) or not mirrored: those are deferred.
+    No offset where there is no such record (a hole, a control record, the end of the log), or no copy of it.
     """
-    wanted: dict[Place, dict[int, int]] = {}
+    wanted: dict[Tp, dict[int, int]] = {}
     answers: Answers = {}
     client = admin(target)
     with reader(source, committed_only=True) as consumer:
         for group, offsets in groups.items():
-            for place, offset in offsets.items():
-                known = wanted.setdefault(place, {})
+            for tp, offset in offsets.items():
+                known = wanted.setdefault(tp, {})
                 if offset not in known:
                     known[offset] = -1
-                    found = first_from(consumer, place, offset)
-                    if found is not None and found[0] == offset:
-                        known[offset] = _earliest(client, alias, place, found[1].timestamp)
+                    record = first_from(consumer, tp, offset)
+                    if record is not None and record[0] == offset:
+                        known[offset] = _earliest(client, alias, tp, record[1].timestamp)
                 if known[offset] >= 0:
-                    answers[group, place] = known[offset]
+                    answers[group, tp] = known[offset]
     return answers
 
 
 def checkpoints(target: str, alias: str) -> Answers:
-    """The last checkpoint of every group and partition in stock's own topic."""
+    """The last checkpoint of every group and partition in stock's topic."""
     try:
         groups = translate_offsets({"bootstrap.servers": target}, alias, re.compile(".*"), WAIT)
     except KafkaFailure as error:
@@ -59,7 +59,7 @@ def checkpoints(target: str, alias: str) -> Answers:
 
 
 def on_target(target: str, alias: str, groups: Groups) -> Answers:
-    """What a consumer of the group would resume at on the target cluster."""
+    """The offsets that groups have on the target, at which their consumers would resume."""
     client = admin(target)
     return {
         (group, (topic.removeprefix(f"{alias}."), partition)): offset
@@ -68,8 +68,8 @@ def on_target(target: str, alias: str, groups: Groups) -> Answers:
     }
 
 
-def verdicts(service: str, connector: str, group: str) -> Mapping[Place, PartitionReport]:
-    """What the service says of a group, by source partition; nothing while it does not know the group."""
+def verdicts(service: str, connector: str, group: str) -> Mapping[Tp, PartitionReport]:
+    """The service's report of a group, by source partition; empty while it does not know the group."""
     response = httpx.get(f"{service}/v1/groups/{group}", timeout=WAIT)
     if response.status_code == httpx.codes.NOT_FOUND:
         return {}
@@ -78,8 +78,8 @@ def verdicts(service: str, connector: str, group: str) -> Mapping[Place, Partiti
     return {(row.topic, row.partition): row for report in mine for row in report.partitions}
 
 
-def complaints(service: str, connector: str) -> list[str]:
-    """What the service says is wrong with the connector as a whole."""
+def connector_errors(service: str, connector: str) -> list[str]:
+    """The errors that the service reports of the connector."""
     response = httpx.get(f"{service}/v1/connectors/{connector}/status", timeout=WAIT)
     if response.is_error:
         return [f"the service answers {response.status_code} when asked for {connector}"]
@@ -87,7 +87,7 @@ def complaints(service: str, connector: str) -> list[str]:
     return [*status.errors, *([status.failure] if status.failure else [])]
 
 
-def _earliest(client: AdminClient, alias: str, place: Place, timestamp: int) -> int:
-    copy = TopicPartition(f"{alias}.{place[0]}", place[1])
+def _earliest(client: AdminClient, alias: str, tp: Tp, timestamp: int) -> int:
+    copy = TopicPartition(f"{alias}.{tp[0]}", tp[1])
     (future,) = client.list_offsets({copy: OffsetSpec.for_timestamp(timestamp)}).values()
     return int(future.result(WAIT).offset)

@@ -1,4 +1,4 @@
-"""What the demo asks of a cluster's admin API and of a producer."""
+"""Topics, committed offsets and records of the demo's clusters, by the admin API and a producer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from bridge.demo.errors import DemoFailed
-from bridge.demo.logs import Place, client_settings, offset_of
+from bridge.demo.logs import Tp, client_settings, offset_of
 from bridge.local import eventually
 
 WAIT = 30.0
@@ -42,14 +42,14 @@ def admin(bootstrap: str) -> AdminClient:
     return AdminClient(dict(client_settings(bootstrap)))
 
 
-def ends(consumer: Consumer, places: Iterable[Place]) -> dict[Place, int]:
+def ends(consumer: Consumer, tps: Iterable[Tp]) -> dict[Tp, int]:
     """The log end of each of the partitions whose topic exists."""
-    there = consumer.list_topics(timeout=WAIT).topics
-    found: dict[Place, int] = {}
-    for place in places:
-        if place[0] in there:
-            _, found[place] = consumer.get_watermark_offsets(KafkaPartition(*place), timeout=WAIT)
-    return found
+    existing = consumer.list_topics(timeout=WAIT).topics
+    log_ends: dict[Tp, int] = {}
+    for tp in tps:
+        if tp[0] in existing:
+            _, log_ends[tp] = consumer.get_watermark_offsets(KafkaPartition(*tp), timeout=WAIT)
+    return log_ends
 
 
 def create_topic(client: AdminClient, name: str, partitions: int, configs: Mapping[str, str]) -> None:
@@ -58,7 +58,7 @@ def create_topic(client: AdminClient, name: str, partitions: int, configs: Mappi
 
 
 def set_topic_config(client: AdminClient, name: str, configs: Mapping[str, str | None]) -> None:
-    """None takes the topic's own value away again."""
+    """Sets configurations of a topic; None removes one."""
     entries = [
         ConfigEntry(
             key,
@@ -72,9 +72,9 @@ def set_topic_config(client: AdminClient, name: str, configs: Mapping[str, str |
         future.result(WAIT)
 
 
-def commit(client: AdminClient, group: str, offsets: Mapping[Place, int]) -> None:
-    """Commits as an operator would; the group needs no member."""
-    partitions = [KafkaPartition(*place, offset) for place, offset in offsets.items()]
+def commit(client: AdminClient, group: str, offsets: Mapping[Tp, int]) -> None:
+    """Commits as kafka-consumer-groups --reset-offsets does; the group needs no member."""
+    partitions = [KafkaPartition(*tp, offset) for tp, offset in offsets.items()]
 
     def done() -> bool:
         request = [ConsumerGroupTopicPartitions(group, partitions)]
@@ -88,16 +88,16 @@ def commit(client: AdminClient, group: str, offsets: Mapping[Place, int]) -> Non
     eventually(done, WAIT, what=f"offsets of {group} are committed")
 
 
-def committed(client: AdminClient, group: str) -> dict[Place, int]:
-    """What the group has committed; empty for a group that does not exist."""
+def committed(client: AdminClient, group: str) -> dict[Tp, int]:
+    """The offsets that the group has committed; empty for a group that does not exist."""
     (future,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    found = future.result(WAIT).topic_partitions or []
-    return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+    partitions = future.result(WAIT).topic_partitions or []
+    return {(each.topic, each.partition): each.offset for each in partitions if each.offset >= 0}
 
 
 @contextmanager
 def producing(bootstrap: str, **settings: str | int) -> Iterator[Producer]:
-    """`settings` with `_` for `.`; what is still on its way is awaited at the end."""
+    """A producer that is flushed at the end. `settings`: its properties, with `_` for `.`."""
     common: dict[str, str | int | float | bool] = {
         **client_settings(bootstrap),
         "enable.idempotence": True,
@@ -111,7 +111,7 @@ def producing(bootstrap: str, **settings: str | int) -> Iterator[Producer]:
 
 
 def send(sink: Producer, topic: str, records: Iterable[Outgoing]) -> dict[int, list[int]]:
-    """Produces in order, waits for every acknowledgement, and answers the offsets by partition."""
+    """Produces in order, waits for every acknowledgement, and returns the offsets by partition."""
     sent: dict[int, list[int]] = {}
     failures: list[KafkaError] = []
 

@@ -1,9 +1,9 @@
-"""What the source cluster holds: four topics, each with something that makes offsets hard to translate.
+"""The data of the source cluster: four topics, each with something that makes offsets hard to translate.
 
-| topic    | partitions | what is hard about it |
+| topic    | partitions | difficulty |
 | -------- | ---------- | --- |
 | orders   | 4 | compressed; bursts of 50 orders carry one timestamp |
-| payments | 2 | transactions: control markers take offsets and have no copy; every fourth is aborted |
+| payments | 2 | transactions: control records take offsets and have no copy; every fourth is aborted |
 | profiles | 2 | compacted before it is mirrored: holes in the source, none in the target |
 | ticks    | 1 | 10,000 records in one millisecond |
 """
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 
 from bridge.demo.cluster import Outgoing, admin, create_topic, producing, send
 from bridge.demo.compaction import compact
-from bridge.demo.logs import Place
+from bridge.demo.logs import Tp
 
 ORDERS, PAYMENTS, PROFILES, TICKS = "orders", "payments", "profiles", "ticks"
 TOPICS = {ORDERS: 4, PAYMENTS: 2, PROFILES: 2, TICKS: 1}
-PLACES: tuple[Place, ...] = tuple((topic, each) for topic, count in TOPICS.items() for each in range(count))
+PARTITIONS: tuple[Tp, ...] = tuple((topic, each) for topic, count in TOPICS.items() for each in range(count))
 
 START_MS = 1_750_000_000_000
 FEWEST = 2_000
@@ -30,12 +30,12 @@ _TRANSACTION = 500
 _ABORT_EVERY = 4
 _TRANSACTION_SECONDS = 60.0
 _PAUSE_MS = 60_000
-"""Between older and newer profiles: the compaction stamps a few records of its own in it."""
+"""Time between older and newer profiles, in which the timestamps of compact()'s own records lie."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How many records each topic gets; `burst` of the ticks share a millisecond."""
+    """How many records each topic gets; of the ticks, `burst` have the same timestamp."""
 
     orders: int
     payments: int
@@ -51,10 +51,10 @@ class Amounts:
 
 @dataclass(slots=True)
 class Produced:
-    """What a reader of the log can't see: which offsets belong to aborted transactions."""
+    """What was produced; `aborted`: offsets of aborted transactions, which a reader of the log can't tell."""
 
     records: int = 0
-    aborted: dict[Place, list[int]] = field(default_factory=dict)
+    aborted: dict[Tp, list[int]] = field(default_factory=dict)
 
 
 def orders(count: int) -> Iterator[Outgoing]:
@@ -75,7 +75,7 @@ def payments(first: int, count: int) -> Iterator[Outgoing]:
 
 
 def profiles(first: int, count: int, keys: int, start_ms: int = START_MS) -> Iterator[Outgoing]:
-    """Updates in no order of their keys, so that compaction leaves holes of every width."""
+    """Updates with keys in random order, so that compaction leaves holes of every width."""
     for number in range(first, first + count):
         key = zlib.crc32(b"%d" % number) % keys
         value = b'{"profile":%d,"revision":%d}' % (key, number)
@@ -83,7 +83,7 @@ def profiles(first: int, count: int, keys: int, start_ms: int = START_MS) -> Ite
 
 
 def ticks(burst: int) -> Iterator[Outgoing]:
-    """A third one by one, a third in one ms, a third one by one."""
+    """A third with a millisecond each, a third in one millisecond, a third with a millisecond each."""
     for number in range(3 * burst):
         time = min(number, burst) if number < 2 * burst else number - burst + 1
         yield Outgoing(0, b"EURUSD", b'{"tick":%d}' % number, START_MS + time)

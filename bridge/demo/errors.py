@@ -1,4 +1,4 @@
-"""Why a demo could not be carried through; an answer that is not exact is no error but a line of the report."""
+"""The error of a demo that can't go on. An offset that is not exact is no error, but a line of the report."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from bridge.errors import BridgeError
 
 
 class DemoFailed(BridgeError):
-    """What did not happen, in one line for the person at the command line."""
+    """The demo can't go on; the text is one line for the command line."""

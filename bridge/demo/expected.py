@@ -1,4 +1,4 @@
-"""Brute force: where a group has to resume, from both logs read whole. Pure, and on purpose without a clever idea."""
+"""The offsets at which groups have to resume, by brute force from both logs read whole. Pure, and simple on purpose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.demo.logs import Entry, PartitionLog
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Which record of the target is the copy of which record of the source, both in order."""
+    """Records of the source and their copies on the target, both in order."""
 
     upstream: tuple[int, ...]
     """Source offsets of the matched records, ascending."""
@@ -20,27 +20,27 @@ class Alignment:
     missing: int
     """Records of the source without a copy."""
     foreign: int
-    """Records of the target that are no copy."""
+    """Records of the target that are not copies."""
 
 
 def align(source: Sequence[Entry], target: Sequence[Entry]) -> Alignment:
-    """Matches in order: each record of the target with the first record of the source that is equal to it and
-    comes after the one matched last."""
+    """Matches records in order: each of the target with the first of the source that is equal to it and comes after the
+    last match."""
     pairs: list[tuple[int, int]] = []
     positions: Mapping[bytes, Sequence[int]] | None = None
     at = 0
     for entry in target:
         if at < len(source) and source[at].digest == entry.digest:
-            found = at
+            match = at
         else:
             positions = positions if positions is not None else _positions(source)
             candidates = positions.get(entry.digest, ())
-            place = bisect_left(candidates, at)
-            if place == len(candidates):
+            candidate = bisect_left(candidates, at)
+            if candidate == len(candidates):
                 continue
-            found = candidates[place]
-        pairs.append((source[found].offset, entry.offset))
-        at = found + 1
+            match = candidates[candidate]
+        pairs.append((source[match].offset, entry.offset))
+        at = match + 1
     return Alignment(
         tuple(up for up, _ in pairs),
         tuple(down for _, down in pairs),
@@ -50,16 +50,15 @@ def align(source: Sequence[Entry], target: Sequence[Entry]) -> Alignment:
 
 
 def exact_offset(committed: int, alignment: Alignment, target_end: int) -> int:
-    """The place of the first record at or after `committed` that the target holds; its end when it holds none."""
+    """The target offset of the first record at or after `committed` that has a copy; the target's log end if none
+    has."""
     first = bisect_left(alignment.upstream, committed)
     return alignment.downstream[first] if first < len(alignment.downstream) else target_end
 
 
 def reread(offset: int | None, exact: int, target: PartitionLog) -> int | None:
-    """How many records a consumer that starts at `offset` reads again; below 0: how many it never reads.
-
-    None where there is no offset to start at.
-    """
+    """How many records a consumer that starts at `offset` re-reads; negative: how many it skips. None without an
+    offset."""
     if offset is None:
         return None
     offsets = target.offsets
@@ -67,7 +66,7 @@ def reread(offset: int | None, exact: int, target: PartitionLog) -> int | None:
 
 
 def _positions(source: Sequence[Entry]) -> dict[bytes, list[int]]:
-    found: dict[bytes, list[int]] = {}
+    positions: dict[bytes, list[int]] = {}
     for position, entry in enumerate(source):
-        found.setdefault(entry.digest, []).append(position)
-    return found
+        positions.setdefault(entry.digest, []).append(position)
+    return positions

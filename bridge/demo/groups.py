@@ -1,4 +1,5 @@
-"""Consumer groups at the head, the tail, the middle and in every kind of hole. Pure: offsets from the shape of logs."""
+"""Chooses consumer groups with offsets at the head, the tail, the middle and in every kind of hole of the logs.
+Pure."""
 
 from __future__ import annotations
 
@@ -6,31 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bridge.demo.data import ORDERS, PAYMENTS, PLACES, PROFILES, TICKS
-from bridge.demo.logs import Place
+from bridge.demo.data import ORDERS, PARTITIONS, PAYMENTS, PROFILES, TICKS
+from bridge.demo.logs import Tp
 
-Groups = dict[str, dict[Place, int]]
+Groups = dict[str, dict[Tp, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A source partition as far as a choice of offsets needs it."""
+    """The offsets of a source partition."""
 
     offsets: Sequence[int]
-    """Of its data records; aborted ones are none: they are not copied."""
+    """Offsets of data records, without aborted ones, which are not copied."""
     end: int
     aborted: Sequence[int] = ()
 
     def at(self, share: float) -> int:
-        """The offset of the record at a share of the log."""
+        """The offset of the record at this share of the log, from 0 to 1."""
         return self.offsets[int(share * (len(self.offsets) - 1))]
 
     def behind(self, lag: int) -> int:
-        """So that `lag` records are unread, or all of a shorter log."""
+        """The offset from which `lag` records are unread, or all of a shorter log."""
         return self.end if lag == 0 else self.offsets[-min(lag, len(self.offsets))]
 
     def holes(self) -> list[tuple[int, int]]:
-        """Offsets that no record has, as [first, next record), in order; markers at the very end included."""
+        """Offsets without a record, as [first, next record), in order; with control records at the very end."""
         bounds = [-1, *self.offsets, self.end]
         return [(low + 1, high) for low, high in pairwise(bounds) if high > low + 1]
 
@@ -38,12 +39,12 @@ class Shape:
         return max(self.holes(), key=lambda hole: hole[1] - hole[0])
 
 
-def choose(shapes: Mapping[Place, Shape], burst: int) -> Groups:
-    """Every group has an offset in each partition of its topics, so that its consumer can subscribe to them."""
+def choose(shapes: Mapping[Tp, Shape], burst: int) -> Groups:
+    """The groups' committed offsets. Each group has one in every partition of its topics, so that it can subscribe."""
 
-    def each(topic: str, *offsets: int) -> dict[Place, int]:
-        places = [place for place in PLACES if place[0] == topic]
-        return dict(zip(places, offsets, strict=True))
+    def each(topic: str, *offsets: int) -> dict[Tp, int]:
+        tps = [tp for tp in PARTITIONS if tp[0] == topic]
+        return dict(zip(tps, offsets, strict=True))
 
     order = [shapes[ORDERS, number] for number in range(4)]
     paid = [shapes[PAYMENTS, number] for number in range(2)]
@@ -65,9 +66,9 @@ def choose(shapes: Mapping[Place, Shape], burst: int) -> Groups:
             ORDERS, *(shape.behind(lag) for shape, lag in zip(order, (0, 1, 30, 400), strict=True))
         )
         | each(PAYMENTS, *(shape.behind(0) for shape in paid)),
-        # Plain records between markers.
+        # Data records between control records.
         "ledger": each(PAYMENTS, paid[0].at(0.3), paid[1].at(0.7)),
-        # On control markers: one inside the log, and the last one, behind which there is nothing.
+        # On control records: one inside the log, and the last one, behind which there is nothing.
         "settlement": each(PAYMENTS, markers[0][len(markers[0]) // 2][0], markers[1][-1][0]),
         # Inside aborted transactions.
         "audit": each(PAYMENTS, paid[0].aborted[0], paid[1].aborted[len(paid[1].aborted) // 2]),
@@ -81,7 +82,5 @@ def choose(shapes: Mapping[Place, Shape], burst: int) -> Groups:
         "alerts": each(TICKS, tick.offsets[2 * burst - 1]),
         "replay": each(TICKS, tick.offsets[0]),
         # All topics at once, lagging by different amounts.
-        "warehouse": {
-            place: shapes[place].behind(137 * (3 * number + 1)) for number, place in enumerate(PLACES)
-        },
+        "warehouse": {tp: shapes[tp].behind(137 * (3 * number + 1)) for number, tp in enumerate(PARTITIONS)},
     }

@@ -1,4 +1,4 @@
-"""Partitions read whole, and single records: the demo's own view of both clusters."""
+"""Reads whole partitions and single records, with a client that the product does not use."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from bridge.demo.errors import DemoFailed
 
-Place = tuple[str, int]
+Tp = tuple[str, int]
 """A topic and a partition."""
 
 READ_SECONDS = 60.0
-_AT_ONCE = 10_000
+_BATCH = 10_000
 
 
 class Content(NamedTuple):
-    """What a copy has in common with its original."""
+    """The parts of a record that its copy has too."""
 
     key: bytes | None
     value: bytes | None
@@ -30,7 +30,7 @@ class Content(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A record of a log: its offset, and a digest of its content (450,000 contents would fill half a GB)."""
+    """A record: its offset, and a digest of its content (450,000 contents would fill half a GB)."""
 
     offset: int
     digest: bytes
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionLog:
-    """The data records of a partition, without control records, and the offset that a reader ends at."""
+    """The data records of a partition, and its log end offset."""
 
     entries: list[Entry] = field(default_factory=list)
     end: int = 0
@@ -50,10 +50,10 @@ class PartitionLog:
 
 def content(message: Message) -> Content:
     _, timestamp = message.timestamp()
-    given = message.headers() or []
-    # Never a dict when it was read; the type allows what `produce` takes.
+    pairs = message.headers() or []
+    # Never a dict when it was read; the type allows what `produce` accepts.
     headers = tuple(
-        (name, as_bytes(value)) for name, value in (given if isinstance(given, list) else given.items())
+        (name, as_bytes(value)) for name, value in (pairs if isinstance(pairs, list) else pairs.items())
     )
     return Content(as_bytes(message.key()), as_bytes(message.value()), timestamp, headers)
 
@@ -63,40 +63,39 @@ def as_bytes(value: str | bytes | None) -> bytes | None:
 
 
 def digest(of: Content) -> bytes:
-    """`repr` of nested tuples of bytes, text and numbers tells any two of them apart."""
+    """A digest of the content; `repr` of nested tuples of bytes, text and numbers is unique."""
     return hashlib.blake2b(repr(tuple(of)).encode(), digest_size=16).digest()
 
 
-def read_logs(bootstrap: str, places: Iterable[Place], *, committed_only: bool) -> dict[Place, PartitionLog]:
-    """Every data record that the partitions hold now."""
-    wanted = list(places)
-    logs = {place: PartitionLog() for place in wanted}
-    left = set(wanted)
+def read_logs(bootstrap: str, tps: Iterable[Tp], *, committed_only: bool) -> dict[Tp, PartitionLog]:
+    """All data records that the partitions hold now."""
+    logs = {tp: PartitionLog() for tp in tps}
+    unfinished = set(logs)
     deadline = time.monotonic() + READ_SECONDS
     with reader(bootstrap, committed_only=committed_only) as consumer:
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in wanted])
-        while left:
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in logs])
+        while unfinished:
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{bootstrap} could not be read to its end within {READ_SECONDS:g} s")
-            for message in consumer.consume(_AT_ONCE, 0.2):
-                place = place_of(message)
+            for message in consumer.consume(_BATCH, 0.2):
+                tp = tp_of(message)
                 if ended(message):
-                    logs[place].end = offset_of(message)
-                    left.discard(place)
-                elif place in left:
-                    logs[place].entries.append(Entry(offset_of(message), digest(content(message))))
+                    logs[tp].end = offset_of(message)
+                    unfinished.discard(tp)
+                elif tp in unfinished:
+                    logs[tp].entries.append(Entry(offset_of(message), digest(content(message))))
     return logs
 
 
-def first_from(consumer: Consumer, place: Place, offset: int) -> tuple[int, Content] | None:
+def first_from(consumer: Consumer, tp: Tp, offset: int) -> tuple[int, Content] | None:
     """The first data record at or after the offset; None at the end of the log."""
-    consumer.assign([TopicPartition(*place, offset)])
+    consumer.assign([TopicPartition(*tp, offset)])
     try:
         while True:
             message = consumer.poll(READ_SECONDS)
             if message is None:
-                raise DemoFailed(f"{place[0]}-{place[1]} could not be read at {offset}")
-            if place_of(message) == place and not ended(message):
+                raise DemoFailed(f"{tp[0]}-{tp[1]} could not be read at {offset}")
+            if tp_of(message) == tp and not ended(message):
                 return offset_of(message), content(message)
             if ended(message):
                 return None
@@ -105,13 +104,13 @@ def first_from(consumer: Consumer, place: Place, offset: int) -> tuple[int, Cont
 
 
 def client_settings(bootstrap: str) -> dict[str, str | int | float | bool]:
-    """What every client of the demo has; their own log lines would run through the progress display."""
+    """Settings of all clients of the demo. They log nothing: lines would break the progress display."""
     return {"bootstrap.servers": bootstrap, "log_level": 0}
 
 
 @contextmanager
 def reader(bootstrap: str, *, committed_only: bool) -> Iterator[Consumer]:
-    """A consumer that reads what it is told to, commits nothing and leaves no group behind."""
+    """A consumer that is assigned its partitions, commits nothing and leaves no group behind."""
     settings = {
         **client_settings(bootstrap),
         "group.id": "mirror-bridge-demo-reader",
@@ -131,7 +130,7 @@ def reader(bootstrap: str, *, committed_only: bool) -> Iterator[Consumer]:
 
 
 def ended(message: Message) -> bool:
-    """Whether it says that the partition's end was reached; any other error is raised."""
+    """Whether the message says that the end of the partition was reached. Raises any other error."""
     error = message.error()
     if error is None:
         return False
@@ -140,7 +139,7 @@ def ended(message: Message) -> bool:
     raise KafkaException(error)
 
 
-def place_of(message: Message) -> Place:
+def tp_of(message: Message) -> Tp:
     topic, partition = message.topic(), message.partition()
     if topic is None or partition is None:
         raise KafkaException(message.error() or KafkaError(KafkaError._FAIL))

@@ -1,4 +1,4 @@
-"""The three connectors of the demo, as an operator PUTs them: our mirror, our group offsets, stock's checkpoints."""
+"""Configurations of the demo's three connectors: our source and group offset connectors, stock's checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Config = dict[str, str]
 
 
 def mirror(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
-    """connectors/source/connector.json over all topics; what is not about a single replica is default."""
+    """connectors/source/connector.json for all topics, with a single replica."""
     name, config = _shipped("source", source, target, service)
     return name, config | {
         "topics": ",".join(TOPICS),
@@ -29,8 +29,8 @@ def mirror(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]
 
 
 def checkpoints(source: Cluster, target: Cluster) -> Config:
-    """Stock MirrorCheckpointConnector, asked every second. It does not write the groups: ours does, and its answer is
-    in its checkpoints topic all the same."""
+    """Stock's MirrorCheckpointConnector, with an interval of a second. It only writes checkpoints: ours commits the
+    groups' offsets."""
     return _stock("MirrorCheckpointConnector", source, target) | {
         "groups": ".*",
         "sync.group.offsets.enabled": "false",
@@ -51,7 +51,7 @@ def ours(source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
 
 
 def _shipped(kind: str, source: Cluster, target: Cluster, service: str) -> tuple[str, Config]:
-    """Name and configuration of a connector of ours as it is shipped, with this stack's addresses."""
+    """Name and configuration of one of our connectors as shipped, with the addresses of this stack."""
     shipped = json.loads(files(f"connectors.{kind}").joinpath("connector.json").read_text("utf-8"))
     addresses = {
         "source.cluster.alias": source.name,

@@ -1,4 +1,4 @@
-"""What the demo found: one row for each group and partition, its sums, and the file that others read."""
+"""The demo's report: one row for each group and partition, sums, and report.json."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from bridge.demo.answers import Answers
 from bridge.demo.expected import Alignment, exact_offset, reread
 from bridge.demo.failover import Resumed
 from bridge.demo.groups import Groups
-from bridge.demo.logs import PartitionLog, Place
+from bridge.demo.logs import PartitionLog, Tp
 from bridge.protocol.messages import PartitionReport
 
 FILE = "report.json"
-Verdicts = Mapping[tuple[str, Place], PartitionReport]
+Verdicts = Mapping[tuple[str, Tp], PartitionReport]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Offsets on the target, null where there is none; re-read counts, below 0 where records would be skipped."""
+    """A group's offsets on the target by each way of translating, and how many records each re-reads, negative if it
+    skips some; None without an offset."""
 
     group: str
     topic: str
@@ -40,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The three answers to every group-partition."""
+    """The offsets of all groups by the three ways of translating."""
 
     timestamp: Answers
     stock: Answers
@@ -56,11 +57,11 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Nothing re-read, nothing skipped, nothing left out, and every consumer began where it should."""
+        """Whether ours re-reads, skips and leaves out nothing, and every consumer's first record was the right one."""
         return all(row.reread_ours == 0 for row in self.rows) and all(each.matches for each in self.failover)
 
     def total(self, way: str) -> int:
-        """Records re-read by `timestamp`, `stock` or `ours`, over the rows that it answers."""
+        """Records re-read by `timestamp`, `stock` or `ours`, in the rows where it has an offset."""
         return sum(getattr(row, f"reread_{way}") or 0 for row in self.rows)
 
     def unanswered(self, way: str) -> int:
@@ -68,8 +69,8 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         failover = [
-            {"group": group, "topic": place[0], "partition": place[1], "first_record_matches": matches}
-            for group, place, matches in self.failover
+            {"group": group, "topic": tp[0], "partition": tp[1], "first_record_matches": matches}
+            for group, tp, matches in self.failover
         ]
         return {
             "rows": [asdict(row) for row in self.rows],
@@ -85,25 +86,25 @@ class Report:
 
 def make_rows(
     groups: Groups,
-    alignments: Mapping[Place, Alignment],
-    target: Mapping[Place, PartitionLog],
+    alignments: Mapping[Tp, Alignment],
+    target: Mapping[Tp, PartitionLog],
     judged: Judged,
 ) -> list[Row]:
-    """`alignments` and `target` by source partition."""
+    """The rows of the report. `alignments` and `target` are by source partition."""
     rows = []
     for group, offsets in groups.items():
-        for place, committed in offsets.items():
-            log = target[place]
-            exact = exact_offset(committed, alignments[place], log.end)
+        for tp, committed in offsets.items():
+            log = target[tp]
+            exact = exact_offset(committed, alignments[tp], log.end)
             timestamp, stock, ours = (
-                answers.get((group, place)) for answers in (judged.timestamp, judged.stock, judged.ours)
+                answers.get((group, tp)) for answers in (judged.timestamp, judged.stock, judged.ours)
             )
-            verdict = judged.verdicts.get((group, place))
+            verdict = judged.verdicts.get((group, tp))
             rows.append(
                 Row(
                     group=group,
-                    topic=place[0],
-                    partition=place[1],
+                    topic=tp[0],
+                    partition=tp[1],
                     committed=committed,
                     exact=exact,
                     timestamp=timestamp,

@@ -1,4 +1,4 @@
-"""The demo from start to end, and how it ends when it can't go on: with one line and the place of the logs."""
+"""Runs the demo from start to end. When it can't go on, it prints one line that says where the logs are."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bridge.demo.answers import complaints
+from bridge.demo.answers import connector_errors
 from bridge.demo.errors import DemoFailed
 from bridge.demo.scene import play
-from bridge.demo.show import closing, console, table, troubles
+from bridge.demo.show import closing, console, table, wrong_rows
 from bridge.local import LocalStack
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
@@ -22,7 +22,7 @@ LOG = "demo.log"
 
 
 def run_demo(directory: Path, *, records: int, keep: bool) -> int:
-    """The exit status: 0 only if nothing was re-read or skipped and every first record was the right one."""
+    """Runs the demo. The exit status is 0 only if nothing was re-read or skipped and every first record was right."""
     shown = console()
     directory = directory.absolute()
     try:
@@ -33,7 +33,7 @@ def run_demo(directory: Path, *, records: int, keep: bool) -> int:
         shown.print("Stopped. Everything that was started has ended.")
         return INTERRUPTED
     except Exception as error:
-        return _excuse(error, directory, shown)
+        return _show_error(error, directory, shown)
 
 
 def _run(directory: Path, records: int, keep: bool, shown: Console) -> int:
@@ -43,8 +43,8 @@ def _run(directory: Path, records: int, keep: bool, shown: Console) -> int:
         path = played.report.write(directory)
         shown.print(table(played.report))
         if not played.report.passed:
-            said = troubles(played.report, played.verdicts)
-            for line in [*said, *complaints(stack.service().url, played.connector)]:
+            errors = connector_errors(stack.service().url, played.connector)
+            for line in [*wrong_rows(played.report, played.verdicts), *errors]:
                 shown.print(line, markup=False, soft_wrap=True)
         shown.print(closing(played.report, played.records))
         shown.print(f"Written to {path}; logs are beside it.")
@@ -54,7 +54,7 @@ def _run(directory: Path, records: int, keep: bool, shown: Console) -> int:
 
 
 def _keep(stack: LocalStack, shown: Console) -> None:
-    """Until Ctrl-C, or until one of the processes dies."""
+    """Prints the addresses, and leaves everything running until Ctrl-C or until a process dies."""
     service, worker = stack.service().url, stack.worker().url
     shown.print("\nAll of it goes on running until Ctrl-C:")
     for what, where in (
@@ -77,7 +77,7 @@ def _keep(stack: LocalStack, shown: Console) -> None:
 
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """A second demo in the directory would take the data from under the first one's brokers."""
+    """Locks the directory: a second demo in it would delete the data of the first one's brokers."""
     with (directory / "demo.lock").open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,12 +88,12 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def _excuse(error: Exception, directory: Path, shown: Console) -> int:
-    """The first line of what went wrong; all of it is in the log."""
+def _show_error(error: Exception, directory: Path, shown: Console) -> int:
+    """Prints the first line of the error, and writes all of it to the log."""
     first = (str(error).splitlines() or [""])[0] or type(error).__name__
     where = ""
     with contextlib.suppress(OSError):
         (directory / LOG).write_text("".join(traceback.format_exception(error)), "utf-8")
-        where = f" (all of it in {directory / LOG}, logs of the processes beside it)"
+        where = f" (the whole error is in {directory / LOG}, logs of the processes are beside it)"
     shown.print(f"mirror-bridge demo: {first}{where}", style="red", markup=False, soft_wrap=True)
     return FAILED

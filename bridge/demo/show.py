@@ -1,4 +1,4 @@
-"""What a person sees: progress while it runs, then the table and the sentence that sums it up."""
+"""Prints the demo: its progress while it runs, then the table, and a sentence that sums it up."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from bridge.demo.report import Report, Row, Verdicts
 
 _PLAIN_WIDTH = 150
 Advance = Callable[[int, int], None]
-"""Called with what is done and what there is to do."""
+"""Called with how much is done, and how much there is to do."""
 
 
 def console() -> Console:
-    """As wide as the table wants where there is no terminal to say otherwise."""
+    """The console; without a terminal it is wide enough for the table."""
     shown = Console(highlight=False)
     return shown if shown.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
 class Steps:
-    """One line a step; a terminal sees it move, a log sees it when it is done."""
+    """One line for each step: a progress bar on a terminal, in a file a line when the step is done."""
 
     def __init__(self, shown: Console) -> None:
         self._console = shown
@@ -69,7 +69,7 @@ def table(report: Report) -> Table:
         shown.add_column(f"re-read\n{name}", justify="right", overflow="fold")
     shown.add_column("evidence")
     shown.add_column("first\nrecord")
-    resumed = {(each.group, each.place): each.matches for each in report.failover}
+    resumed = {(each.group, each.tp): each.matches for each in report.failover}
     group = None
     for row in report.rows:
         if group is not None and row.group != group:
@@ -81,33 +81,33 @@ def table(report: Report) -> Table:
 
 
 def closing(report: Report, records: int) -> str:
-    """The sums of all rows in a sentence or two."""
+    """The sums of all rows in a few sentences."""
     resumed = sum(each.matches for each in report.failover)
     parts = []
     for way, name in (("timestamp", "the plain timestamp rule"), ("stock", "stock's checkpoints")):
-        none = report.unanswered(way)
-        without = f" and leave {none} without an offset" if none else ""
+        unanswered = report.unanswered(way)
+        without = f" and leave {unanswered} without an offset" if unanswered else ""
         parts.append(f"{name} would re-read {report.total(way):,}{without}")
     groups = len({row.group for row in report.rows})
     missing = report.unanswered("ours")
-    said = (
+    text = (
         f"{groups} groups on {len(report.rows)} partitions of {records:,} records: "
         f"ours re-reads {report.total('ours'):,}{f' and leaves {missing} without an offset' if missing else ''}; "
         f"{'; '.join(parts)}. {resumed} of {len(report.failover)} consumers' first records were the right ones. "
         f"{report.seconds:.0f} s."
     )
-    return said if report.passed else f"FAILED. {said}"
+    return text if report.passed else f"FAILED. {text}"
 
 
-def troubles(report: Report, verdicts: Verdicts) -> list[str]:
-    """One line for each row that is not as it should be, in the service's own words."""
+def wrong_rows(report: Report, verdicts: Verdicts) -> list[str]:
+    """A line for each row that re-reads or skips records, with the service's report of it."""
     lines = []
     for row in (row for row in report.rows if row.reread_ours != 0):
-        place = (row.topic, row.partition)
-        verdict = verdicts.get((row.group, place))
-        known = verdict.model_dump_json(exclude_none=True) if verdict else "not known to the service"
+        tp = (row.topic, row.partition)
+        verdict = verdicts.get((row.group, tp))
+        details = verdict.model_dump_json(exclude_none=True) if verdict else "not known to the service"
         lines.append(
-            f"{row.group} {row.topic}-{row.partition}: {_number(row.ours)} for {row.exact:,}: {known}"
+            f"{row.group} {row.topic}-{row.partition}: {_number(row.ours)} for {row.exact:,}: {details}"
         )
     return lines
 

@@ -1,5 +1,5 @@
-"""`python -m bridge.local check` looks for the JDK and Maven; `fetch` also fetches Kafka's jars, once,
-and archives the classes that its servers load."""
+"""`python -m bridge.local check` checks that there are a JDK and Maven; `fetch` also downloads Kafka's jars, once, and
+archives the classes that its servers load."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     $MIRROR_BRIDGE_CACHE/kafka-4.3.1-<digest of the pom>-classes-<digest of the JVM>/Kafka.jsa
 
-A JVM that has one is up with two thirds of the processor time. An archive is of one JVM and one directory of jars; a
-JVM that finds it does not fit starts without it.
+With one, a JVM starts in two thirds of the processor time. An archive is for one JVM and one directory of jars; a JVM
+that it does not fit starts without it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bridge.local.worker import ConnectWorker
 
 
 def make_archives(version: str = DEFAULT_KAFKA) -> Path:
-    """Runs a broker and a worker once and keeps the classes that they have loaded, some 120 MB; answers where."""
+    """Runs a broker and a worker once, and archives the classes that they have loaded, some 120 MB; returns where."""
     jars = kafka_jars(version)
     directory = jars.archives
     if directory.is_dir():
@@ -38,7 +38,7 @@ def make_archives(version: str = DEFAULT_KAFKA) -> Path:
 
 
 def _run(jars: KafkaJars, directory: Path) -> None:
-    """An archive is written when its JVM ends in an orderly way."""
+    """Starts and stops a broker and a worker: a JVM writes its archive when it ends by SIGTERM."""
     broker = Broker("broker", jars, directory)
     try:
         broker.start()

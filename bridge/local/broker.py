@@ -38,7 +38,7 @@ _DEFAULTS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
-    # What a client has left open when it died is aborted when its time is up, not up to 10 s later.
+    # Transactions of a client that died are aborted when they time out, not up to 10 s later.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
@@ -46,7 +46,7 @@ _DEFAULTS = {
     # A killed broker can register again only when its old session is over: 9 s by default.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
-    # An idle controller writes a record that says nothing twice a second, and all that follow it read that.
+    # An idle controller writes a no-op record twice a second, and all that follow it read that.
     "metadata.max.idle.interval.ms": "5000",
     # Records of any timestamp stay until a topic config says otherwise.
     "log.retention.ms": "-1",
@@ -62,7 +62,7 @@ _DEFAULTS = {
 
 
 class Broker(Server):
-    """Started by `start`, reached at `bootstrap`; keeps port and data over stop, kill and restart."""
+    """A broker that keeps its ports and data over stop, kill and restart. Clients reach it at `bootstrap`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Broker(Server):
         security: Security | None = None,
         joins: Broker | None = None,
     ) -> None:
-        """`joins`: the broker whose cluster it is part of, as a broker only; it takes another `node.id`."""
+        """`joins`: a broker whose cluster it joins, as a broker without controller; needs another `node.id`."""
         self.name = name
         self._joins = joins
         self._cluster_id: str = joins._cluster_id if joins is not None else _cluster_id()
@@ -118,7 +118,7 @@ class Broker(Server):
         self.process.start()
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
-        """Until the broker answers for itself: unfenced, and with the address that clients were given."""
+        """Waits until the broker is unfenced, and answers with the address that clients were given."""
         port = self._ports["PLAINTEXT"].number
         self.process.wait_until(
             lambda: listening(port), timeout, f"{self.process.name} listens on {self.bootstrap}"
@@ -131,8 +131,8 @@ class Broker(Server):
         )
 
     def close(self) -> None:
-        """Ends for good, gives the ports back and removes the data, for which an orderly end would be wasted time; the
-        log stays."""
+        """Kills the broker, releases its ports and deletes its data; the log stays. A clean shutdown would only take
+        time, since nobody starts it again."""
         self.kill()
         for port in self._ports.values():
             port.release()
@@ -162,7 +162,8 @@ class Broker(Server):
 
 
 def _cluster_id() -> str:
-    """As Kafka makes its own: one that begins with a dash would be taken for an option, one time in 64."""
+    """A random id as Kafka makes them. One in 64 begins with a dash, which a command line takes for an option: not
+    those."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return made

@@ -1,4 +1,4 @@
-"""The three ways to a cluster: a broker from jars (broker.py), a container, or an address that is given."""
+"""The kinds of clusters: a broker from jars (broker.py), a container, or one that runs already."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IMAGE = "confluentinc/cp-kafka:7.9.1"
 
 
 class Cluster(Protocol):
-    """A cluster that can be started, reached and closed, wherever it comes from."""
+    """A cluster that can be started, reached and closed, of whatever kind."""
 
     @property
     def name(self) -> str: ...
@@ -23,7 +23,7 @@ class Cluster(Protocol):
 
     @property
     def watched(self) -> Sequence[Watched]:
-        """Processes of ours that it lives in."""
+        """The processes of ours that it runs in."""
 
     def launch(self) -> None: ...
 
@@ -33,7 +33,7 @@ class Cluster(Protocol):
 
 
 class GivenCluster:
-    """Somebody else's cluster: never started, never stopped."""
+    """A cluster that runs already: never started, never stopped."""
 
     watched: Sequence[Watched] = ()
 
@@ -45,7 +45,7 @@ class GivenCluster:
         """Runs already."""
 
     def wait_ready(self) -> None:
-        """Its clients will tell."""
+        """Its clients find out."""
 
     def close(self) -> None:
         """Not ours to stop."""

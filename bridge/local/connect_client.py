@@ -1,4 +1,4 @@
-"""The Connect REST API, as far as operators and tests use it."""
+"""A client of Connect's REST API, for commands and tests."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from bridge.local.errors import ConnectFailed
 from bridge.local.waiting import Watched, eventually
 
 Json = Any
-"""Whatever Connect answers; its callers know the form."""
+"""JSON of Connect; callers know its form."""
 
 _CONFLICT = 409
-_PASSING = ("rebalance", "momentarily")
-"""What Connect says of a conflict that is over when it is asked again: a rebalance, or "due to stale configuration"
-(RebalanceNeededException, StaleConfigException). "Connector … already exists" is a conflict that stays."""
+_RETRIABLE = ("rebalance", "momentarily")
+"""Words in the message of a conflict that a retry resolves: a rebalance, or "due to stale configuration"
+(RebalanceNeededException, StaleConfigException). "Connector … already exists" is one that it does not."""
 _RETRY_SECONDS = 30.0
 
 
 class ConnectClient:
-    """One worker's REST API. A call that meets a rebalance (409) is repeated, as operators would by hand, and so is one
-    that meets a configuration which the worker has not read yet."""
+    """One worker's REST API. Calls that are refused (409) because of a rebalance, or because the worker has not read
+    the newest configuration yet, are repeated."""
 
     def __init__(self, url: str, watched: Iterable[Watched] = (), patience: float = _RETRY_SECONDS) -> None:
-        """`patience`: seconds for which a call is repeated."""
+        """`patience`: seconds for which a call is repeated; `watched`: processes without which waiting makes no
+        sense."""
         self.url = url
         self._patience = patience
         self._watched = tuple(watched)
@@ -41,18 +42,18 @@ class ConnectClient:
     def call(
         self, method: str, path: str, *, body: Json = None, params: Mapping[str, str] | None = None
     ) -> Json:
-        """The answer's JSON, None when it has no body; ConnectFailed with Connect's words otherwise."""
+        """The answer's JSON, None when it has no body. Raises ConnectFailed with Connect's message."""
 
         def attempt() -> httpx.Response | bool:
             response = self._http.request(method, path, json=body, params=params)
-            return False if _passes(response) else response
+            return False if _retriable(response) else response
 
         answer = eventually(
             attempt, self._patience, what=f"{method} {path} is answered by Connect", watched=self._watched
         )
         assert isinstance(answer, httpx.Response)
         if answer.is_error:
-            raise ConnectFailed(answer.status_code, _words(answer))
+            raise ConnectFailed(answer.status_code, _message(answer))
         return answer.json() if answer.content else None
 
     def plugins(self) -> list[Json]:
@@ -70,8 +71,8 @@ class ConnectClient:
         self, connector_class: str, config: Mapping[str, str | None]
     ) -> dict[str, list[str]]:
         """The errors by key; empty when the configuration is valid."""
-        found = (entry["value"] for entry in self.validate(connector_class, config)["configs"])
-        return {value["name"]: value["errors"] for value in found if value["errors"]}
+        values = (entry["value"] for entry in self.validate(connector_class, config)["configs"])
+        return {value["name"]: value["errors"] for value in values if value["errors"]}
 
     def connectors(self) -> list[str]:
         return list(self.get("/connectors"))
@@ -96,7 +97,7 @@ class ConnectClient:
     def alter_offsets(
         self, name: str, offsets: Sequence[tuple[Mapping[str, Json], Mapping[str, Json] | None]]
     ) -> None:
-        """Of a stopped connector, by source partition (KIP-875); None takes one away."""
+        """Alters the offsets of a stopped connector, by source partition (KIP-875); None removes one."""
         rows = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
         self.call("PATCH", f"{_of(name)}/offsets", body={"offsets": rows})
 
@@ -120,7 +121,7 @@ class ConnectClient:
         self.call("DELETE", _of(name))
 
     def wait_state(self, name: str, state: str, *, tasks: int | None = None, timeout: float = 60.0) -> Json:
-        """Until the connector and all its tasks (`tasks` of them if given) are in the state."""
+        """Waits until the connector and all its tasks (`tasks` of them if given) are in the state."""
 
         def reached() -> Json:
             status = self.status(name)
@@ -139,12 +140,12 @@ def _of(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
 
 
-def _passes(response: httpx.Response) -> bool:
-    words = response.text.lower()
-    return response.status_code == _CONFLICT and any(each in words for each in _PASSING)
+def _retriable(response: httpx.Response) -> bool:
+    message = response.text.lower()
+    return response.status_code == _CONFLICT and any(each in message for each in _RETRIABLE)
 
 
-def _words(response: httpx.Response) -> str:
+def _message(response: httpx.Response) -> str:
     try:
         return str(response.json()["message"])
     except (ValueError, KeyError, TypeError):

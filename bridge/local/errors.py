@@ -1,11 +1,11 @@
-"""What can go wrong with the embedded stack.
+"""Errors of the local stack.
 
     LocalStackError             first line: what is missing or broken, and what to do about it
     ├── ProcessDied             a process ended on its own; the end of its log follows
-    ├── WaitTimedOut            it did not happen in time; the last failure and the ends of the logs follow
+    ├── WaitTimedOut            a condition did not become true in time; the last failure and ends of logs follow
     └── ConnectFailed           the worker's REST API refused a call
 
-They reach the person at the command line or a test, never HTTP.
+They are shown on the command line or by a test, never over HTTP.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WaitTimedOut(LocalStackError):
 
 
 class ConnectFailed(LocalStackError):
-    """Connect answered with an error; `status` is its HTTP status and the message its own words."""
+    """Connect answered with an error; `status` is the HTTP status, the message is Connect's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The process groups that must not outlive this interpreter, and the reaper that sees to it."""
+"""The process groups that must not outlive this interpreter, and the reaper that kills them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REAPER = Path(__file__).parent / "reaper.py"
 
 
 class ProcessGroups:
-    """Groups by id, each with how to end it. One reaper for all, started with the first."""
+    """Process groups by id, each with a function that ends it. They share a reaper, started with the first one."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -31,17 +31,17 @@ class ProcessGroups:
             if self._reaper is None or self._reaper.poll() is not None:
                 self._start_reaper()
             else:
-                self._tell(f"+{group}\n")
+                self._send(f"+{group}\n")
 
     def remove(self, group: int) -> None:
         with self._lock:
             if self._ends.pop(group, None) is not None:
-                self._tell(f"-{group}\n")
+                self._send(f"-{group}\n")
             if not self._ends:
                 self._end_reaper()
 
     def end_all(self) -> None:
-        """Ends what is left, at exit of the interpreter; a fork of it leaves its parent's children alone."""
+        """Ends the groups that are left when the interpreter exits. In a fork it leaves those of the parent alone."""
         if self._owner != os.getpid():
             return
         for end in list(self._ends.values()):
@@ -50,7 +50,7 @@ class ProcessGroups:
         self._end_reaper()
 
     def _adopt(self) -> None:
-        """The first group of this interpreter, or of a fork, whose inherited list isn't its own."""
+        """Begins a list of its own, in this interpreter or in a fork, which inherits the list of its parent."""
         self._owner = os.getpid()
         self._ends = {}
         self._reaper = None
@@ -64,14 +64,14 @@ class ProcessGroups:
             start_new_session=True,
         )
         for group in self._ends:
-            self._tell(f"+{group}\n")
+            self._send(f"+{group}\n")
 
     def _end_reaper(self) -> None:
         reaper, self._reaper = self._reaper, None
         if reaper is not None:
             reaper.communicate()
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if self._reaper is not None and self._reaper.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._reaper.stdin.write(line.encode())
@@ -79,4 +79,4 @@ class ProcessGroups:
 
 
 GROUPS = ProcessGroups()
-"""Of this interpreter."""
+"""Those of this interpreter."""

@@ -38,11 +38,11 @@ class KafkaJars:
     version: str
     directory: Path
     archives_written: Path | None = None
-    """Where JVMs that end write an archive of their classes (archives.py); None for those that use one."""
+    """Where JVMs write an archive of their classes when they end (archives.py); None for those that use one."""
 
     @property
     def archives(self) -> Path:
-        """Where archives of classes are, of the JVM that would run them; there or not."""
+        """The directory of class archives for the JVM that would use them, whether or not it exists."""
         jvm = hashlib.sha256(java_version(find_java()).encode()).hexdigest()[:8]
         return self.directory.with_name(f"{self.directory.name}-classes-{jvm}")
 
@@ -57,11 +57,11 @@ class KafkaJars:
 
     def _class_data(self, name: str) -> list[str]:
         if self.archives_written is not None:
-            # Another kind of JVM may know no such option: it starts without.
+            # A JVM of another vendor may not have this option: it ignores it.
             written = self.archives_written / f"{name}.jsa"
             return ["-XX:+IgnoreUnrecognizedVMOptions", f"-XX:ArchiveClassesAtExit={written}"]
         archive = self.archives / f"{name}.jsa"
-        # A JVM that finds that an archive does not fit would say so in a log that is Kafka's.
+        # A JVM that the archive does not fit would log that on standard output, between Kafka's own lines.
         return (
             [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
             if archive.is_file()

@@ -1,4 +1,4 @@
-"""Finds the JDK and Maven, or says in one line what to install."""
+"""Finds the JDK and Maven; errors say in one line what to install."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def find_java() -> Path:
 
 @functools.cache
 def java_version(java: Path) -> str:
-    """What a JVM says of itself, asked once: every broker and worker of a stack would ask the same one again."""
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    return said.stderr + said.stdout
+    """The output of `java -version`, cached: every broker and worker of a stack needs it."""
+    ran = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return ran.stderr + ran.stdout
 
 
 def find_maven() -> Path:

@@ -1,8 +1,8 @@
-"""Free loopback ports that stay ours.
+"""Reserves free loopback ports.
 
-A port asked from the kernel and closed again can be given to somebody else before the server binds it. So the
-socket stays open, bound but not listening: the kernel hands the port to nobody else, while a server that sets
-SO_REUSEADDR (Java, Jetty and uvicorn all do) can still bind and listen there, also after a restart.
+The kernel may give a port that was bound and closed again to another process before the server binds it. So the
+socket stays open, bound but not listening: no other process gets the port, while a server that sets SO_REUSEADDR
+(Java, Jetty and uvicorn all do) can bind it and listen there, also after a restart.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 LOOPBACK = "127.0.0.1"
 _SHARED_BIND = sys.platform == "linux"
-"""Elsewhere two binds of one address clash even so; there the port is let go at once and the race remains."""
+"""Other systems refuse the second bind; there the port is released at once, and the race remains."""
 
 
 class ReservedPort:

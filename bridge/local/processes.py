@@ -1,7 +1,7 @@
-"""A supervised child process: own session, own log, and no way to outlive us.
+"""A process of the local stack: it has a session and a log of its own, and never outlives this interpreter.
 
-Three nets hold it. `stop()` by whoever started it; `atexit`, should nobody; and the reaper, a tiny process
-that kills the groups left when we are gone without either (SIGKILL, a crash of the interpreter).
+Whoever starts it calls `stop()`; else `atexit` does; and if the interpreter ends without either (SIGKILL, a crash), the
+reaper, a tiny process, kills what is left.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ManagedProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process itself; also the id of its process group."""
+        """The process id, which is the id of its process group too."""
         return self._live().pid
 
     @property
@@ -55,11 +55,11 @@ class ManagedProcess:
         return None if self._popen is None else self._popen.poll()
 
     def start(self) -> None:
-        """Starts the command and returns at once; waiting for it to be of use is `wait_until`."""
+        """Starts the command and returns at once; `wait_until` waits for it to be ready."""
         if self.running:
             raise LocalStackError(f"{self.name} is running already.")
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        # The first start begins the log anew, a restart goes on with it.
+        # The first start truncates the log, a restart appends to it.
         with self.log.open("wb" if self._popen is None else "ab") as output:
             self._log_start = output.tell()
             try:
@@ -78,15 +78,15 @@ class ManagedProcess:
         GROUPS.add(self._popen.pid, self.stop)
 
     def stop(self, timeout: float = STOP_SECONDS) -> None:
-        """SIGTERM, then SIGKILL to the whole group once `timeout` is over. Harmless when it has ended."""
+        """Sends SIGTERM, and SIGKILL to the whole group after `timeout`. Does nothing if it has ended."""
         self._end(signal.SIGTERM, timeout)
 
     def kill(self) -> None:
-        """SIGKILL to the whole group, as a power cut would."""
+        """Sends SIGKILL to the whole group."""
         self._end(signal.SIGKILL, STOP_SECONDS)
 
     def pause(self) -> None:
-        """SIGSTOP: the process keeps its sockets and answers nothing."""
+        """Sends SIGSTOP: the process keeps its sockets and answers nothing."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -125,14 +125,14 @@ class ManagedProcess:
         if popen is None:
             return
         self._signal_group(popen.pid, how)
-        # A stopped process takes SIGTERM only once it runs again.
+        # A stopped process handles SIGTERM only once it runs again.
         self._signal_group(popen.pid, signal.SIGCONT)
         try:
             popen.wait(timeout)
         except subprocess.TimeoutExpired:
             pass
         finally:
-            # Also after a polite end: grandchildren may have stayed behind in the group.
+            # Also after a clean end: grandchildren may be left in the group.
             self._signal_group(popen.pid, signal.SIGKILL)
             popen.wait()
             GROUPS.remove(popen.pid)

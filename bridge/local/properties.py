@@ -1,4 +1,4 @@
-"""Java properties files, as Kafka's main classes read them."""
+"""Writes Java properties files, as Kafka's main classes read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_properties(path: Path, values: Mapping[str, str]) -> None:
-    """Backslashes start escapes in this format, and a line break would end the value: both are escaped."""
+    """Writes the file. Backslashes and line breaks, which this format treats specially, are escaped."""
     lines = [f"{key}={_escaped(value)}\n" for key, value in values.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(lines), encoding="utf-8")

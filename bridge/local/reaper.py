@@ -1,4 +1,4 @@
-"""Kills the process groups of a parent that died without saying goodbye.
+"""Kills the process groups of a parent that died without ending them.
 
 Run as a script, in a session of its own. Reads `+<group>` and `-<group>` lines; when the pipe ends, or the
 parent is gone while a fork of it still holds the pipe, every group left is killed. PR_SET_PDEATHSIG would do
@@ -17,7 +17,7 @@ _CHECK_PARENT_SECONDS = 1.0
 
 
 def watch(pipe: int, parent: int) -> set[int]:
-    """The groups left when the parent is gone."""
+    """Waits until the parent is gone; returns the groups that are left."""
     groups: set[int] = set()
     pending = b""
     while os.getppid() == parent:

@@ -1,4 +1,4 @@
-"""What a secured broker of the stack offers beside its plain listener: users, certificates, an authorizer."""
+"""Security of a broker beside its plain listener: users, certificates, an authorizer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files: the authority, and key with certificate of the broker and of a client."""
+    """PEM files: the certificate authority, and key with certificate of the broker and of a client."""
 
     authority: Path
     server: Path
     client: Path
 
     def of(self, name: str) -> Path:
-        """Of another client that `make_tls` was asked for."""
+        """The file of another client that `make_tls` was asked for."""
         return self.client.with_name(f"{name}.pem")
 
 
@@ -33,7 +33,7 @@ class Security:
 
     With users there is a SASL_PLAINTEXT listener (PLAIN and SCRAM), with tls an SSL one,
     with both SASL_SSL too. With `authorizer` everything needs an ACL, except for super users: those named
-    here and ANONYMOUS, which is whoever comes by the plain listener (the stack itself).
+    here and ANONYMOUS, the user of every client on the plain listener (the stack itself).
     """
 
     users: Mapping[str, str] = field(default_factory=dict)
@@ -53,12 +53,12 @@ class Security:
         return tuple(names)
 
     def properties(self) -> dict[str, str]:
-        """Broker properties of all this."""
-        found: dict[str, str] = {}
+        """The broker properties."""
+        properties: dict[str, str] = {}
         if self.users:
-            found |= _sasl(self.users, [name for name in self.listeners if name.startswith("SASL")])
+            properties |= _sasl(self.users, [name for name in self.listeners if name.startswith("SASL")])
         if self.tls:
-            found |= {
+            properties |= {
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": str(self.tls.server),
                 "ssl.truststore.type": "PEM",
@@ -68,11 +68,11 @@ class Security:
             }
         if self.authorizer:
             supers = ("ANONYMOUS", *self.super_users)
-            found |= {
+            properties |= {
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": ";".join(f"User:{name}" for name in supers),
             }
-        return found
+        return properties
 
     def format_options(self) -> list[str]:
         """Options of StorageTool that store the SCRAM credentials."""
@@ -86,18 +86,21 @@ class Security:
 
 def _sasl(users: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
     plain = " ".join(f'user_{name}="{password}"' for name, password in users.items())
-    found = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
+    properties = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
     package = "org.apache.kafka.common.security"
     for listener in listeners:
         prefix = f"listener.name.{listener.lower()}"
-        found[f"{prefix}.plain.sasl.jaas.config"] = f"{package}.plain.PlainLoginModule required {plain};"
+        properties[f"{prefix}.plain.sasl.jaas.config"] = f"{package}.plain.PlainLoginModule required {plain};"
         for mechanism in ("scram-sha-256", "scram-sha-512"):
-            found[f"{prefix}.{mechanism}.sasl.jaas.config"] = f"{package}.scram.ScramLoginModule required;"
-    return found
+            properties[f"{prefix}.{mechanism}.sasl.jaas.config"] = (
+                f"{package}.scram.ScramLoginModule required;"
+            )
+    return properties
 
 
 def make_tls(directory: Path, issuer: str = "Local Stack Authority", clients: Sequence[str] = ()) -> TlsFiles:
-    """A throw-away authority with a broker certificate for localhost, one for a client named `client`, and for more."""
+    """Makes a certificate authority, and certificates for a broker on localhost, a client named `client`, and
+    others."""
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     authority = _certificate(issuer, key, issuer, key, authority=True)

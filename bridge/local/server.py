@@ -1,4 +1,4 @@
-"""What all servers of the stack have in common."""
+"""The base of all servers of the local stack."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Server(ABC):
 
     @abstractmethod
     def launch(self) -> None:
-        """Starts the process without waiting, so that several come up side by side."""
+        """Starts the process without waiting, so that several can start at the same time."""
 
     @abstractmethod
     def wait_ready(self) -> None:
-        """Until it does what it is there for."""
+        """Waits until it serves requests."""
 
     def start(self) -> None:
         self.launch()
@@ -31,10 +31,10 @@ class Server(ABC):
         self.process.kill()
 
     def restart(self) -> None:
-        """The same ports and data; what `kill` left is recovered first."""
+        """Restarts it with the same ports and data."""
         self.stop()
         self.start()
 
     @abstractmethod
     def close(self) -> None:
-        """Stops for good and gives the ports back."""
+        """Stops it for good and releases its ports."""

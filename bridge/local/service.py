@@ -1,4 +1,4 @@
-"""The bridge service as a supervised process, started as an operator would start it."""
+"""The bridge service as a process of the local stack, started by its command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BridgeService(Server):
         arguments: Sequence[str] = (),
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`tls`: for asking it, where `environment` has it serve HTTPS."""
+        """`tls`: for requests to it, if `environment` makes it serve HTTPS."""
         self.name = name
         self._tls = tls
         self._port = ReservedPort()

@@ -1,4 +1,4 @@
-"""The Java shim as a plugin directory: its zip is found, or built from the sources, and unpacked."""
+"""The Java shim as a plugin directory: finds its zip, or builds it from the sources, and unpacks it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shim_zip() -> Path:
 
 
 def unpack_shim(directory: Path) -> Path:
-    """Unpacks the zip below `directory` and answers that: an entry for a worker's plugin.path."""
+    """Unpacks the zip below `directory`, and returns that as an entry for a worker's plugin.path."""
     directory.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(shim_zip()) as archive:
         archive.extractall(directory)

@@ -1,4 +1,4 @@
-"""Makes SIGTERM and SIGHUP unwind the stack as Ctrl-C does, instead of ending Python on the spot."""
+"""Makes SIGTERM and SIGHUP raise an exception as Ctrl-C does, so that the stack is closed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def unwinding_on_signals() -> Iterator[None]:
-    """Within it the two signals raise SystemExit. Handlers that somebody else installed stay as they are."""
+    """Inside, the two signals raise SystemExit. Handlers that are installed already stay."""
     before: dict[signal.Signals, _Handler] = {}
     if threading.current_thread() is threading.main_thread():
         for which in (signal.SIGTERM, signal.SIGHUP):

@@ -1,11 +1,11 @@
-"""The whole stack: source cluster A, target cluster B, Connect workers on B, the bridge service.
+"""The local stack: source cluster A, target cluster B, Connect workers on B, the bridge service.
 
     with LocalStack(Path(".local/demo")) as stack:
         worker = stack.worker()
         worker.rest.put("groups", config | {"bridge.url": stack.service().url})
 
-Nothing runs that was not asked for, and everything that runs ends with the `with`: also on Ctrl-C, on SIGTERM
-and when this interpreter is killed (processes.py). Logs stay in the directory.
+It starts only what is asked for, and ends everything with the `with`: also on Ctrl-C, on SIGTERM and when this
+interpreter is killed (processes.py). Logs stay in the directory.
 """
 
 from __future__ import annotations
@@ -77,20 +77,21 @@ class LocalStack:
 
     @property
     def watched(self) -> list[Watched]:
-        """Every process of the stack, for waits that should fail when one dies."""
-        found = [each for cluster in self._clusters.values() for each in cluster.watched]
-        found += [worker.process for worker in self._workers.values()]
-        found += [service.process for service in self._services.values()]
-        return found
+        """All processes of the stack, for waits that have to fail when one dies."""
+        processes = [each for cluster in self._clusters.values() for each in cluster.watched]
+        processes += [worker.process for worker in self._workers.values()]
+        processes += [service.process for service in self._services.values()]
+        return processes
 
     def start_clusters(self) -> None:
-        """Both side by side, in the time of one."""
+        """Starts A and B at the same time."""
         pair = [self._launched(name) for name in (SOURCE, TARGET)]
         for cluster in pair:
             cluster.wait_ready()
 
     def cluster(self, name: str) -> Cluster:
-        """A or B, or another of your own; a broker from jars unless `clusters` says otherwise."""
+        """The cluster of that name, A or B or another, started when first asked for; a broker from jars unless
+        `clusters` has one of that name."""
         fresh = name not in self._started
         cluster = self._launched(name)
         if fresh:
@@ -106,8 +107,8 @@ class LocalStack:
         security: Security | None = None,
         joins: Broker | None = None,
     ) -> Broker:
-        """One more broker from jars, with settings of its own, in a cluster of its own or that of the one that it
-        joins; running when this returns."""
+        """Starts one more broker from jars, with settings of its own, in a new cluster or in that of the broker that it
+        joins."""
         broker = self._new_broker(name, version or self._version, properties or {}, security, joins)
         self._clusters[name] = broker
         self.cluster(name)
@@ -126,7 +127,7 @@ class LocalStack:
         environment: Mapping[str, str] | None = None,
         heap: str = "512m",
     ) -> ConnectWorker:
-        """The Connect worker of that name; options count when it is first asked for."""
+        """The Connect worker of that name, started with these options when first asked for."""
         if name not in self._workers:
             cluster = self.cluster(on)
             worker = ConnectWorker(
@@ -154,7 +155,7 @@ class LocalStack:
         arguments: Sequence[str] = (),
         tls: ssl.SSLContext | None = None,
     ) -> BridgeService:
-        """The bridge service of that name; options count when it is first asked for."""
+        """The bridge service of that name, started with these options when first asked for."""
         if name not in self._services:
             service = BridgeService(
                 self.directory, name=name, environment=environment, arguments=arguments, tls=tls

@@ -1,4 +1,4 @@
-"""Waiting for something to become so, without sleeping past it and without missing a death."""
+"""Waits for a condition, and fails at once when a process dies meanwhile."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ _TRY_EVERY_SECONDS = 0.05
 
 
 class Watched(Protocol):
-    """A process as far as a waiting caller cares."""
+    """A process whose death ends a wait."""
 
     @property
     def name(self) -> str: ...
 
     def died(self) -> bool:
-        """Ended without having been asked to."""
+        """Whether it ended without having been asked to."""
 
     def obituary(self) -> str:
-        """How it ended and the end of its log."""
+        """How it ended, and the end of its log."""
 
     def log_tail(self, lines: int = ...) -> str: ...
 
 
 def eventually(attempt: Callable[[], T], timeout: float, *, what: str, watched: Iterable[Watched] = ()) -> T:
-    """Repeats `attempt` until it neither raises nor returns False, and gives its answer back.
+    """Repeats `attempt` until it neither raises nor returns False, and returns its result.
 
-    Fails as soon as one of the watched processes has died, and after `timeout` with the last failure.
+    Raises ProcessDied as soon as one of the watched processes has died, and WaitTimedOut with the last failure after
+    `timeout` seconds.
     """
     processes = list(watched)
     deadline = time.monotonic() + timeout
@@ -49,11 +50,11 @@ def eventually(attempt: Callable[[], T], timeout: float, *, what: str, watched: 
             if process.died():
                 raise ProcessDied(f"{process.obituary()}\n(while waiting: {what})") from failure
         if time.monotonic() >= deadline:
-            raise WaitTimedOut(_late(what, timeout, failure, processes)) from failure
+            raise WaitTimedOut(_timed_out(what, timeout, failure, processes)) from failure
         time.sleep(_TRY_EVERY_SECONDS)
 
 
-def _late(what: str, timeout: float, failure: Exception | None, processes: list[Watched]) -> str:
+def _timed_out(what: str, timeout: float, failure: Exception | None, processes: list[Watched]) -> str:
     reason = f": {type(failure).__name__}: {failure}" if failure else ""
     tails = [f"--- end of the log of {process.name}\n{process.log_tail(15)}" for process in processes]
     return "\n".join([f"Not within {timeout:g} s: {what}{reason}", *tails])

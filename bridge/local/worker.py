@@ -1,4 +1,4 @@
-"""A distributed Connect worker from Kafka's own jars, with the connectors of MirrorMaker on its classpath."""
+"""A distributed Connect worker from Kafka's own jars, with MirrorMaker's connectors on its classpath."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DEFAULTS = {
 
 
 class ConnectWorker(Server):
-    """Several workers of one group id share the connectors; each has its own REST port."""
+    """A worker with a REST port of its own. Workers with the same group id share the connectors."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class ConnectWorker(Server):
         self.process.start()
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
-        """Until the worker is in its group and has read its topics: what /health says from 3.9 on."""
+        """Waits until /health (Kafka 3.9 or newer) says that the worker is in its group and has read its topics."""
 
         def healthy() -> bool:
             return httpx.get(f"{self.url}/health", timeout=5.0).status_code == httpx.codes.OK

@@ -50,7 +50,7 @@ def test_any_thinned_copy_is_matched_record_by_record() -> None:
     source = entries("".join(chr(0x4E00 + number) for number in range(400)))
     for _ in range(50):
         kept = sorted(chance.sample(range(400), chance.randint(0, 400)))
-        target = [Entry(place, source[number].digest) for place, number in enumerate(kept)]
+        target = [Entry(offset, source[number].digest) for offset, number in enumerate(kept)]
         found = align(source, target)
         assert found.upstream == tuple(kept)
         assert found.downstream == tuple(range(len(kept)))

@@ -10,17 +10,17 @@ import pytest
 from rich.console import Console
 
 from bridge.demo import run
-from bridge.demo.data import PLACES, Amounts, ticks
+from bridge.demo.data import PARTITIONS, Amounts, ticks
 from bridge.demo.errors import DemoFailed
 from bridge.demo.expected import align
 from bridge.demo.failover import Resumed
 from bridge.demo.groups import Groups, Shape, choose
-from bridge.demo.logs import Entry, PartitionLog, Place
+from bridge.demo.logs import Entry, PartitionLog, Tp
 from bridge.demo.report import Judged, Report, make_rows
 from bridge.demo.show import closing, table
 from bridge.protocol.messages import PartitionReport
 
-PLACE: Place = ("orders", 0)
+TP: Tp = ("orders", 0)
 KEYS = [
     *("group", "topic", "partition", "committed", "exact", "timestamp", "stock", "ours"),
     *("reread_timestamp", "reread_stock", "reread_ours", "evidence", "verdict"),
@@ -30,7 +30,7 @@ KEYS = [
 def report(ours: int | None, *, matches: bool = True) -> Report:
     """One group at 5 of ten records; the timestamp rule says 3 and stock nothing."""
     log = PartitionLog([Entry(number, b"%d" % number) for number in range(10)], 10)
-    groups: Groups = {"g": {PLACE: 5}}
+    groups: Groups = {"g": {TP: 5}}
     verdict = PartitionReport(
         topic="orders",
         partition=0,
@@ -41,10 +41,10 @@ def report(ours: int | None, *, matches: bool = True) -> Report:
         verdict="exact",
         evidence="verified",
     )
-    answers = {} if ours is None else {("g", PLACE): ours}
-    judged = Judged({("g", PLACE): 3}, {}, answers, {("g", PLACE): verdict})
-    rows = make_rows(groups, {PLACE: align(log.entries, log.entries)}, {PLACE: log}, judged)
-    return Report(rows, [Resumed("g", PLACE, matches)], 12.34)
+    answers = {} if ours is None else {("g", TP): ours}
+    judged = Judged({("g", TP): 3}, {}, answers, {("g", TP): verdict})
+    rows = make_rows(groups, {TP: align(log.entries, log.entries)}, {TP: log}, judged)
+    return Report(rows, [Resumed("g", TP, matches)], 12.34)
 
 
 def test_the_file_has_the_promised_form(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_failure_is_one_line_and_the_rest_is_in_the_log(
     assert run.run_demo(tmp_path, records=2_000, keep=False) == run.FAILED
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 1
-    assert said[0].startswith("mirror-bridge demo: broker A has gone (all of it in ")
+    assert said[0].startswith("mirror-bridge demo: broker A has gone (the whole error is in ")
     assert "and much more" in (tmp_path / run.LOG).read_text("utf-8")
 
 
@@ -143,10 +143,10 @@ def test_groups_stand_at_head_tail_and_in_every_kind_of_hole() -> None:
     paid = Shape([number for number in range(1_000) if number % 10 != 9], 1_000, aborted=range(500, 509))
     holes = Shape([*range(300, 320), *range(400, 1_000)], 1_000)
     special = {"payments": paid, "profiles": holes}
-    groups = choose({place: special.get(place[0], plain) for place in PLACES}, burst=300)
+    groups = choose({tp: special.get(tp[0], plain) for tp in PARTITIONS}, burst=300)
     for offsets in groups.values():
         topics = {topic for topic, _ in offsets}
-        assert set(offsets) == {place for place in PLACES if place[0] in topics}
+        assert set(offsets) == {tp for tp in PARTITIONS if tp[0] in topics}
     assert groups["analytics"]["orders", 0] == 0
     assert groups["billing"]["orders", 0] == 1_000
     assert groups["settlement"]["payments", 0] % 10 == 9
