@@ -17,7 +17,7 @@ from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.gc_tuning import collect_seldom
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.network.in_flight import Window
+from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer, producer_settings
 from bridge.kafka.state_topics import read_committed
 from bridge.model.copying import Copied
@@ -137,7 +137,7 @@ class _Attempts:
         self._said = self._saying()
         self._refusals = Refusals(source.most_decompressed)
         self._seen = Seen()
-        self._window = Window()
+        self._window = InFlightWindow()
 
     async def run(self, *, again: bool) -> str:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)

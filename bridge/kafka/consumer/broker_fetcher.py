@@ -11,7 +11,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.fetch_session import FetchSession
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.network.in_flight import Window
+from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition, PartitionData
@@ -43,7 +43,7 @@ class BrokerFetcher:
         self._large: dict[TopicPartition, int] = {}
         """Bytes to ask for where a batch was larger than what was asked for, with room for larger ones: such a batch
         comes alone in a response, and those of all other partitions not at all."""
-        self._window = Window()
+        self._window = InFlightWindow()
         """How much a response may hold: what the broker has sent in time. One that is too large for the network would
         time out and be asked for again, for ever."""
         self._round_trip = UNKNOWN
@@ -123,7 +123,7 @@ class BrokerFetcher:
             self._session.reset()
             raise
         size = sum(len(data.records) for data in response.parts.values())
-        self._window.answered(size, size, took, self._round_trip)
+        self._window.acknowledged(size, size, took, self._round_trip)
         for tp, data in response.parts.items():
             sent = self._session.sent(tp)
             if sent is not None and len(data.records) > sent.max_bytes:

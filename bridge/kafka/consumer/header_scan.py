@@ -14,7 +14,7 @@ from bridge.model.lookups import Need, Scan, Scanned
 from bridge.model.values import TopicPartition
 
 _AT_ONCE = 4
-"""Fetches under way at a time: each may bring `max_bytes`, or one batch that is larger."""
+"""Fetches in flight at a time: each may bring `max_bytes`, or one batch that is larger."""
 
 
 async def scan(

@@ -89,7 +89,7 @@ class Lookups:
         self._kept_bytes = 0
 
     def _keep(self, partition: TopicPartition, window: Window, size: int) -> None:
-        # Asked for again: while the answer was under way another connector's round may have ended and forgotten all.
+        # Asked for again: while the answer was in flight another connector's round may have ended and forgotten all.
         self._windows_of(partition).add(window)
         self._kept.append((partition, window, size))
         self._kept_bytes += size

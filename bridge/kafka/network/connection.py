@@ -113,7 +113,7 @@ class BulkConnection(asyncio.BufferedProtocol):
             raise
 
     def close(self) -> Awaitable[None]:
-        """At once: requests under way fail with KafkaConnectionError. To be awaited where it matters that the socket is
+        """At once: requests in flight fail with KafkaConnectionError. To be awaited where it matters that the socket is
         closed."""
         self._end(KafkaConnectionError("The connection was closed"))
         closed: Awaitable[None] = self._library.close()

@@ -1,4 +1,4 @@
-"""What a round trip changes: as many bytes per second are to be under way over a distance as near by. Pure."""
+"""What a round trip changes: as many bytes per second are to be in flight over a distance as near by. Pure."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings, producer_settings
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.network.in_flight import Window
+from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.network.round_trip import quickest
 from bridge.kafka.producer.sender import BatchSender
 from bridge.kafka.producer.state_writer import KeyValue, record_batches
@@ -55,7 +55,7 @@ class TransactionalProducer:
         settings: RawSettings,
         transactional_id: str,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
-        window: Window | None = None,
+        window: InFlightWindow | None = None,
     ) -> None:
         self._client = NetworkClient(settings)
         self._near_ms = self._timeout_ms = timeout_ms

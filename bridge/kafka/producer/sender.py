@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.errors import failure
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.network.in_flight import Window
+from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
@@ -41,7 +41,8 @@ class _Batch:
     data: Writable
     acknowledged: asyncio.Future[int]
     handed_over: float
-    under_way: int  # bytes in flight then, its own included
+    in_flight: int
+    """Bytes in flight when it was handed over, its own included."""
 
 
 class BatchSender:
@@ -59,7 +60,7 @@ class BatchSender:
         transactional_id: str | None,
         within: float,
         add_partitions: Callable[[Sequence[TopicPartition]], Awaitable[None]] | None = None,
-        window: Window | None = None,
+        window: InFlightWindow | None = None,
     ) -> None:
         self._client = client
         self._transactional_id = transactional_id
@@ -68,7 +69,7 @@ class BatchSender:
         self._add_partitions = add_partitions
         self.always: TopicPartition | None = None
         """Added together with the first other partition, because every transaction sends to it."""
-        self.window = window or Window()
+        self.window = window or InFlightWindow()
         self._id_and_epoch = ProducerIdAndEpoch()
         self.sequences: dict[TopicPartition, int] = {}
         """Of the next record of a partition; from 2^31 - 1 on to 0, as brokers count."""
@@ -255,7 +256,7 @@ class BatchSender:
         self.round_trip = quickest(self.round_trip, now - began)
         self.throttled_until = max(self.throttled_until, now + throttle)
         last, size = max(batches, key=lambda each: each.handed_over), sum(len(each.data) for each in batches)
-        self.window.answered(size, last.under_way, now - last.handed_over, self.round_trip, throttle)
+        self.window.acknowledged(size, last.in_flight, now - last.handed_over, self.round_trip, throttle)
 
     def _left(self) -> float:
         return min(self.within, self.deadline - time.monotonic())
@@ -276,7 +277,7 @@ class BatchSender:
             batch.acknowledged.exception()  # as if awaited; cheaper than a callback of each batch
 
     def fail(self, error: KafkaFailure) -> None:
-        """Fails all that waits to be sent; requests under way still get their responses."""
+        """Fails all that waits to be sent; requests in flight still get their responses."""
         if self.failed is None:
             self.failed = error
             if error.fault is KafkaFault.TIMEOUT:
