@@ -16,8 +16,7 @@ from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import SyncProducer, TransactionalProducer
 from bridge.kafka.record.batch import Chunk
-from bridge.kafka.record.coalescing import Joining
-from bridge.kafka.record.rebuilding import Limits
+from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.mm2.offset_sync_writer import OffsetSyncWriter
 from bridge.mm2.records import OffsetSync
 from bridge.model.copying import Copied, Gap
@@ -85,6 +84,9 @@ class Copier:
         self._unanswered: deque[asyncio.Future[int]] = deque()
         self._largest: Mapping[str, int] = {}
         """max.message.bytes by target topic."""
+        self._policies: Mapping[str, BatchPolicy] = {}
+        """By target topic, for a target that is `_round_trip` seconds away."""
+        self._round_trip: float | None = None
 
     async def run(self, ending: Callable[[], bool], settled: Callable[[], Awaitable[None]]) -> None:
         """Copies until `ending` says so, or, with `until_caught_up`, until all is copied that was there at the start;
@@ -99,18 +101,32 @@ class Copier:
             await self._fetcher.close()
 
     async def _copy(self, settled: Callable[[], Awaitable[None]]) -> None:
-        told = False
+        reported = False
         with contextlib.suppress(_Ending):
             while not self._ending() and not self._caught_up():
-                self._fetcher.limit(throttle.fetch_bytes(self._producer.window))
-                for part in await self._fetcher.poll(self._clock.patience()):
-                    await self._take(part)
-                if not told:
-                    told = True
+                self._pace()
+                for fetch in await self._fetcher.poll(self._clock.patience()):
+                    await self._copy_fetch(fetch)
+                if not reported:
+                    reported = True
                     await settled()
                 if self._clock.due():
                     await self._commit()
         await self._commit()
+
+    def _pace(self) -> None:
+        """Adapts fetches and batches to how fast the target takes them, and to how far away it is."""
+        window, round_trip = self._producer.window, self._producer.round_trip
+        self._fetcher.limit(throttle.fetch_bytes(window))
+        if round_trip != self._round_trip:
+            decompressed = self._source.most_decompressed
+            self._policies = {
+                topic: throttle.batch_policy(
+                    self._spec.batch_size, largest, round_trip, self._compression, decompressed
+                )
+                for topic, largest in self._largest.items()
+            }
+            self._round_trip = round_trip
 
     # -- where to go on --------------------------------------------------------------------------------------------
 
@@ -149,30 +165,23 @@ class Copier:
 
     # -- copying ---------------------------------------------------------------------------------------------------
 
-    async def _take(self, part: CompletedFetch) -> None:
-        place, copied = part.tp, self._copied[part.tp]
-        if part.error is not None:
-            raise meaning(place, part.error, self._runs[copied.id].runs)
-        position = self._positions[place]
-        most = self._largest[copied.target_topic]
-        round_trip = self._producer.round_trip
-        size = throttle.batch_bytes(self._spec.batch_size, round_trip)
-        few = throttle.small(round_trip, self._compression)
+    async def _copy_fetch(self, fetch: CompletedFetch) -> None:
+        tp, copied = fetch.tp, self._copied[fetch.tp]
+        if fetch.error is not None:
+            raise meaning(tp, fetch.error, self._runs[copied.id].runs)
+        position, policy = self._positions[tp], self._policies[copied.target_topic]
         transforms = self._transforms if copied.transforms else None
-        join = transforms.joining if transforms else Joining(few, min(size, most))
-        found = batches_of(part, position, join, committed_only=self._spec.committed_only)
-        more = part.last_stable > found.next_offset
-        self._clock.backlog = self._clock.backlog or more
-        together = few if more or len(found.batches) > 1 else None
-        limits = Limits(most, size, together, self._compression, self._source.most_decompressed)
+        reading = policy if transforms is None else transforms.reading
+        data = batches_of(fetch, position, reading, committed_only=self._spec.committed_only)
+        self._clock.backlog = self._clock.backlog or fetch.last_stable > data.next_offset
         if transforms is None:
-            await self._put(copied, self._refusals.chunks(place, found.batches, limits, position))
+            await self._put(copied, self._refusals.chunks(tp, data.batches, policy, position))
         else:
-            async for step in transforms.steps(copied, found.batches, limits, self._largest, position):
-                await self._follow(place, step)
-        if found.next_offset != position:
-            self._come_to(place, found.next_offset)
-        self._fetcher.done(place, found.next_offset, found.leader_epoch)
+            async for step in transforms.steps(copied, data.batches, policy, self._largest, position):
+                await self._follow(tp, step)
+        if data.next_offset != position:
+            self._come_to(tp, data.next_offset)
+        self._fetcher.done(tp, data.next_offset, data.leader_epoch)
 
     async def _put(self, copied: Copied, pieces: Iterable[Chunk | Gap]) -> None:
         for piece in pieces:
@@ -235,8 +244,8 @@ class Copier:
         """The copy in the open transaction. What was copied before transforms could send it there did not go there."""
         part = self._open.get(copy := copied.id)
         if part is None:
-            covered, last = self._positions[copied.source], self._runs[copy].last
-            if copied != self._copied[copied.source] and last is not None:
+            covered = self._positions[copied.source]
+            if copied != self._copied[copied.source] and (last := self._runs[copy].last) is not None:
                 covered = min(covered, last.position)
             part = self._open[copy] = Part(copied, covered)
             self._clock.move()
@@ -260,31 +269,33 @@ class Copier:
         if not self._clock.began:
             await self._producer.begin()
         spec = self._spec
+        done = await written(self._open.values())
+        log_starts = [self._producer.log_start(each.part.copied.remote) for each in done]
         runs: list[tuple[bytes, bytes | None]] = []
+        for each, log_start in zip(done, log_starts, strict=True):
+            self._check_copies(each)
+            copied = each.part.copied
+            position = self._positions[copied.source]
+            runs += self._runs[copied.id].commit(each.segments, position, copied, log_start)
         syncs: list[OffsetSync] = []
-        for done in await written(self._open.values()):
-            self._check_copies(done)
-            copied, position = done.part.copied, self._positions[done.part.copied.source]
-            began = self._producer.log_start(copied.remote)
-            runs += self._runs[copied.id].commit(done.segments, position, copied, began)
-            if spec.syncs_topic and copied.id == self._copied[copied.source].id:
-                syncs += queue_syncs(done, self._writer)
+        for each in done if spec.syncs_topic else ():
+            if (copied := each.part.copied).id == self._copied[copied.source].id:
+                syncs += queue_syncs(each, self._writer)
         syncs += self._writer.take_delayed()
+        encoded = [(sync.key(), sync.value()) for sync in syncs]
         ledger = [ledger_entry(gap, spec.name) for part in self._open.values() for gap in part.gaps]
         await self._producer.send_records(spec.runs_topic, runs)
         if ledger:
             await self._producer.send_records(spec.gaps_topic, ledger)
-        if syncs and spec.syncs_on_target:
-            await self._producer.send_records(
-                spec.syncs_topic, [(each.key(), each.value()) for each in syncs]
-            )
+        if encoded and spec.syncs_on_target:
+            await self._producer.send_records(spec.syncs_topic, encoded)
         await self._producer.commit()
         self._open = {}
         self._clock.end()
         self._unanswered.clear()
-        if syncs and self._syncs is not None:
+        if encoded and self._syncs is not None:
             # They follow the commit and never precede it: a sync must not tell of a copy that is not there.
-            self._syncs.send(spec.syncs_topic, [(each.key(), each.value()) for each in syncs])
+            self._syncs.send(spec.syncs_topic, encoded)
 
     def _check_copies(self, done: Written) -> None:
         copy = done.part.copied.id

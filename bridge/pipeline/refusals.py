@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.record.batch import Chunk, RawBatch
-from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.copying import Copied, Gap, GapKind
 from bridge.model.values import TopicPartition
@@ -60,7 +61,7 @@ class Refused(Exception):
 
 
 class Refusals:
-    """What is known of refused records; outlives the transactions, not the slice. `decompressed`: as in Limits."""
+    """What is known of refused records; outlives the transactions, not the slice. `decompressed`: as in BatchPolicy."""
 
     def __init__(self, decompressed: int = MOST_BYTES) -> None:
         self._decompressed = decompressed
@@ -80,11 +81,11 @@ class Refusals:
         self._left_out.setdefault(gap.source, {})[gap.upstream_from] = gap
 
     def chunks(
-        self, source: TopicPartition, batches: Sequence[RawBatch], limits: Limits, position: int
+        self, source: TopicPartition, batches: Sequence[RawBatch], policy: BatchPolicy, position: int
     ) -> Iterator[Chunk | Gap]:
         """What is to be sent, in order, and what is left out. Raises Refused for what can't be put into a batch of the
         target's limits, and for bytes that nobody can decode."""
-        return self.without(source, lambda at: chunks(batches, limits, at), position)
+        return self.without(source, lambda at: chunks(batches, policy, at), position)
 
     def without(
         self, source: TopicPartition, made: Callable[[int], Iterator[Chunk]], position: int, target: str = ""

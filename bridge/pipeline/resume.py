@@ -20,7 +20,8 @@ from bridge.kafka.consumer.position_validation import (
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.record.batch import CorruptBatch
-from bridge.kafka.record.coalescing import DataBatches, Joining
+from bridge.kafka.record.batch_plan import BatchPolicy
+from bridge.kafka.record.coalescing import DataBatches
 from bridge.model.copying import Copied, PipelineSpec
 from bridge.model.lookups import Scan, Scanned
 from bridge.model.values import Bounds, CopyId, Side, TopicPartition
@@ -87,13 +88,15 @@ def meaning(place: TopicPartition, trouble: FetchError, runs: Sequence[OffsetRun
             return Moved([place])
 
 
-def batches_of(part: CompletedFetch, position: int, join: Joining, *, committed_only: bool) -> DataBatches:
-    """What is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a second
-    fetch may bring better ones."""
+def batches_of(
+    fetch: CompletedFetch, position: int, policy: BatchPolicy, *, committed_only: bool
+) -> DataBatches:
+    """Reads what is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a
+    second fetch may bring better ones."""
     try:
-        return DataBatches.committed(part.records, position, part.aborted if committed_only else None, join)
+        return DataBatches.committed(fetch.records, position, fetch.aborted if committed_only else None, policy)
     except CorruptBatch as corrupt:
-        said = f"{part.tp.topic}-{part.tp.partition}: {corrupt}"
+        said = f"{fetch.tp.topic}-{fetch.tp.partition}: {corrupt}"
         raise KafkaFailure(KafkaFault.OTHER, said) from None
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bridge.kafka.network.in_flight import FIRST, MOST
 from bridge.kafka.network.round_trip import NEAR, stretched
-from bridge.kafka.record.coalescing import Small
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.compression import Compression
+from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.copying import PipelineSpec
 
 _LARGEST = 1_000_000
@@ -18,9 +19,9 @@ _LARGEST = 1_000_000
 _BACKLOG = 7
 """Batches of a backlog become up to so many times as large as batch.size: a batch costs, here and on the target's
 brokers, more than its bytes do. By default that stays below 128 KiB, from where on each takes fresh memory."""
-_FEW = Small(none=1 << 31, gzip=2048, snappy=16384, lz4=16384, zstd=16384)
+_FEW = CodecSizes(none=1 << 31, gzip=2048, snappy=16384, lz4=16384, zstd=16384)
 """A batch that is larger costs less, about, when it is sent as it is than when it is rebuilt with its neighbours."""
-_ANY = Small.any(1 << 31)
+_ANY = CodecSizes.all(1 << 31)
 _ROUND_TRIPS = 8
 """Of a transaction when there is a backlog."""
 _LONGEST = 1 / 3
@@ -43,19 +44,37 @@ def batch_bytes(batch_size: int, round_trip: float) -> int:
 
 
 def compression(spec: PipelineSpec) -> Compression | None:
-    """What batches are to have on the target; None: what they have."""
+    """The codec that batches get on the target; None: each keeps its own."""
     return Compression.named(spec.compression, spec.compression_level) if spec.compression else None
 
 
-def small(round_trip: float, wanted: Compression | None = None) -> Small:
-    """Which batches of a backlog are put together with others. Near by processors are scarce; over a distance it is
-    batches. Those of another codec than is wanted are rebuilt in any case."""
+def batch_policy(
+    batch_size: int,
+    max_message_bytes: int,
+    round_trip: float,
+    compression: Compression | None = None,
+    decompressed: int = MOST_BYTES,
+) -> BatchPolicy:
+    """How batches are made ready for a target topic that is `round_trip` seconds away and back. The same with a backlog
+    and without: what comes in one fetch is coalesced, and a single batch has no neighbour."""
+    return BatchPolicy(
+        max_message_bytes,
+        batch_bytes(batch_size, round_trip),
+        _coalesced(round_trip, compression),
+        compression,
+        decompressed,
+    )
+
+
+def _coalesced(round_trip: float, compression: Compression | None) -> CodecSizes:
+    """The largest batches that are coalesced. Near by processors are scarce; over a distance it is batches. Those of
+    another codec than the target's are rebuilt in any case."""
     few = _FEW if round_trip <= NEAR else _ANY
-    if wanted is None:
+    if compression is None:
         return few
-    return Small(
+    return CodecSizes(
         *(
-            size if codec == wanted.codec else most
+            size if codec == compression.codec else most
             for codec, (size, most) in enumerate(zip(few, _ANY, strict=True))
         )
     )

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from bridge.kafka.record.batch import Chunk, RawBatch
-from bridge.kafka.record.coalescing import Joining
-from bridge.kafka.record.rebuilding import Limits
+from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.model.copying import Copied, Gap
 
 
@@ -25,16 +24,16 @@ class Step(NamedTuple):
 
 
 class Transforms(Protocol):
-    joining: Joining
-    """Which batches of a fetch are taken for one."""
+    reading: BatchPolicy
+    """By which a fetch is read for them."""
 
     def steps(
         self,
         copied: Copied,
         batches: Sequence[RawBatch],
-        limits: Limits,
+        policy: BatchPolicy,
         largest: Mapping[str, int],
         position: int,
     ) -> AsyncIterator[Step]:
-        """Of the records from `position` on. `limits` of the copy's own topic; `largest`: max.message.bytes by target
-        topic. Raises PolicySaysFail where transforms can not be called at all."""
+        """Transforms the records from `position` on. `policy` of the copy's own topic; `largest`: max.message.bytes by
+        target topic. Raises PolicySaysFail where transforms can not be called at all."""

@@ -9,6 +9,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Awaitable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -23,8 +24,9 @@ from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.produce_responses import Produced
 from bridge.kafka.protocol.reading import BytesLike
 from bridge.kafka.record.batch import Chunk, RawBatch, parse, passed, stamp
-from bridge.kafka.record.coalescing import DataBatches, Small
-from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, chunks, refused
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.coalescing import DataBatches
+from bridge.kafka.record.rebuilding import RecordTooLarge, chunks, refused
 from bridge.local import Cluster
 from bridge.model.topics import NewTopic
 from bridge.model.values import Bounds, Side, TopicPartition
@@ -53,8 +55,8 @@ from tests.support.raw_batches import (
 
 T = TypeVar("T")
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
-WIDE = Limits(1_048_588, 16_384, coalesce=None)
-BACKLOG = WIDE._replace(coalesce=Small.any(4096))
+WIDE = BatchPolicy(1_048_588, 16_384)
+BACKLOG = replace(WIDE, coalesced=CodecSizes.all(4096))
 CORRUPT, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_RECORD = 2, 10, 32, 45, 87
 NOBODY = ProducerIdAndEpoch(-1, -1)
 ODD = [
@@ -159,9 +161,9 @@ class Wire:
         assert error == 0
         return id_and_epoch
 
-    def copy(self, topic: str, limits: Limits = WIDE, *, committed: bool = True, to: str = "") -> str:
+    def copy(self, topic: str, policy: BatchPolicy = WIDE, *, committed: bool = True, to: str = "") -> str:
         to = to or self.topic()
-        self.send_chunks(to, chunks(self.fetch(topic, committed=committed), limits, 0))
+        self.send_chunks(to, chunks(self.fetch(topic, committed=committed), policy, 0))
         return to
 
     def records(self, topic: str) -> list[Plain]:
@@ -300,7 +302,7 @@ def test_a_batch_larger_than_the_target_takes_is_split(wire: Wire, codec: str) -
     limit = len(whole) // 3
     small = wire.topic({"max.message.bytes": str(limit)})
     assert wire.send(small, whole).error == TOO_LARGE
-    wire.copy(topic, WIDE._replace(max_message_bytes=limit), to=small)
+    wire.copy(topic, replace(WIDE, max_message_bytes=limit), to=small)
     assert wire.records(small) == wire.records(topic)
     assert {each.attributes for each in wire.fetch(small)} == {CODECS[codec]}
 
@@ -310,11 +312,11 @@ def test_a_batch_as_large_as_the_limit_is_taken_and_a_larger_record_is_an_error(
     topic = wire.topic()
     wire.send(topic, record)
     tight, tighter = (wire.topic({"max.message.bytes": str(len(record) - less)}) for less in (0, 1))
-    wire.copy(topic, WIDE._replace(max_message_bytes=len(record)), to=tight)
+    wire.copy(topic, replace(WIDE, max_message_bytes=len(record)), to=tight)
     assert wire.records(tight) == wire.records(topic)
     assert wire.send(tighter, record).error == TOO_LARGE
     with pytest.raises(RecordTooLarge, match="offset 0 "):
-        wire.copy(topic, WIDE._replace(max_message_bytes=len(record) - 1), to=tighter)
+        wire.copy(topic, replace(WIDE, max_message_bytes=len(record) - 1), to=tighter)
 
 
 def test_a_batch_of_ten_megabytes_is_passed(wire: Wire) -> None:
@@ -323,7 +325,7 @@ def test_a_batch_of_ten_megabytes_is_passed(wire: Wire) -> None:
     data = unowned(batch_of(records))
     topic, copy = wire.topic(wide), wire.topic(wide)
     assert wire.send(topic, data).error == 0
-    wire.copy(topic, WIDE._replace(max_message_bytes=12 << 20), to=copy)
+    wire.copy(topic, replace(WIDE, max_message_bytes=12 << 20), to=copy)
     assert payload(only(wire.fetch(copy))) == data[61:]
 
 

@@ -174,22 +174,6 @@ class Chunk:
         return len(self.data)
 
 
-def passes(batch: RawBatch, start_offset: int, max_message_bytes: int) -> bool:
-    """Whether the broker takes the batch's own bytes under a new header, and keeps what they say.
-
-    Not with a hole (rejected), nor with append time (the bit is dropped, and the producers' timestamps reappear), nor
-    when it begins below `start_offset` or is larger than the target's max.message.bytes.
-    """
-    return (
-        batch.magic == 2
-        and batch.heads is None
-        and batch.last_offset - batch.base_offset + 1 == batch.count
-        and not batch.attributes & APPEND_TIME
-        and batch.base_offset >= start_offset
-        and len(batch.data) <= max_message_bytes
-    )
-
-
 def passed(batch: RawBatch) -> Chunk:
     """The batch's own records under a new header. Of its flags only the codec is left: the target's cleaner would
     take a delete horizon for its own. Overwrites the batch, if it is where it can be written to."""

@@ -1,12 +1,11 @@
-"""Batches into chunks: passed as they are where that keeps what they say, else their records put together anew."""
+"""Makes chunks of batches as planned: their bytes under a new header, or their records put together anew."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
-from bridge.kafka.record.batch import CODEC, Chunk, RawBatch, parse, passed, passes
-from bridge.kafka.record.coalescing import Joining, Small
+from bridge.kafka.record.batch import CODEC, Chunk, RawBatch, parse, passed
+from bridge.kafka.record.batch_plan import BatchPolicy, passes, plan
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.model.batch_limits import FREE, MOST_BYTES
@@ -34,46 +33,27 @@ class UnreadableBatch(ValueError):
         self.offset, self.last_offset, self.why = offset, last_offset, why
 
 
-class Limits(NamedTuple):
-    """In bytes. `coalesce`: neighbours as small as this are put together into batches of up to `batch_size`, as pays
-    when a backlog exists; None: none are. `compression`: of every batch that can be decoded; None: as it is.
-    `decompressed`: of a batch; one that holds more counts as one that nobody can decode."""
-
-    max_message_bytes: int
-    batch_size: int
-    coalesce: Small | None
-    compression: Compression | None = None
-    decompressed: int = MOST_BYTES
-
-    def passes(self, batch: RawBatch, start_offset: int) -> bool:
-        """Whether the batch's own bytes may be sent on."""
-        kept = self.compression is None or self.compression.codec == batch.attributes & CODEC
-        return kept and passes(batch, start_offset, self.max_message_bytes)
-
-
-def chunks(batches: Sequence[RawBatch], limits: Limits, start_offset: int) -> Iterator[Chunk]:
-    """`batches` from `start_offset` on, ready to be produced, in order.
+def chunks(batches: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> Iterator[Chunk]:
+    """Makes `batches` from `start_offset` on ready to be produced, in order.
 
     Raises RecordTooLarge or UnreadableBatch when all before it has been handed out: to leave it out, ask again from
     behind it.
     """
-    wanted = (batch for batch in batches if batch.last_offset >= start_offset)
-    for group in _groups(wanted, limits):
-        first = group[0]
-        if len(group) == 1 and limits.passes(first, start_offset):
-            yield passed(first)
+    for group, as_is in plan(batches, policy, start_offset):
+        if as_is:
+            yield passed(group[0])
         else:
-            yield from _rebuilt(group, limits, start_offset)
+            yield from _rebuilt(group, policy, start_offset)
 
 
 def put_together(
-    records: Records, codec: int, leader_epoch: int, limits: Limits, start_offset: int
+    records: Records, codec: int, leader_epoch: int, policy: BatchPolicy, start_offset: int
 ) -> Iterator[Chunk]:
     """Records from `start_offset` on as chunks of about `batch_size` before they are compressed. Raises RecordTooLarge
     as `chunks` does."""
-    compression = limits.compression or Compression(codec)
-    for part in records.since(start_offset).parts(limits.batch_size):
-        yield from _fitting(part, compression, leader_epoch, limits.max_message_bytes)
+    compression = policy.compression or Compression(codec)
+    for part in records.since(start_offset).parts(policy.batch_size):
+        yield from _fitting(part, compression, leader_epoch, policy.max_message_bytes)
 
 
 def refused(chunk: Chunk, most: int = MOST_BYTES) -> tuple[Chunk, ...]:
@@ -91,33 +71,9 @@ def refused(chunk: Chunk, most: int = MOST_BYTES) -> tuple[Chunk, ...]:
     return tuple(half.chunk(same, chunk.leader_epoch) for half in records.numbered(chunk.segments).halves())
 
 
-def _groups(batches: Iterable[RawBatch], limits: Limits) -> Iterator[list[RawBatch]]:
-    """Neighbours that become one batch together. Not over a change of codec, nor of leader epoch, which a chunk has one
-    of."""
-    most = min(limits.batch_size, limits.max_message_bytes)
-    join = Joining(limits.coalesce or Small.any(0), most)
-    group: list[RawBatch] = []
-    kind: tuple[int, int] | None = None
-    room = 0
-    for batch in batches:
-        size = len(batch.data)
-        codec = batch.attributes & CODEC
-        small = batch.heads is not None or join.takes(codec, size)
-        its_kind = (codec, batch.leader_epoch)
-        if group and (not small or size > room or its_kind != kind):
-            yield group
-            group = []
-        if not group:
-            room, kind = most if small else 0, its_kind
-        group.append(batch)
-        room -= size
-    if group:
-        yield group
-
-
-def _rebuilt(group: Sequence[RawBatch], limits: Limits, start_offset: int) -> Iterator[Chunk]:
-    compression = limits.compression or Compression(group[0].attributes & CODEC)
-    epoch, most = group[0].leader_epoch, limits.max_message_bytes
+def _rebuilt(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) -> Iterator[Chunk]:
+    compression = policy.compression or Compression(group[0].attributes & CODEC)
+    epoch, most = group[0].leader_epoch, policy.max_message_bytes
     found, held = list[Records](), 0
 
     def ready() -> Iterator[Chunk]:
@@ -125,14 +81,14 @@ def _rebuilt(group: Sequence[RawBatch], limits: Limits, start_offset: int) -> It
             yield from _fitting(Records.together(found), compression, epoch, most)
             found.clear()
 
-    for batch, decoded in decoded_each(group, start_offset, limits.decompressed):
+    for batch, decoded in decoded_each(group, start_offset, policy.decompressed):
         if isinstance(decoded, Records):
             # The first offset of a batch from before 0.11 is in its records only.
             wanted = decoded.since(start_offset)
             found += [wanted] if wanted.count else []
             # Small ones may hold so much that together they are more than one batch may hold.
             held += len(decoded.data)
-            if held > limits.decompressed // FREE:
+            if held > policy.decompressed // FREE:
                 yield from ready()
                 held = 0
             continue

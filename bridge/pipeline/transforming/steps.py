@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bridge.kafka.record.batch import CODEC, RawBatch
-from bridge.kafka.record.coalescing import Joining, Small
-from bridge.kafka.record.rebuilding import Limits, UnreadableBatch, decoded_each, put_together
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.rebuilding import UnreadableBatch, decoded_each, put_together
 from bridge.model.copying import Copied, Gap, GapKind, PipelineSpec
 from bridge.pipeline.resume import PolicySaysFail
 from bridge.pipeline.transformed import Step
 from bridge.pipeline.transforming.calls import Calls, TransformUnusable
 
+_READ = 4 * 1024 * 1024
+"""Bytes of batches that are decoded at once."""
+
 
 class TransformSteps:
     """The Transforms of a slice (see transformed); close it."""
 
-    joining = Joining(Small.any(1 << 31), 4 * 1024 * 1024)
+    reading = BatchPolicy(_READ, _READ, CodecSizes.all(1 << 31))
 
     def __init__(self, spec: PipelineSpec) -> None:
         self._calls = Calls(spec)
@@ -37,13 +41,13 @@ class TransformSteps:
         self,
         copied: Copied,
         batches: Sequence[RawBatch],
-        limits: Limits,
+        policy: BatchPolicy,
         largest: Mapping[str, int],
         position: int,
     ) -> AsyncIterator[Step]:
         await self.start()
         try:
-            async for step in self._steps(copied, batches, limits, largest, position):
+            async for step in self._steps(copied, batches, policy, largest, position):
                 yield step
         except TransformUnusable as unusable:
             raise PolicySaysFail(str(unusable)) from None
@@ -52,12 +56,12 @@ class TransformSteps:
         self,
         copied: Copied,
         batches: Sequence[RawBatch],
-        limits: Limits,
+        policy: BatchPolicy,
         largest: Mapping[str, int],
         position: int,
     ) -> AsyncIterator[Step]:
         at = position
-        for batch, records in decoded_each(batches, position, limits.decompressed):
+        for batch, records in decoded_each(batches, position, policy.decompressed):
             if isinstance(records, UnreadableBatch):
                 first, at = max(at, records.offset), records.last_offset + 1
                 yield _left_out(copied, GapKind.RECORD_REFUSED, first, at, str(records))
@@ -78,7 +82,7 @@ class TransformSteps:
                             each,
                             codec,
                             epoch,
-                            limits._replace(max_message_bytes=largest[topic]),
+                            replace(policy, max_message_bytes=largest[topic]),
                         )
                         for topic, each in outcome.records.items()
                     }

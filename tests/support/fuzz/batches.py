@@ -13,11 +13,12 @@ from bridge.kafka.consumer.header_scan import _scanned
 from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record import arrow_columns
 from bridge.kafka.record.batch import CorruptBatch, parse
-from bridge.kafka.record.coalescing import DataBatches, Joining, Small
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
 from bridge.kafka.record.decoding import stretch, window
-from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
@@ -76,9 +77,9 @@ def _sealed(data: bytearray) -> bytearray:
 def _copy(
     dice: Random, data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, int], ...]
 ) -> None:
-    join = dice.choice((None, Joining(Small.any(1 << 20), 1 << 20)))
+    join = dice.choice((None, BatchPolicy(1 << 20, 1 << 20, CodecSizes.all(1 << 20))))
     compression = dice.choice((None, None, Compression(dice.randrange(5))))
-    limits = Limits(1 << 20, 1 << 20, dice.choice((None, Small.any(1 << 20))), compression, most)
+    policy = BatchPolicy(1 << 20, 1 << 20, CodecSizes.all(dice.choice((0, 1 << 20))), compression, most)
     try:
         found = DataBatches.committed(guarded_copy(data).data, offset, aborted, join)
     except CorruptBatch:
@@ -86,7 +87,7 @@ def _copy(
     position = offset
     for _ in range(1000):
         try:
-            for chunk in chunks(found.batches, limits, position):
+            for chunk in chunks(found.batches, policy, position):
                 first, (last, count) = chunk.segments[0][0], chunk.segments[-1]
                 assert chunk.count == sum(each for _, each in chunk.segments)
                 if dice.random() < 0.1:

@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
-from bridge.kafka.record.coalescing import DataBatches, Small
-from bridge.kafka.record.rebuilding import Limits
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.coalescing import DataBatches
 from bridge.model.copying import Gap, GapKind
 from bridge.model.values import TopicPartition
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
@@ -16,7 +16,7 @@ from tests.support.raw_batches import GZIP, batch, legacy, sealed
 from tests.unit.pipeline.values import copied
 
 PLACE = TopicPartition("orders", 0)
-LIMITS = Limits(1_000_000, 16_384, coalesce=Small.any(4096))
+POLICY = BatchPolicy(1_000_000, 16_384, coalesced=CodecSizes.all(4096))
 
 
 def unreadable(base: int) -> bytes:
@@ -32,7 +32,7 @@ LOG = batch(0, 4) + unreadable(4) + batch(7, 2, codec=GZIP) + unreadable(9) + ba
 def pieces(refusals: Refusals, log: bytes, position: int = 0) -> list[tuple[int, int] | Gap]:
     """[first, end) of what is sent, and what is left out."""
     batches = DataBatches.committed(log, position, ()).batches
-    found = refusals.chunks(PLACE, batches, LIMITS, position)
+    found = refusals.chunks(PLACE, batches, POLICY, position)
     return [
         each if isinstance(each, Gap) else (each.segments[0][0], sum(each.segments[-1])) for each in found
     ]

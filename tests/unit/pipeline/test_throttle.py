@@ -7,12 +7,13 @@ import pytest
 from bridge.kafka.network.in_flight import FIRST, LEAST, MOST
 from bridge.kafka.network.round_trip import UNKNOWN
 from bridge.kafka.producer.transaction_coordinator import transaction_timeout_ms
+from bridge.kafka.record.batch_plan import CodecSizes
 from bridge.kafka.record.compression import Compression
 from bridge.pipeline.throttle import (
     batch_bytes,
+    batch_policy,
     fetch_bytes,
     longest_transaction,
-    small,
     transaction_seconds,
 )
 
@@ -35,18 +36,23 @@ def test_batches_of_a_backlog_grow_with_the_round_trip_and_never_get_smaller_tha
     assert batch_bytes(batch_size, round_trip) == size
 
 
+def coalesced(round_trip: float, compression: str = "") -> CodecSizes:
+    wanted = Compression.named(compression) if compression else None
+    return batch_policy(16384, 1_000_000, round_trip, wanted).coalesced
+
+
 def test_near_by_compressed_batches_are_rebuilt_only_when_their_codec_is_quicker_than_a_batch() -> None:
-    near = small(UNKNOWN)
-    assert near == small(0.005)
+    near = coalesced(UNKNOWN)
+    assert near == coalesced(0.005)
     assert near.gzip == 2048
     assert near.snappy == near.lz4 == near.zstd == 16384
     assert near.none > 10**9
-    assert min(small(0.006)) > 10**9
+    assert min(coalesced(0.006)) > 10**9
 
 
-def test_batches_of_another_codec_than_is_wanted_are_put_together_whatever_their_size() -> None:
-    wanted = small(0.001, Compression.named("lz4"))
-    assert wanted.lz4 == small(0.001).lz4
+def test_batches_of_another_codec_than_the_targets_are_coalesced_whatever_their_size() -> None:
+    wanted = coalesced(0.001, "lz4")
+    assert wanted.lz4 == coalesced(0.001).lz4
     assert min(wanted.gzip, wanted.snappy, wanted.zstd) > 10**9
 
 

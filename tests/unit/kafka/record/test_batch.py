@@ -9,7 +9,8 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.kafka.record.batch import CorruptBatch, parse, passed, passes, stamp
+from bridge.kafka.record.batch import CorruptBatch, parse, passed, stamp
+from bridge.kafka.record.batch_plan import passes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.decoding import window
 from tests.support.raw_batches import (

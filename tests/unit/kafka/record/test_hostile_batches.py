@@ -8,6 +8,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -17,18 +18,19 @@ from aiokafka.record.util import encode_varint
 from bridge.kafka.consumer.header_scan import _scanned
 from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.record.batch import CorruptBatch, DataFilter, parse
-from bridge.kafka.record.coalescing import DataBatches, Joining, Small
+from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
+from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.decoding import opened, stretch, window
 from bridge.kafka.record.legacy import messages
-from bridge.kafka.record.rebuilding import Limits, UnreadableBatch, chunks, refused
+from bridge.kafka.record.rebuilding import UnreadableBatch, chunks, refused
 from bridge.model.batch_limits import MOST_BYTES, Overlarge
 from bridge.model.lookups import Scan
 from bridge.model.values import Side
 from tests.support.raw_batches import GZIP, LZ4, NOW, ZSTD, batch, legacy, marker, sealed
 
 MIB = 1 << 20
-LIMITS = Limits(2 * MIB, 2 * MIB, Small.any(1 << 20))
+POLICY = BatchPolicy(2 * MIB, 2 * MIB, CodecSizes.all(1 << 20))
 ENCODE: dict[int, Callable[[bytes], bytes]] = {
     GZIP: lambda data: codecs.gzip_encode(data, 6),
     LZ4: lambda data: codecs.lz4_encode(data, 1),
@@ -84,18 +86,18 @@ def using(most: int) -> Iterator[None]:
 def test_a_batch_of_which_too_much_becomes_passes_as_it_is(codec: int) -> None:
     data = bytearray(batch(0, 2, codec=codec) + bomb(2, codec) + batch(3, 2, codec=codec))
     with using(80 * MIB if codec == ZSTD else 300 * MIB):
-        for join in (None, Joining(Small.any(1 << 20), 2 * MIB)):
+        for join in (None, POLICY):
             batches = DataBatches.committed(bytes(data), 0, (), join).batches
-            assert [each.segments for each in chunks(batches, LIMITS, 0)] == [((0, 2),), ((2, 1),), ((3, 2),)]
+            assert [each.segments for each in chunks(batches, POLICY, 0)] == [((0, 2),), ((2, 1),), ((3, 2),)]
 
 
 @EACH
 def test_where_it_can_not_pass_it_is_unreadable(codec: int) -> None:
     data = batch(0, 2, codec=codec, append_time=NOW) + bomb(2, codec, append=True)
     with using(80 * MIB if codec == ZSTD else 300 * MIB):
-        for join in (None, Joining(Small.any(1 << 20), 2 * MIB)):
+        for join in (None, POLICY):
             batches = DataBatches.committed(data, 0, (), join).batches
-            found = chunks(batches, LIMITS, 0)
+            found = chunks(batches, POLICY, 0)
             assert next(found).segments == ((0, 2),)
             with pytest.raises(UnreadableBatch, match="offsets 2 to 2 can't be decoded: it holds more than"):
                 next(found)
@@ -113,10 +115,10 @@ def test_a_higher_limit_allows_it() -> None:
 
 
 def test_a_passed_batch_that_the_broker_refuses_is_named_by_its_own_offsets() -> None:
-    (chunk,) = chunks(DataBatches.committed(bomb(700), 0, ()).batches, LIMITS, 0)
+    (chunk,) = chunks(DataBatches.committed(bomb(700), 0, ()).batches, POLICY, 0)
     assert refused(chunk) == ()
     many = of(record(20 * MIB) * 10, 10, 700, codec=ZSTD)
-    (chunk,) = chunks(DataBatches.committed(many, 0, ()).batches, LIMITS, 0)
+    (chunk,) = chunks(DataBatches.committed(many, 0, ()).batches, POLICY, 0)
     with pytest.raises(UnreadableBatch, match="offsets 700 to 709") as error:
         refused(chunk)
     assert (error.value.offset, error.value.last_offset) == (700, 709)
@@ -125,11 +127,11 @@ def test_a_passed_batch_that_the_broker_refuses_is_named_by_its_own_offsets() ->
 def test_small_batches_that_hold_much_are_not_held_together() -> None:
     """Of 15 MiB in 500 bytes each, 40 of them: 600 MiB."""
     data = b"".join(of(record(15 * MIB), 1, base, codec=ZSTD, append=True) for base in range(40))
-    limits = LIMITS._replace(max_message_bytes=64 * MIB)
+    policy = replace(POLICY, max_message_bytes=64 * MIB)
     with using(400 * MIB):
-        for join in (None, Joining(Small.any(1 << 20), 2 * MIB)):
+        for join in (None, POLICY):
             batches = DataBatches.committed(data, 0, (), join).batches
-            assert sum(each.count for each in chunks(batches, limits, 0)) == 40
+            assert sum(each.count for each in chunks(batches, policy, 0)) == 40
 
 
 @pytest.mark.parametrize("count", [MOST_BYTES // 32 + 1, (1 << 31) - 1, -1, 3])
@@ -326,7 +328,7 @@ def test_records_of_other_offsets_than_their_batch(deltas: tuple[int, int]) -> N
 @pytest.mark.parametrize("bases", [(0, 5, 1), (0, 2), (3, 3), (5, 0)])
 def test_batches_that_begin_before_the_one_in_front_ends(bases: tuple[int, ...]) -> None:
     data = b"".join(batch(base, 3) for base in bases)
-    for join in (None, Joining(Small.any(1 << 20), 2 * MIB)):
+    for join in (None, POLICY):
         with pytest.raises(CorruptBatch):
             DataBatches.committed(data, 0, (), join)
     with pytest.raises(CorruptBatch):

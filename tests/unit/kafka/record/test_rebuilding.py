@@ -6,6 +6,7 @@ import random
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -14,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.kafka.record.batch import Chunk, CorruptBatch, stamp
-from bridge.kafka.record.coalescing import DataBatches, Joining, Small
+from bridge.kafka.record.batch_plan import NONE_COALESCED, BatchPolicy, CodecSizes
+from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.compression import Compression
-from bridge.kafka.record.rebuilding import Limits, RecordTooLarge, UnreadableBatch, chunks, refused
+from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
 from tests.support.raw_batches import (
     GZIP,
     LZ4,
@@ -33,11 +35,10 @@ from tests.support.raw_batches import (
 )
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
-WIDE = Limits(1_000_000, 16_384, coalesce=None)
-SMALL = Small.any(4096)
-BACKLOG = WIDE._replace(coalesce=SMALL)
-JOINING = Joining(SMALL, 16_384)
-JOINED = pytest.mark.parametrize("join", [None, JOINING], ids=["apart", "joined"])
+WIDE = BatchPolicy(1_000_000, 16_384)
+SMALL = CodecSizes.all(4096)
+BACKLOG = replace(WIDE, coalesced=SMALL)
+JOINED = pytest.mark.parametrize("join", [None, BACKLOG], ids=["apart", "joined"])
 BYTES = st.none() | st.binary(max_size=30)
 PLAIN = st.builds(
     Plain,
@@ -72,7 +73,7 @@ class Log:
 
 
 SIZES = st.integers(60, 1000)
-SMALLS = st.none() | st.builds(Small, SIZES, SIZES, SIZES, SIZES, SIZES)
+SMALLS = st.just(NONE_COALESCED) | st.builds(CodecSizes, SIZES, SIZES, SIZES, SIZES, SIZES)
 BATCHES = st.lists(
     st.tuples(
         # What compaction has left: at least one record.
@@ -87,8 +88,10 @@ BATCHES = st.lists(
 )
 
 
-def made(data: bytes, limits: Limits = WIDE, start: int = 0, join: Joining | None = None) -> list[Chunk]:
-    return list(chunks(DataBatches.committed(data, start, (), join).batches, limits, start))
+def made(
+    data: bytes, policy: BatchPolicy = WIDE, start: int = 0, join: BatchPolicy | None = None
+) -> list[Chunk]:
+    return list(chunks(DataBatches.committed(data, start, (), join).batches, policy, start))
 
 
 def read(chunk: Chunk) -> dict[int, Plain]:
@@ -124,27 +127,27 @@ def read(chunk: Chunk) -> dict[int, Plain]:
 def test_every_record_once_in_order_and_as_it_was(
     batches: list[tuple[list[Plain | None], int, int, int | None, int]],
     start: int,
-    coalesce: Small | None,
+    coalesced: CodecSizes,
     most: int,
     batch_size: int,
-    join: Small | None,
+    joined: CodecSizes,
     wanted_codec: int | None,
 ) -> None:
     log = Log()
     for each in batches:
         log.add(*each)
-    limits, copied, at, too_large = (
-        Limits(most, batch_size, coalesce, None if wanted_codec is None else Compression(wanted_codec)),
+    policy, copied, at, too_large = (
+        BatchPolicy(most, batch_size, coalesced, None if wanted_codec is None else Compression(wanted_codec)),
         dict[int, Plain](),
         start,
         dict[int, int](),
     )
     while at <= log.end:
-        joining = join and Joining(join, min(batch_size, most))
-        fetched = DataBatches.committed(log.data, at, (), joining).batches
+        reading = replace(policy, coalesced=joined)
+        fetched = DataBatches.committed(log.data, at, (), reading).batches
         before, at = at, log.end + 1
         try:
-            for chunk in chunks(fetched, limits, before):
+            for chunk in chunks(fetched, policy, before):
                 records = read(chunk)
                 assert chunk.size <= most
                 assert list(records) == sorted(records)
@@ -205,7 +208,7 @@ def test_a_batch_that_begins_below_the_start_is_cut() -> None:
 def test_a_codec_that_is_wanted_is_given_to_batches_of_another_only(codec: int) -> None:
     data = batch_of([Plain(NOW, b"k", b"v" * 100)] * 50, 10, codec=codec)
     for wanted in CODECS:
-        (chunk,) = made(data, WIDE._replace(compression=Compression(wanted)), 10)
+        (chunk,) = made(data, replace(WIDE, compression=Compression(wanted)), 10)
         assert (chunk.data[22] & 7, chunk.segments) == (wanted, ((10, 50),))
         assert (bytes(chunk.data[61:]) == data[61:]) is (wanted == codec)
         assert list(read(chunk).values()) == plain_records(data)
@@ -220,10 +223,10 @@ def test_levels_are_as_of_java_producers(codec: int) -> None:
     levels = {GZIP: (-1, 1, 9), LZ4: (9, 1, 17), ZSTD: (-131072, 3, 22)}[codec]
     sizes = []
     for level in levels:
-        (chunk,) = made(data, WIDE._replace(compression=Compression(codec, level)))
+        (chunk,) = made(data, replace(WIDE, compression=Compression(codec, level)))
         assert list(read(chunk).values()) == plain_records(data)
         sizes.append(chunk.size)
-    (default,) = made(data, WIDE._replace(compression=Compression(codec)))
+    (default,) = made(data, replace(WIDE, compression=Compression(codec)))
     assert default.size == (sizes[1] if codec == ZSTD else sizes[0])
     assert sizes[2] < default.size
 
@@ -235,7 +238,7 @@ def test_a_batch_too_large_is_split(codec: int) -> None:
     ]
     data = batch_of(records, 10, codec=codec)
     limit = len(data) // 3
-    split = made(data, WIDE._replace(max_message_bytes=limit), 10)
+    split = made(data, replace(WIDE, max_message_bytes=limit), 10)
     assert len(split) >= 3
     assert max(each.size for each in split) <= limit
     assert [record for each in split for record in read(each).values()] == records
@@ -246,14 +249,14 @@ def test_only_a_single_record_can_be_too_large_and_it_is_named() -> None:
     data = batch_of([Plain(NOW, None, b"small"), Plain(NOW, None, bytes(500)), Plain(NOW, None, b"too")], 10)
     batches = DataBatches.committed(data, 10, ()).batches
     found: list[tuple[tuple[int, int], ...]] = []
-    limits = WIDE._replace(max_message_bytes=200)
+    policy = replace(WIDE, max_message_bytes=200)
     with pytest.raises(
         RecordTooLarge, match=r"offset 11 takes 570 bytes; max\.message\.bytes allows 200"
     ) as error:
-        found.extend(each.segments for each in chunks(batches, limits, 10))
+        found.extend(each.segments for each in chunks(batches, policy, 10))
     assert found == [((10, 1),)]
     assert (error.value.offset, error.value.size, error.value.limit) == (11, 570, 200)
-    assert [each.segments for each in chunks(batches, limits, 12)] == [((12, 1),)]
+    assert [each.segments for each in chunks(batches, policy, 12)] == [((12, 1),)]
 
 
 def test_small_neighbours_become_one_batch_when_there_is_a_backlog() -> None:
@@ -269,14 +272,14 @@ def test_small_neighbours_become_one_batch_when_there_is_a_backlog() -> None:
 def test_neighbours_fill_a_batch_and_no_more() -> None:
     one = len(batch(10, 1))
     data = b"".join(batch(10 + at, 1) for at in range(10))
-    for limits in (Limits(1_000_000, one * 4, SMALL), Limits(one * 4, 1_000_000, SMALL)):
-        assert [each.count for each in made(data, limits, 10)] == [4, 4, 2]
+    for policy in (BatchPolicy(1_000_000, one * 4, SMALL), BatchPolicy(one * 4, 1_000_000, SMALL)):
+        assert [each.count for each in made(data, policy, 10)] == [4, 4, 2]
 
 
 def test_large_batches_are_passed_in_a_backlog_too() -> None:
     large = batch(11, 40)
     data = batch(10, 1) + large + batch(51, 1)
-    found = made(data, Limits(1_000_000, len(large) * 2 - 1, Small.any(10**6)), 10)
+    found = made(data, BatchPolicy(1_000_000, len(large) * 2 - 1, CodecSizes.all(10**6)), 10)
     assert [each.count for each in found] == [1, 40, 1]
     assert bytes(found[1].data[61:]) == large[61:]
 
@@ -292,12 +295,12 @@ def test_neighbours_of_one_record_are_joined_as_they_are_read(start: int, codec:
         + batch(70, 1)
         + batch(72, 1)
     )
-    apart, joined = (DataBatches.committed(data, start, (), join).batches for join in (None, JOINING))
+    apart, joined = (DataBatches.committed(data, start, (), join).batches for join in (None, BACKLOG))
     assert len(joined) < len(apart)
     assert sum(len(each.data) for each in apart) <= sum(len(each.data) for each in joined)
-    limits = Limits(1_000_000, 16_384, coalesce=SMALL)
+    policy = BatchPolicy(1_000_000, 16_384, coalesced=SMALL)
     one, other = (
-        [(each.segments, bytes(each.data), each.last_timestamp) for each in chunks(batches, limits, start)]
+        [(each.segments, bytes(each.data), each.last_timestamp) for each in chunks(batches, policy, start)]
         for batches in (apart, joined)
     )
     assert one == other
@@ -307,21 +310,21 @@ def test_neighbours_of_one_record_are_joined_as_they_are_read(start: int, codec:
 def test_odd_records_among_neighbours_are_copied_too(odd: bytes | None) -> None:
     values = [b"a", b"b", odd, b"c", odd, odd, b"d", b"e"]
     data = b"".join(batch_of([Plain(NOW, None, value)], at) for at, value in enumerate(values))
-    found = chunks(DataBatches.committed(data, 0, (), JOINING).batches, BACKLOG, 0)
+    found = chunks(DataBatches.committed(data, 0, (), BACKLOG).batches, BACKLOG, 0)
     assert [record.value for chunk in found for record in read(chunk).values()] == values
 
 
 def test_transactions_are_joined_where_none_was_aborted_and_told_apart_where_one_was() -> None:
     """Batches of several producers stand side by side, and only their producer says which were aborted."""
     data = b"".join(batch(10 + at, 1, producer=7 + at % 2) for at in range(6))
-    whole, apart = (DataBatches.committed(data, 10, aborted, JOINING).batches for aborted in ((), [(7, 10)]))
+    whole, apart = (DataBatches.committed(data, 10, aborted, BACKLOG).batches for aborted in ((), [(7, 10)]))
     assert [each.count for each in whole] == [6]
     assert [each.base_offset for each in apart] == [11, 13, 15]
 
 
 def test_append_time_of_joined_neighbours_is_each_batchs_own() -> None:
     data = b"".join(batch(10 + 2 * at, 2, append_time=NOW * 2 + at) for at in range(3))
-    (chunk,) = made(data, BACKLOG, 10, JOINING)
+    (chunk,) = made(data, BACKLOG, 10, BACKLOG)
     assert [each.timestamp - NOW * 2 for each in read(chunk).values()] == [0, 0, 1, 1, 2, 2]
 
 
@@ -330,7 +333,7 @@ def test_damage_in_joined_neighbours_is_found(size: int) -> None:
     data = bytearray(b"".join(batch_of([Plain(NOW, None, bytes(size))], 10 + at) for at in range(5)))
     data[-1] ^= 1
     with pytest.raises(CorruptBatch) as error:
-        DataBatches.committed(bytes(data), 10, (), JOINING)
+        DataBatches.committed(bytes(data), 10, (), BACKLOG)
     assert error.value.offset == 14
 
 
@@ -341,9 +344,9 @@ def test_each_codec_has_a_size_of_its_own_up_to_which_batches_are_put_together(
 ) -> None:
     data = batch(0, 2, codec=codec) + batch(2, 2, codec=codec)
     for which in range(len(CODECS)):
-        small = Small(*(61 if each == which else 4096 for each in CODECS))
-        join = Joining(small, JOINING.batch_size) if joined else None
-        found = made(data, BACKLOG._replace(coalesce=small), join=join)
+        small = CodecSizes(*(61 if each == which else 4096 for each in CODECS))
+        join = replace(BACKLOG, coalesced=small) if joined else None
+        found = made(data, replace(BACKLOG, coalesced=small), join=join)
         assert [each.count for each in found] == ([2, 2] if which == codec else [4])
 
 
@@ -413,19 +416,19 @@ def unreadable(base: int, *, without: tuple[int, ...] = (), codec: int = GZIP) -
 
 
 @JOINED
-def test_a_batch_that_nobody_can_decode_is_passed_where_it_may(join: Joining | None) -> None:
+def test_a_batch_that_nobody_can_decode_is_passed_where_it_may(join: BatchPolicy | None) -> None:
     data = batch(0, 1, codec=GZIP) + unreadable(1) + batch(4, 1, codec=GZIP) + batch(5, 1, codec=GZIP)
     found = made(data, BACKLOG, join=join)
     assert [each.segments for each in found] == [((0, 1),), ((1, 3),), ((4, 2),)]
     assert bytes(found[1].data[61:]) == unreadable(1)[61:]
-    wanted = made(data, BACKLOG._replace(compression=Compression(ZSTD)), join=join)
+    wanted = made(data, replace(BACKLOG, compression=Compression(ZSTD)), join=join)
     assert [each.data[22] & 7 for each in wanted] == [ZSTD, GZIP, ZSTD]
 
 
 @JOINED
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_batch_that_nobody_can_decode_and_that_has_a_hole_is_named(
-    codec: int, join: Joining | None
+    codec: int, join: BatchPolicy | None
 ) -> None:
     data = batch(0, 1, codec=codec) + unreadable(1, without=(1,), codec=codec) + batch(4, 1, codec=codec)
     batches = DataBatches.committed(data, 0, (), join).batches
