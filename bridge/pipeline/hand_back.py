@@ -19,7 +19,7 @@ from bridge.model.copying import PipelineSpec
 from bridge.model.values import Side
 from bridge.pipeline.claims import owned, withdrawn
 from bridge.pipeline.fencing import driver, shut_out
-from bridge.pipeline.positions import positions, stopped, topic_ids
+from bridge.pipeline.positions import committed_runs, positions, stopped, topic_ids
 from bridge.translation.runs.source_offsets import HandBackOutcome, PartitionHandBack, plan
 
 
@@ -45,7 +45,7 @@ async def hand_back(
         stack.push_async_callback(leader.close)
         await leader.start()
         await shut_out(spec, target, leader)
-        runs = await positions(target, spec, remote, layouts)
+        runs = positions(await committed_runs(target, spec), spec, remote, layouts)
         rows = plan(runs, await topic_ids(source, sorted({place.topic for place in runs})))
         await _within_the_logs(source, rows, spec.name)
         written = [row for row in rows if row.written]

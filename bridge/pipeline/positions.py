@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from bridge.errors import KafkaFailure, KafkaFault, NothingCopied, OperationRefused
 from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.state_topics import read_committed
+from bridge.kafka.state_topics import read_committed, verify_compacted
 from bridge.model.copying import PipelineSpec
 from bridge.model.state_records.fields import SchemaError
 from bridge.model.values import CopyId, TopicPartition
 from bridge.pipeline.claims import owned, ownership
 from bridge.pipeline.layout_records import LayoutTopic
-from bridge.pipeline.state import layout_topic, verify_state_topics
+from bridge.pipeline.state import layout_topic, state_topics
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.run_table import read_runs
 
@@ -30,13 +30,14 @@ async def stopped(
 
     Raises NothingCopied, OperationRefused where copying goes on, and KafkaFailure.
     """
-    for topic, meta in (await target.metadata([spec.layout_topic, spec.runs_topic])).items():
-        failed = of_code(meta.error, f"describe topic {topic}", f"READ on topic {topic}")
+    described = await target.metadata(list(state_topics(spec)))
+    for topic in (spec.layout_topic, spec.runs_topic):
+        failed = of_code(described[topic].error, f"describe topic {topic}", f"READ on topic {topic}")
         if failed is not None and failed.fault is KafkaFault.UNKNOWN_TOPIC:
             raise NothingCopied(f"{spec.name} has left no positions on the target: there is no topic {topic}")
         if failed is not None:
             raise failed
-    await verify_state_topics(target, spec)
+    await verify_compacted(target, state_topics(spec))
     end = time.monotonic() + patience
     while True:
         layouts = await layout_topic(target, spec)
@@ -52,38 +53,45 @@ async def stopped(
         await asyncio.sleep(_LOOK)
 
 
-async def positions(
-    target: NetworkClient, spec: PipelineSpec, remote: Callable[[str], str | None], layouts: LayoutTopic
-) -> dict[TopicPartition, PartitionRuns]:
-    """The runs of the connector's copies. `remote`: the target topic of each topic that it replicates, None for others,
-    which may share its runs topic. Raises OperationRefused when there are none, or some can't be read."""
-    troubles: list[SchemaError] = []
-    runs = read_runs(await read_committed(target, spec.runs_topic), troubles)
-    if troubles:
+async def committed_runs(target: NetworkClient, spec: PipelineSpec) -> dict[CopyId, PartitionRuns]:
+    """Reads the runs topic, which connectors may share. Raises OperationRefused when some of it can't be read."""
+    errors: list[SchemaError] = []
+    runs = read_runs(await read_committed(target, spec.runs_topic), errors)
+    if errors:
         raise OperationRefused(
-            f"{len(troubles)} record(s) of {spec.runs_topic} can't be read, so that positions may be missing: "
-            f"{troubles[0]}. A later version has written them: do it with that one"
+            f"{len(errors)} record(s) of {spec.runs_topic} can't be read, so that positions may be missing: "
+            f"{errors[0]}. A later version has written them: do it with that one"
         )
+    return runs
+
+
+def positions(
+    runs: Mapping[CopyId, PartitionRuns],
+    spec: PipelineSpec,
+    remote: Callable[[str], str | None],
+    layouts: LayoutTopic,
+) -> dict[TopicPartition, PartitionRuns]:
+    """The runs of the connector's copies. `remote`: the target topic of each topic that it replicates, None for others.
+    Raises OperationRefused when another connector copies them, NothingCopied when there are none."""
     replicated = [copy for copy in runs if remote(copy.source.topic) == copy.target_topic]
     taken = ownership(layouts, {copy.topics for copy in replicated}, spec.name).taken
-    found = {copy.source: runs[copy] for copy in replicated if copy.topics not in taken}
-    if not found and taken:
+    own = {copy.source: runs[copy] for copy in replicated if copy.topics not in taken}
+    if not own and taken:
         owners = ", ".join(sorted(set(taken.values())))
         raise OperationRefused(f"what {spec.name} replicates is copied by {owners}: name that connector")
-    if not found:
+    if not own:
         raise NothingCopied(f"{spec.runs_topic} holds no position of a topic that {spec.name} replicates")
-    return found
+    return own
 
 
-async def sent_elsewhere(
-    target: NetworkClient,
+def sent_elsewhere(
+    runs: Mapping[CopyId, PartitionRuns],
     spec: PipelineSpec,
     main: Mapping[TopicPartition, PartitionRuns],
     layouts: LayoutTopic,
 ) -> dict[CopyId, PartitionRuns]:
     """The runs of the other copies of the same partitions, which the connector's transforms send records to."""
-    pairs = owned(layouts, {place.topic for place in main}, spec.name)
-    runs = read_runs(await read_committed(target, spec.runs_topic))
+    pairs = owned(layouts, {tp.topic for tp in main}, spec.name)
     return {
         copy: each
         for copy, each in runs.items()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, OperationRefused
 from bridge.kafka.config.settings import client_settings
@@ -20,7 +21,7 @@ from bridge.model.values import CopyId, Side, TopicPartition
 from bridge.pipeline.fencing import driver, shut_out
 from bridge.pipeline.gaps import ledger_entry
 from bridge.pipeline.layout_records import LayoutTopic
-from bridge.pipeline.positions import positions, sent_elsewhere, stopped, topic_ids
+from bridge.pipeline.positions import committed_runs, positions, sent_elsewhere, stopped, topic_ids
 from bridge.translation.runs.partition_runs import PartitionRuns
 from bridge.translation.runs.reset_positions import (
     Destination,
@@ -56,17 +57,18 @@ async def reset(
         target = NetworkClient(client_settings(Side.TARGET, spec.props).raw)
         stack.push_async_callback(target.close)
         layouts = await stopped(target, spec, force=force, patience=patience)
-        rows, _ = await _planned(spec, remote, choose, source, target, layouts)
-        if dry_run or not any(row.changes for row in rows):
-            return rows
+        # Before anybody is fenced: what is refused changes nothing.
+        planned = await _planned(spec, remote, choose, source, target, layouts)
+        if dry_run or not any(row.changes for row in planned.rows):
+            return planned.rows
         leader = driver(spec)
         stack.push_async_callback(leader.close)
         await leader.start()
         await shut_out(spec, target, leader)
-        rows, runs = await _planned(spec, remote, choose, source, target, layouts)
+        rows, runs, committed = await _planned(spec, remote, choose, source, target, layouts)
         changing = [row for row in rows if row.changes]
-        elsewhere = await sent_elsewhere(
-            target, spec, {row.source: runs[row.source] for row in changing}, layouts
+        elsewhere = sent_elsewhere(
+            committed, spec, {row.source: runs[row.source] for row in changing}, layouts
         )
         topics = {row.target_topic for row in changing} | {copy.target_topic for copy in elsewhere}
         gone = {topic for topic, meta in (await target.metadata(sorted(topics))).items() if meta.error}
@@ -76,12 +78,13 @@ async def reset(
             copy: (to[copy.source], each) for copy, each in elsewhere.items() if copy.target_topic not in gone
         }
         # With what is not committed: our own aborted copies are part of the log too.
-        places = {copy: copy.remote for copy in changed}
-        logs = await all_bounds(target, list(dict.fromkeys(places.values())), committed_only=False)
+        logs = await all_bounds(
+            target, list(dict.fromkeys(copy.remote for copy in changed)), committed_only=False
+        )
         changes = [
             change
             for copy, (offset, each) in changed.items()
-            for change in each.reset(offset, logs[places[copy]].end)
+            for change in each.reset(offset, logs[copy.remote].end)
         ]
         ledger = [
             ledger_entry(_skipped(row, runs[row.source]), spec.name)
@@ -99,6 +102,14 @@ async def reset(
         return rows
 
 
+class _Planned(NamedTuple):
+    """`runs` of the connector's own copies, `committed` of all in the runs topic."""
+
+    rows: list[PartitionReset]
+    runs: Mapping[TopicPartition, PartitionRuns]
+    committed: Mapping[CopyId, PartitionRuns]
+
+
 async def _planned(
     spec: PipelineSpec,
     remote: Remote,
@@ -106,20 +117,21 @@ async def _planned(
     source: NetworkClient,
     target: NetworkClient,
     layouts: LayoutTopic,
-) -> tuple[list[PartitionReset], dict[TopicPartition, PartitionRuns]]:
-    runs = await positions(target, spec, remote, layouts)
-    newest = {place: last for place, each in runs.items() if (last := each.last) is not None}
-    wanted = choose(runs)
-    ids = await topic_ids(source, sorted({place.topic for place in wanted}))
-    there = [place for place in wanted if ids[place.topic] is not None]
-    logs = await all_bounds(source, there, committed_only=spec.committed_only)
-    times = {place: wanted[place].value for place in there if wanted[place].kind is ResetTo.TIMESTAMP}
+) -> _Planned:
+    committed = await committed_runs(target, spec)
+    runs = positions(committed, spec, remote, layouts)
+    newest = {tp: last for tp, each in runs.items() if (last := each.last) is not None}
+    destinations = choose(runs)
+    ids = await topic_ids(source, sorted({tp.topic for tp in destinations}))
+    existing = [tp for tp in destinations if ids[tp.topic] is not None]
+    logs = await all_bounds(source, existing, committed_only=spec.committed_only)
+    times = {tp: destinations[tp].value for tp in existing if destinations[tp].kind is ResetTo.TIMESTAMP}
     at_time = await offsets_at_times(source, times, committed_only=spec.committed_only)
-    known = {place: logs[place].end if at is None else at for place, at in at_time.items()}
+    offsets = {tp: logs[tp].end if at is None else at for tp, at in at_time.items()}
     try:
-        return plan(newest, wanted, ids, logs, known), runs
-    except OutOfRange as problem:
-        raise OperationRefused(str(problem)) from None
+        return _Planned(plan(newest, destinations, ids, logs, offsets), runs, committed)
+    except OutOfRange as error:
+        raise OperationRefused(str(error)) from None
 
 
 def _skipped(row: PartitionReset, runs: PartitionRuns) -> Gap:

@@ -94,7 +94,9 @@ def batches_of(
     """Reads what is to be copied of a fetch. Raises KafkaFailure for bytes that are not those that were written: a
     second fetch may bring better ones."""
     try:
-        return DataBatches.committed(fetch.records, position, fetch.aborted if committed_only else None, policy)
+        return DataBatches.committed(
+            fetch.records, position, fetch.aborted if committed_only else None, policy
+        )
     except CorruptBatch as corrupt:
         said = f"{fetch.tp.topic}-{fetch.tp.partition}: {corrupt}"
         raise KafkaFailure(KafkaFault.OTHER, said) from None

@@ -20,9 +20,15 @@ from bridge.pipeline.layout_records import LayoutTopic, read_layouts
 from bridge.translation.runs.runs import decode_change
 
 
+def state_topics(spec: PipelineSpec) -> dict[str, str]:
+    """What each state topic holds."""
+    return {spec.runs_topic: "offset runs", spec.layout_topic: "layouts", spec.gaps_topic: "the gap ledger"}
+
+
 async def verify_state_topics(target: NetworkClient, spec: PipelineSpec) -> None:
-    """Before anything rests on them. Raises KafkaFailure, TOPIC_CONFIG for one that would lose what it holds."""
-    topics = {spec.runs_topic: "offset runs", spec.layout_topic: "layouts", spec.gaps_topic: "the gap ledger"}
+    """Verifies them before anything rests on them. Raises KafkaFailure, TOPIC_CONFIG for one that would lose what it
+    holds."""
+    topics = state_topics(spec)
     await target.metadata(list(topics))
     await verify_compacted(target, topics)
 
