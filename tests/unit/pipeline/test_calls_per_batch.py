@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from types import FrameType
 
 import pytest
-from bridge.kafka.consumer.fetch_result import CompletedFetch
 
+from bridge.kafka.consumer.fetcher import CompletedFetch
 from bridge.kafka.record.batch import Chunk
 from bridge.model.copying import Gap
 from bridge.model.values import TopicPartition
