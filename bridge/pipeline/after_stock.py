@@ -47,26 +47,26 @@ async def _at(
 ) -> dict[TopicPartition, RecordView]:
     """The records at these offsets, of those that are there."""
     needs = {
-        place: Read(side, offset, _BYTES)
-        for place, offset in offsets.items()
-        if logs.bounds[place].start <= offset < logs.bounds[place].end
+        tp: Read(side, offset, _BYTES)
+        for tp, offset in offsets.items()
+        if logs.bounds[tp].start <= offset < logs.bounds[tp].end
     }
     lookups = Lookups(logs.client, committed_only=logs.committed_only)
-    answers = await lookups.answer({place: [need] for place, need in needs.items()})
+    answers = await lookups.answer({tp: [need] for tp, need in needs.items()})
     found: dict[TopicPartition, RecordView] = {}
-    for place, need in needs.items():
-        answer = answers[place][need]
+    for tp, need in needs.items():
+        answer = answers[tp][need]
         if isinstance(answer, KafkaFailure):
             raise answer
         if isinstance(answer, Window):
-            found |= [(place, record) for record in answer.records if record.offset == need.offset]
+            found |= [(tp, record) for record in answer.records if record.offset == need.offset]
     return found
 
 
-async def _last(logs: Logs, places: Sequence[TopicPartition]) -> dict[TopicPartition, RecordView]:
+async def _last(logs: Logs, tps: Sequence[TopicPartition]) -> dict[TopicPartition, RecordView]:
     found: dict[TopicPartition, RecordView] = {}
     for step in range(1, _MOST_STEPS + 1):
-        left = {place: logs.bounds[place].end - step for place in places if place not in found}
+        left = {tp: logs.bounds[tp].end - step for tp in tps if tp not in found}
         if not left:
             break
         found |= await _at(logs, Side.TARGET, left)

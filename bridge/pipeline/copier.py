@@ -36,7 +36,7 @@ from bridge.pipeline.resume import (
     meaning,
     open_partitions,
 )
-from bridge.pipeline.transaction import Part, Written, overwritten, queue_syncs, written
+from bridge.pipeline.transaction import Part, WrittenPart, overwritten, queue_syncs, written_parts
 from bridge.pipeline.transformed import Step, Transforms
 from bridge.translation.runs.partition_runs import PartitionRuns
 
@@ -49,7 +49,7 @@ class _Ending(Exception):
 
 
 class Copier:
-    """One life: from fencing to the first error, or until told to end."""
+    """Copies one slice, from fencing to the first error, or until its lease ends."""
 
     def __init__(
         self,
@@ -143,13 +143,13 @@ class Copier:
             committed_only=spec.committed_only,
         )
         self._ends = opened.ends
-        for place, start in opened.starts.items():
-            self._positions[place] = start.offset
+        for tp, start in opened.starts.items():
+            self._positions[tp] = start.offset
             if start.gaps and spec.fail_on_gap:
                 raise PolicySaysFail(refusal(start.gaps))
-            last = self._runs[self._copied[place].id].last
+            last = self._runs[self._copied[tp].id].last
             if start.gaps or last is None or last.handed_back:
-                self._part(self._copied[place]).gaps.extend(start.gaps)
+                self._part(self._copied[tp]).gaps.extend(start.gaps)
         if self._open:
             await self._commit()
         self._lost = set(self._seen.target_ends)
@@ -158,8 +158,8 @@ class Copier:
         self._largest = await largest_batches(self._target, topics)
         self._fetcher.assign(
             {
-                place: fetch_from(each, self._positions[place], self._runs[each.id].last)
-                for place, each in self._copied.items()
+                tp: fetch_from(each, self._positions[tp], self._runs[each.id].last)
+                for tp, each in self._copied.items()
             }
         )
 
@@ -190,18 +190,18 @@ class Copier:
             else:
                 await self._send(copied, piece)
 
-    async def _follow(self, place: TopicPartition, step: Step) -> None:
+    async def _follow(self, tp: TopicPartition, step: Step) -> None:
         """What transforms have made of a part of what was fetched. They may take their time: it is committed when that
         is due, and what stands before a record that stops the copy in any case."""
         if step.gap is not None and self._spec.fail_on_refused_record:
             await self._commit()
             raise PolicySaysFail(step.failure)
         if step.gap is not None:
-            self._part(self._copied[place]).leave_out(step.gap)
+            self._part(self._copied[tp]).leave_out(step.gap)
         for topic, made in step.made.items():
-            pieces = self._refusals.without(place, made, self._positions[place], topic)
-            await self._put(self._copies[CopyId(place, topic)], pieces)
-        self._come_to(place, step.end)
+            pieces = self._refusals.without(tp, made, self._positions[tp], topic)
+            await self._put(self._copies[CopyId(tp, topic)], pieces)
+        self._come_to(tp, step.end)
         if self._clock.due():
             await self._commit()
 
@@ -237,7 +237,7 @@ class Copier:
         try:
             await base
         except KafkaFailure:
-            await written(self._open.values())  # knows which batch was at fault
+            await written_parts(self._open.values())  # knows which batch was at fault
             raise
 
     def _part(self, copied: Copied) -> Part:
@@ -251,11 +251,11 @@ class Copier:
             self._clock.move()
         return part
 
-    def _come_to(self, place: TopicPartition, offset: int) -> None:
+    def _come_to(self, tp: TopicPartition, offset: int) -> None:
         # All copies, so that their runs tell how far they are whole; and before the position moves.
-        for copied in self._copied[place].copies:
+        for copied in self._copied[tp].copies:
             self._part(copied)
-        self._positions[place] = offset
+        self._positions[tp] = offset
         self._apart = False
 
     # -- committing ------------------------------------------------------------------------------------------------
@@ -264,12 +264,12 @@ class Copier:
         """What is open, with its runs, ledger entries and, on the target, offset syncs, or nothing of it."""
         if not self._open:
             return
-        for place, trouble in (await self._fetcher.check()).items():
-            raise meaning(place, trouble, self._runs[self._copied[place].id].runs)
+        for tp, error in (await self._fetcher.check()).items():
+            raise meaning(tp, error, self._runs[self._copied[tp].id].runs)
         if not self._clock.began:
             await self._producer.begin()
         spec = self._spec
-        done = await written(self._open.values())
+        done = await written_parts(self._open.values())
         log_starts = [self._producer.log_start(each.part.copied.remote) for each in done]
         runs: list[tuple[bytes, bytes | None]] = []
         for each, log_start in zip(done, log_starts, strict=True):
@@ -297,7 +297,7 @@ class Copier:
             # They follow the commit and never precede it: a sync must not tell of a copy that is not there.
             self._syncs.send(spec.syncs_topic, encoded)
 
-    def _check_copies(self, done: Written) -> None:
+    def _check_copies(self, done: WrittenPart) -> None:
         copy = done.part.copied.id
         base = overwritten(done, self._runs[copy].last)
         if base is not None and copy not in self._lost:
@@ -307,5 +307,5 @@ class Copier:
 
     def _caught_up(self) -> bool:
         return self._spec.until_caught_up and all(
-            self._positions[place] >= end for place, end in self._ends.items()
+            self._positions[tp] >= end for tp, end in self._ends.items()
         )

@@ -87,10 +87,10 @@ class Rights:
     async def _look_at_syncs(self, client: NetworkClient) -> None:
         topic = self._spec.syncs_topic
         denied = await _denied(client, [topic], "WRITE")
-        said = f"source cluster: not authorized to write topic {topic}: grant WRITE on it; it gets no syncs"
+        error = f"source cluster: not authorized to write topic {topic}: grant WRITE on it; it gets no syncs"
         if denied and not self._no_syncs:
-            log.warning("%s", said)
-        self._no_syncs = said if denied else ""
+            log.warning("%s", error)
+        self._no_syncs = error if denied else ""
 
     async def _ask(self, wanted: Sequence[Copied]) -> Denied:
         names: Mapping[Side, set[str]] = {side: set() for side in _OPERATIONS}

@@ -22,19 +22,19 @@ from bridge.pipeline.supervisor import Supervisor
 log = logging.getLogger("bridge.pipeline.driver")  # it is run as __main__
 
 _TELL = 0.5
-"""Seconds between two statuses; one that has not changed is not told again."""
+"""Seconds between two statuses; one that has not changed is not written again."""
 _CALM = 5.0
 """Seconds for which copying has to go well before the log says so: a layout that is made may break at once."""
 _COPYING = Changes(log, "is interrupted and tried again", "goes on", calm=_CALM)
 
 
 async def drive(reader: asyncio.StreamReader, output: int) -> None:
-    """Until the input ends, or says stop, or all is copied that was to be copied."""
-    said = read_line(await reader.readline())
-    spec = unpack_spec(said["spec"])
+    """Runs the pipeline until the input ends, or has `stop`, or all is copied that was to be copied."""
+    first = read_line(await reader.readline())
+    spec = unpack_spec(first["spec"])
     jobs: SparkJobs | None = None
     supervisor, ended = Supervisor(spec), asyncio.Event()
-    telling = asyncio.create_task(_tell(supervisor, output, ended))
+    writing = asyncio.create_task(_write_status(supervisor, output, ended))
     try:
         listening = asyncio.create_task(_listen(reader, supervisor))
         functions = [each.function for each in spec.transforms]
@@ -44,7 +44,7 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
     finally:
         ended.set()
         with contextlib.suppress(OSError):  # whoever listened may be gone
-            await telling
+            await writing
         if jobs is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(asyncio.to_thread(jobs.close), 5.0)
@@ -52,16 +52,16 @@ async def drive(reader: asyncio.StreamReader, output: int) -> None:
 
 async def _listen(reader: asyncio.StreamReader, supervisor: Supervisor) -> None:
     while line := await reader.readline():
-        said = read_line(line)
-        if "want" in said:
-            supervisor.want(unpack_want(said["want"]))
-        if "stop" in said:
+        message = read_line(line)
+        if "want" in message:
+            supervisor.want(unpack_want(message["want"]))
+        if "stop" in message:
             break
     supervisor.stop()
 
 
-async def _tell(supervisor: Supervisor, output: int, ended: asyncio.Event) -> None:
-    """What has changed, and at the end all once more. The only one who writes: two would mix up their lines."""
+async def _write_status(supervisor: Supervisor, output: int, ended: asyncio.Event) -> None:
+    """Writes the status when it has changed, and once more at the end. Nobody else writes: lines would get mixed up."""
     last: PipelineStatus | None = None
     while True:
         over, now = ended.is_set(), supervisor.status

@@ -54,12 +54,12 @@ def pack_stop() -> bytes:
 
 
 def pack_status(status: PipelineStatus) -> bytes:
-    said = {
+    fields = {
         **{field.name: getattr(status, field.name) for field in dataclasses.fields(status)},
         "progress": list(status.progress.values()),
         "gaps": [[*gap.source, *(getattr(gap, name) for name in _GAP)] for gap in status.gaps],
     }
-    return _line({"status": said})
+    return _line({"status": fields})
 
 
 def read_line(line: bytes) -> Mapping[str, Any]:
@@ -70,15 +70,17 @@ def read_line(line: bytes) -> Mapping[str, Any]:
     return found
 
 
-def unpack_spec(said: Mapping[str, Any]) -> PipelineSpec:
+def unpack_spec(packed: Mapping[str, Any]) -> PipelineSpec:
     transforms = tuple(
         Transform(name, function, parameters, tuple(to))
-        for name, function, parameters, to in said["transforms"]
+        for name, function, parameters, to in packed["transforms"]
     )
-    return PipelineSpec(**{**said, "take_over_from": tuple(said["take_over_from"]), "transforms": transforms})
+    return PipelineSpec(
+        **{**packed, "take_over_from": tuple(packed["take_over_from"]), "transforms": transforms}
+    )
 
 
-def unpack_want(said: Sequence[Sequence[Any]]) -> list[Copied]:
+def unpack_want(packed: Sequence[Sequence[Any]]) -> list[Copied]:
     return [
         Copied(
             TopicPartition(topic, partition),
@@ -89,20 +91,20 @@ def unpack_want(said: Sequence[Sequence[Any]]) -> list[Copied]:
             tuple(transforms),
             tuple((other, other_id) for other, other_id in also),
         )
-        for topic, partition, source_id, target, target_id, start, transforms, also in said
+        for topic, partition, source_id, target, target_id, start, transforms, also in packed
     ]
 
 
-def unpack_status(said: Mapping[str, Any]) -> PipelineStatus:
-    progress = [Progress(*row) for row in said["progress"]]
+def unpack_status(packed: Mapping[str, Any]) -> PipelineStatus:
+    progress = [Progress(*row) for row in packed["progress"]]
     gaps = [
         Gap(TopicPartition(topic, partition), GapKind(kind), *rest)
-        for topic, partition, kind, *rest in said["gaps"]
+        for topic, partition, kind, *rest in packed["gaps"]
     ]
     return PipelineStatus(
         **{
-            **said,
-            "state": PipelineState(said["state"]),
+            **packed,
+            "state": PipelineState(packed["state"]),
             "progress": {each.source: each for each in progress},
             "gaps": gaps,
         }
@@ -112,5 +114,5 @@ def unpack_status(said: Mapping[str, Any]) -> PipelineStatus:
 _GAP = [field.name for field in dataclasses.fields(Gap)][1:]
 
 
-def _line(said: Mapping[str, object]) -> bytes:
-    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+def _line(message: Mapping[str, object]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

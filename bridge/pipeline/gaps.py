@@ -192,14 +192,14 @@ def _other(one: str, other: str) -> bool:
 
 
 def ledger_entry(gap: Gap, connector: str) -> tuple[bytes, bytes]:
-    """Key and value of the gap in the ledger: JSON, one entry for each place where something is missing."""
-    place = {
+    """Key and value of the gap in the ledger: JSON, one entry for each range of offsets where something is missing."""
+    copy = {
         "topic": gap.source.topic,
         "partition": gap.source.partition,
         "topicId": gap.topic_id,
         "targetTopic": gap.target_topic,
     }
-    key = {"version": _VERSION, **place, "kind": gap.kind.value, "from": gap.upstream_from}
+    key = {"version": _VERSION, **copy, "kind": gap.kind.value, "from": gap.upstream_from}
     value = {
         "version": _VERSION,
         "to": gap.upstream_to,

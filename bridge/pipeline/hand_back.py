@@ -1,8 +1,8 @@
 """Back to a stock mirror, carried out (see bridge.translation.runs.source_offsets).
 
 Order is what keeps a record from being lost or there twice: no slice can commit any more (fenced), then the positions
-are read, then Connect is told, and last the runs say that somebody else copies on from them. Ended in between it is to
-be done again, and does the same.
+are read, then Connect's source offsets are written, and last the runs say that somebody else copies on from them. Ended
+in between it is to be done again, and does the same.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ async def hand_back(
         await leader.start()
         await shut_out(spec, target, leader)
         runs = positions(await committed_runs(target, spec), spec, remote, layouts)
-        rows = plan(runs, await topic_ids(source, sorted({place.topic for place in runs})))
+        rows = plan(runs, await topic_ids(source, sorted({tp.topic for tp in runs})))
         await _within_the_logs(source, rows, spec.name)
         written = [row for row in rows if row.written]
         if written:
             await asyncio.to_thread(write, written)
             marks = [change for row in written for change in runs[row.source].hand_back()]
             await leader.write(spec.runs_topic, marks)
-        topics = {place.topic for place in runs}
+        topics = {tp.topic for tp in runs}
         handed = {(topic, str(remote(topic))) for topic in topics} | owned(layouts, topics, spec.name)
         await leader.write(spec.layout_topic, withdrawn(handed, spec.name))
         return rows
@@ -63,13 +63,13 @@ async def _within_the_logs(source: NetworkClient, rows: Sequence[PartitionHandBa
     """Raises OperationRefused for a position beyond the log's end: stock would begin anew there, or skip what is not
     copied yet. Raises KafkaFailure."""
     positions = {row.source: row.position for row in rows if row.outcome is HandBackOutcome.HANDED_BACK}
-    for place, found in (await bounds(source, list(positions), committed_only=False)).items():
+    for tp, found in (await bounds(source, list(positions), committed_only=False)).items():
         if isinstance(found, KafkaFailure):
             if found.fault is KafkaFault.UNKNOWN_TOPIC:
                 continue
             raise found
-        if positions[place] > found.end:
+        if positions[tp] > found.end:
             raise OperationRefused(
-                f"offset runs say that {place.topic}-{place.partition} is copied up to {positions[place]}, and the log "
+                f"offset runs say that {tp.topic}-{tp.partition} is copied up to {positions[tp]}, and the log "
                 f"ends at {found.end}: let {connector} run once more, which verifies that, and hand back then"
             )

@@ -26,7 +26,7 @@ def java_problem(environment: Mapping[str, str]) -> str | None:
     if java is None:
         return f"there is no Java for Spark: {where}; {remedy}"
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [java, "-version"],
             capture_output=True,
             text=True,
@@ -37,7 +37,7 @@ def java_problem(environment: Mapping[str, str]) -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         why = error.strerror if isinstance(error, OSError) else f"no answer within {_SECONDS:.0f} s"
         return f"there is no Java for Spark: {java} can't be run ({why}); {where}; {remedy}"
-    found = _VERSION.search(said.stderr + said.stdout)
+    found = _VERSION.search(output.stderr + output.stdout)
     if found is None:
         return f"there is no Java for Spark: {java} names no version; {where}; {remedy}"
     version = int(found[2] or 0) if found[1] == "1" else int(found[1])  # Java 8 calls itself 1.8

@@ -11,26 +11,26 @@ from bridge.translation.runs.runs import OffsetRun, decode_change
 
 
 @dataclass(slots=True)
-class _Known:
+class _Entry:
     progress: Progress
     top: int | None
     """The upstream start of the run that `position` is of; None once that run was dropped."""
 
 
 class ProgressTable:
-    """Of every copy that the runs topic tells of: which of them are wanted is told later."""
+    """Progress of every copy in the runs topic, wanted or not: which are wanted comes later."""
 
     def __init__(self, began_ms: int) -> None:
         """`began_ms`: when the pipeline was started; what was committed before adds nothing to the counters."""
         self._began_ms = began_ms
-        self._known: dict[CopyId, _Known] = {}
+        self._entries: dict[CopyId, _Entry] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._entries)
 
     def of(self, copy: CopyId) -> Progress | None:
-        known = self._known.get(copy)
-        return None if known is None else known.progress
+        entry = self._entries.get(copy)
+        return None if entry is None else entry.progress
 
     def apply(self, record: LogRecord) -> CopyId | None:
         """The copy that has moved. Raises SchemaError."""
@@ -38,37 +38,37 @@ class ProgressTable:
         if run is not None:
             self._run(run, record.timestamp)
             return run.copy
-        known = self._known.get(CopyId(key.source, key.target_topic))
-        if known is not None and known.top == key.upstream_start:
-            known.top = None
+        entry = self._entries.get(CopyId(key.source, key.target_topic))
+        if entry is not None and entry.top == key.upstream_start:
+            entry.top = None
         return None
 
     def _run(self, run: OffsetRun, written_ms: int) -> None:
-        known = self._known.get(run.copy)
-        if known is None:
-            self._known[run.copy] = _Known(
+        entry = self._entries.get(run.copy)
+        if entry is None:
+            self._entries[run.copy] = _Entry(
                 Progress(*run.source, run.target_topic, run.position), run.upstream_start
             )
-        elif known.top is None or (
-            known.top == run.upstream_start and run.position < known.progress.position
+        elif entry.top is None or (
+            entry.top == run.upstream_start and run.position < entry.progress.position
         ):
-            # What was said of the offsets from here on is taken back: the log took another way, or was made anew.
-            known.progress, known.top = known.progress._replace(position=run.position), run.upstream_start
+            # What runs said of the offsets from here on is taken back: the log took another way, or was made anew.
+            entry.progress, entry.top = entry.progress._replace(position=run.position), run.upstream_start
         else:
-            known.progress = advanced(known.progress, run, written_ms, self._began_ms)
-            known.top = max(known.top, run.upstream_start)
+            entry.progress = advanced(entry.progress, run, written_ms, self._began_ms)
+            entry.top = max(entry.top, run.upstream_start)
 
     def end(self, copy: CopyId, source_end: int) -> Progress | None:
-        """The same with the source's log end as it is now; None for a copy that nothing is known of."""
-        known = self._known.get(copy)
-        if known is None:
+        """The same with the source's log end as it is now; None for a copy that has no run."""
+        entry = self._entries.get(copy)
+        if entry is None:
             return None
-        known.progress = known.progress._replace(source_end=source_end)
-        return known.progress
+        entry.progress = entry.progress._replace(source_end=source_end)
+        return entry.progress
 
     def keep(self, copies: Collection[CopyId]) -> None:
         """Forgets all others."""
-        self._known = {copy: known for copy, known in self._known.items() if copy in copies}
+        self._entries = {copy: entry for copy, entry in self._entries.items() if copy in copies}
 
 
 def advanced(before: Progress, run: OffsetRun, written_ms: int, began_ms: int) -> Progress:

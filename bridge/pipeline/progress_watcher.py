@@ -49,8 +49,8 @@ class Watcher:
         self._layout = 0
         self._wanted: Sequence[Copied] = ()
         self._ids: Set[CopyId] = frozenset()
-        self._said: dict[int, SliceReport] = {}
-        self._trouble: dict[str, str] = {}
+        self._slice_reports: dict[int, SliceReport] = {}
+        self._own_errors: dict[str, str] = {}
         self.rights = Rights(spec, source)
         self._copies = ProgressTable(int(time.time() * 1000))
         self.progress: dict[TopicPartition, Progress] = {}
@@ -65,31 +65,31 @@ class Watcher:
 
     def new_layout(self, layout: int, wanted: Sequence[Copied], others: Set[CopyId]) -> None:
         """`others`: what else the runs topic tells of."""
-        self._layout, self._wanted, self._said = layout, wanted, {}
+        self._layout, self._wanted, self._slice_reports = layout, wanted, {}
         self._ids = {each.id for each in wanted}
         self._copies.keep(self._ids | others)
         self.progress = {each.source: known for each in wanted if (known := self._copies.of(each.id))}
 
     def weights(self) -> Mapping[TopicPartition, float]:
         """By partition, what it has cost so far; for the balance of the next layout."""
-        return {place: float(each.bytes) for place, each in self.progress.items()}
+        return {tp: float(each.bytes) for tp, each in self.progress.items()}
 
     @property
     def errors(self) -> list[str]:
-        slices = [each.error for _, each in sorted(self._said.items()) if each.error]
-        return list(dict.fromkeys([*slices, *self._trouble.values()]))
+        slices = [each.error for _, each in sorted(self._slice_reports.items()) if each.error]
+        return list(dict.fromkeys([*slices, *self._own_errors.values()]))
 
     @property
     def failure(self) -> str:
-        return next((each.failure for each in self._said.values() if each.failure), "")
+        return next((each.failure for each in self._slice_reports.values() if each.failure), "")
 
     @property
     def moved(self) -> bool:
-        return any(each.moved for each in self._said.values())
+        return any(each.moved for each in self._slice_reports.values())
 
     @property
     def ended(self) -> str:
-        return next((each.ended for each in self._said.values() if each.ended), "")
+        return next((each.ended for each in self._slice_reports.values() if each.ended), "")
 
     async def found_again(self, wanted: Sequence[Copied]) -> list[Copied]:
         """What is wanted, with the ids that its topics have now; without the topics that are gone: whoever wants them
@@ -142,11 +142,11 @@ class Watcher:
         try:
             await doing
         except KafkaFailure as error:
-            self._trouble[what] = str(error)
+            self._own_errors[what] = str(error)
             if error.fault in AWAY:
                 _AWAY.failed(cluster, str(error), what)
             return
-        self._trouble.pop(what, None)
+        self._own_errors.pop(what, None)
         _AWAY.succeeded(cluster, what)
 
     async def _read_runs(self) -> None:
@@ -180,7 +180,7 @@ class Watcher:
         if report is None or record.key != report_key(self._spec, report.slot):
             return  # another connector's, which has layouts of its own
         if report.layout == self._layout:
-            self._said[report.slot] = report
+            self._slice_reports[report.slot] = report
 
     async def _read(
         self, tail: TopicTail, take: Callable[[LogRecord], None], restarted: Callable[[], None] = lambda: None
@@ -201,11 +201,11 @@ class Watcher:
                 return
 
     async def _ask_ends(self) -> None:
-        places = [each.source for each in self._wanted]
-        if not places:
+        tps = [each.source for each in self._wanted]
+        if not tps:
             return
-        await self._source.metadata(sorted({place.topic for place in places}))
-        found = await bounds(self._source, places, committed_only=self._spec.committed_only)
+        await self._source.metadata(sorted({tp.topic for tp in tps}))
+        found = await bounds(self._source, tps, committed_only=self._spec.committed_only)
         for copied in self._wanted:
             each = found[copied.source]
             if isinstance(each, Bounds) and (now := self._copies.end(copied.id, each.end)) is not None:
@@ -213,11 +213,13 @@ class Watcher:
         for each in found.values():
             if isinstance(each, KafkaFailure):
                 raise each  # a partition that can't be asked can't be copied either, and only this tells
-        for place, now in self.progress.items():
+        for tp, now in self.progress.items():
             if now.position > now.source_end >= 0:
                 # Read before the end was asked for: the log was cut back and its slice is about to see that, or
                 # somebody else has written a run.
-                said = f"offset runs say that {place.topic}-{place.partition} is copied up to {now.position}"
+                copied_to = f"offset runs say that {tp.topic}-{tp.partition} is copied up to {now.position}"
                 raise failure(
-                    KafkaFault.OUT_OF_RANGE, "tell how far it is", f"{said}, and it ends at {now.source_end}"
+                    KafkaFault.OUT_OF_RANGE,
+                    "tell how far it is",
+                    f"{copied_to}, and it ends at {now.source_end}",
                 )

@@ -45,8 +45,8 @@ class Refused(Exception):
         self.source, self.first, self.end, self.cause, self.target = source, first, end, cause, target
         self.whole = whole or end - first == 1
 
-    def said(self, copied: Copied) -> str:
-        """For what can't be copied, once it is found; names the place, and what to change."""
+    def failure(self, copied: Copied) -> str:
+        """The text for what can't be copied, once it is found; names the partition and offset, and what to change."""
         where = f"{self.source.topic}-{self.source.partition}"
         if self.cause.fault not in REFUSALS:
             last = self.end - 1

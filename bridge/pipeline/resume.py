@@ -74,18 +74,18 @@ class CopiesGone(Exception):
         self.copy, self.base = copy, base
 
 
-def meaning(place: TopicPartition, trouble: FetchError, runs: Sequence[OffsetRun]) -> Exception:
-    """What a partition's trouble means for the slice; `runs` are what was copied of it."""
-    match trouble.kind:
+def meaning(tp: TopicPartition, error: FetchError, runs: Sequence[OffsetRun]) -> Exception:
+    """The exception that ends a copier's life for a partition's fetch error; `runs` are what was copied of it."""
+    match error.kind:
         case FetchErrorKind.NOT_AUTHORIZED:
-            said = f"Not authorized to read topic {place.topic}: grant READ on it"
-            return KafkaFailure(KafkaFault.NOT_AUTHORIZED, said)
+            reason = f"Not authorized to read topic {tp.topic}: grant READ on it"
+            return KafkaFailure(KafkaFault.NOT_AUTHORIZED, reason)
         case FetchErrorKind.DIVERGED:
-            return AnotherWay(place, agreement(runs, trouble.epoch, trouble.end_offset))
+            return AnotherWay(tp, agreement(runs, error.epoch, error.end_offset))
         case FetchErrorKind.OUT_OF_RANGE:
-            return AnotherWay(place, None)
+            return AnotherWay(tp, None)
         case _:
-            return Moved([place])
+            return Moved([tp])
 
 
 def batches_of(
@@ -98,12 +98,12 @@ def batches_of(
             fetch.records, position, fetch.aborted if committed_only else None, policy
         )
     except CorruptBatch as corrupt:
-        said = f"{fetch.tp.topic}-{fetch.tp.partition}: {corrupt}"
-        raise KafkaFailure(KafkaFault.OTHER, said) from None
+        reason = f"{fetch.tp.topic}-{fetch.tp.partition}: {corrupt}"
+        raise KafkaFailure(KafkaFault.OTHER, reason) from None
 
 
 class PolicySaysFail(Exception):
-    """Something that the configuration says not to go on behind; the text names the place, and the key."""
+    """Something that the configuration says not to go on behind; the text names the partition, and the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +167,12 @@ async def open_partitions(
     now_ms = int(time.time() * 1000)
     starts = {}
     for each in partitions:
-        place = each.source
+        tp = each.source
         ends = {copy.id: _ending(there[copy.remote], seen.target_ends.get(copy.id)) for copy in each.copies}
         start = resume(
             each,
             runs[each.id].runs,
-            _ending(here[place], agreed.get(place)),
+            _ending(here[tp], agreed.get(tp)),
             ends[each.id],
             from_latest=from_latest,
             now_ms=now_ms,
@@ -185,10 +185,10 @@ async def open_partitions(
                 gaps += not_empty(
                     copy, start.offset, ends[copy.id], from_latest and each.start is None, now_ms
                 )
-        if place in passed_over:
-            gaps.insert(0, contradicted(each, *passed_over[place], start.offset, now_ms))
-        starts[place] = Resume(start.offset, tuple(gaps))
-    return Opened(starts, {place: each.end for place, each in here.items()})
+        if tp in passed_over:
+            gaps.insert(0, contradicted(each, *passed_over[tp], start.offset, now_ms))
+        starts[tp] = Resume(start.offset, tuple(gaps))
+    return Opened(starts, {tp: each.end for tp, each in here.items()})
 
 
 async def _with_copied_before(
@@ -233,11 +233,11 @@ async def _agreed(
         for each in partitions
         if (last := runs[each.id].last) is not None and last.source_topic_id == each.source_topic_id
     }
-    troubles = await log_errors(source, positions)
+    errors = await log_errors(source, positions)
     return {
-        each.source: agreement(runs[each.id].runs, trouble.epoch, trouble.end_offset)
+        each.source: agreement(runs[each.id].runs, error.epoch, error.end_offset)
         for each in partitions
-        if (trouble := troubles.get(each.source)) is not None
+        if (error := errors.get(each.source)) is not None
     }
 
 
@@ -245,19 +245,19 @@ async def _without_data(
     target: NetworkClient, logs: Mapping[TopicPartition, Bounds]
 ) -> dict[TopicPartition, Bounds]:
     """Logs that hold nothing but what transactions left that were aborted, as empty ones: our first try may."""
-    read_to = {place: log.start for place, log in logs.items() if log.start < log.end}
+    read_to = {tp: log.start for tp, log in logs.items() if log.start < log.end}
     empty = {}
     size = _FIRST_LOOK
     while read_to:
-        needs = {place: Scan(Side.TARGET, at, size) for place, at in read_to.items()}
-        found = await scan(target, {place: [need] for place, need in needs.items()}, committed_only=True)
+        needs = {tp: Scan(Side.TARGET, at, size) for tp, at in read_to.items()}
+        found = await scan(target, {tp: [need] for tp, need in needs.items()}, committed_only=True)
         left = {}
-        for place, need in needs.items():
-            at = _end_without_data(found[place].get(need), need.offset)
-            if at >= logs[place].end:
-                empty[place] = replace(logs[place], start=logs[place].end)
+        for tp, need in needs.items():
+            at = _end_without_data(found[tp].get(need), need.offset)
+            if at >= logs[tp].end:
+                empty[tp] = replace(logs[tp], start=logs[tp].end)
             elif at > need.offset:
-                left[place] = at
+                left[tp] = at
         read_to, size = left, min(8 * size, _LARGEST_LOOK)
     return empty
 

@@ -59,8 +59,8 @@ def run_slices(slices: Iterable[Slice]) -> Iterator[str]:
 
 
 async def copy_slice(work: Slice, *, again: bool = False) -> str:
-    """Copies until the lease ends; why it did. `again`: an earlier attempt may have committed since the layout was
-    made. Raises nothing that time can heal."""
+    """Copies until the lease ends; returns why it did. `again`: an earlier attempt may have committed since the layout
+    was made. Raises nothing that time can heal."""
     async with AsyncExitStack() as stack:
         source = NetworkClient(client_settings(Side.SOURCE, work.spec.props).raw)
         stack.push_async_callback(source.close)
@@ -97,7 +97,7 @@ class Lease:
         self._end = time.monotonic() + work.seconds
         self.ended = ""
         self.gone = asyncio.Event()
-        """Set when a newer layout was made, or ours was told to stop."""
+        """Set when a newer layout was made, or ours was stopped."""
 
     def over(self) -> bool:
         if not self.ended and time.monotonic() >= self._end:
@@ -105,8 +105,8 @@ class Lease:
         return bool(self.ended)
 
     async def watch(self) -> None:
-        """Until a newer layout is made, or ours is told to stop. A target that is away tells nothing, and takes no
-        records either."""
+        """Follows the layout topic until a newer layout is made, or ours is stopped. While the target is away nothing
+        is seen, and nothing can be written either."""
         key = layout_key(self._work.spec)
         while not self.ended:
             try:
@@ -122,7 +122,7 @@ class Lease:
 
 
 class _Attempts:
-    """Lives of a copier, one after the other, and what they report."""
+    """Runs copiers, one after the other, and reports how they ended."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _Attempts:
     ) -> None:
         self._work, self._source, self._target, self._lease = work, source, target, lease
         self._transforms = transforms
-        self._said = self._saying()
+        self._reported = self._slice_report()
         self._refusals = Refusals(source.most_decompressed)
         self._seen = Seen()
         self._window = InFlightWindow()
@@ -147,32 +147,32 @@ class _Attempts:
                 await self._life(again=again)
                 return self._lease.ended or CAUGHT_UP
             except Moved as moved:
-                report = self._saying(moved=moved.partitions)
+                report = self._slice_report(moved=moved.partitions)
             except AnotherWay as cut:
                 if cut.agrees_to is not None:
                     self._seen.agreed[cut.source] = cut.agrees_to
-                report = self._saying(error=str(cut))
+                report = self._slice_report(error=str(cut))
             except CopiesGone as gone:
                 self._seen.target_ends[gone.copy] = gone.base
-                report = self._saying(error=str(gone))
+                report = self._slice_report(error=str(gone))
             except Refused as refused:
                 if self._goes_on(refused):
                     again = True
                     continue
-                report = self._saying(failure=refused.said(self._copied(refused)))
+                report = self._slice_report(failure=refused.failure(self._copied(refused)))
             except PolicySaysFail as failed:
-                report = self._saying(failure=str(failed))
+                report = self._slice_report(failure=str(failed))
             except KafkaFailure as error:
                 if error.fault is KafkaFault.FENCED:
                     # By a newer layout or attempt; or a transaction took too long, and only a new layout helps.
-                    await self._last_words(self._saying(ended=str(error)))
+                    await self._report_at_last(self._slice_report(ended=str(error)))
                     return "fenced"
                 if permanent(error, self._work.spec):
-                    report = self._saying(failure=str(error))
+                    report = self._slice_report(failure=str(error))
                 else:
-                    report = self._saying(error=str(error))
+                    report = self._slice_report(error=str(error))
             if report.failure:
-                await self._last_words(report)
+                await self._report_at_last(report)
                 return "failed"
             await self._report(report)
             if time.monotonic() - began > _LONGEST_PAUSE:
@@ -181,7 +181,7 @@ class _Attempts:
             again = True
         return self._lease.ended
 
-    def _saying(
+    def _slice_report(
         self, *, error: str = "", failure: str = "", moved: Sequence[TopicPartition] = (), ended: str = ""
     ) -> SliceReport:
         return SliceReport(self._work.layout, self._work.slot, error, failure, moved, ended)
@@ -236,30 +236,30 @@ class _Attempts:
 
     async def _settled(self) -> None:
         """Copying goes well: an error that was reported counts no longer."""
-        await self._report(self._saying())
+        await self._report(self._slice_report())
 
-    async def _last_words(self, report: SliceReport) -> None:
-        """Until they are told, or nobody waits for them any more."""
+    async def _report_at_last(self, report: SliceReport) -> None:
+        """Writes the last report, again and again until it is written, or the lease is over."""
         while not self._lease.over() and not await self._report(report):
             await self._sleep(_FIRST_PAUSE)
 
     async def _report(self, report: SliceReport) -> bool:
         """Into the layout topic, if it is news. Best effort: a target that is away is seen by the driver itself."""
-        if report == self._said:
+        if report == self._reported:
             return True
         try:
             async with asyncio.timeout(_REPORT_SECONDS + _REPORT_ROUND_TRIPS * self._target.round_trip):
-                teller = SyncProducer(producer_settings(Side.TARGET, self._work.spec.props))
+                producer = SyncProducer(producer_settings(Side.TARGET, self._work.spec.props))
                 try:
-                    await teller.write(
+                    await producer.write(
                         self._work.spec.layout_topic,
                         [(report_key(self._work.spec, self._work.slot), report.value())],
                     )
                 finally:
-                    await teller.close()
+                    await producer.close()
         except (KafkaFailure, TimeoutError):
             return False
-        self._said = report
+        self._reported = report
         return True
 
     async def _sleep(self, seconds: float) -> None:

@@ -70,8 +70,8 @@ class Supervisor:
     @property
     def status(self) -> PipelineStatus:
         watched = self._watcher
-        troubles = [*self._errors, *self._taken, *(watched.errors if watched else ())]
-        copying = self._state is PipelineState.COPYING and troubles
+        errors = [*self._errors, *self._taken, *(watched.errors if watched else ())]
+        copying = self._state is PipelineState.COPYING and errors
         return PipelineStatus(
             state=PipelineState.RETRYING if copying else self._state,
             layout=self._layout.layout,
@@ -79,7 +79,7 @@ class Supervisor:
             gaps=tuple(watched.gaps) if watched else (),
             gap_counts=dict(watched.gap_counts) if watched else {},
             unreadable=watched.unreadable if watched else {},
-            errors=(*troubles, *(watched.rights.errors if watched else ())),
+            errors=(*errors, *(watched.rights.errors if watched else ())),
             failure=self._failure,
             failure_code=self._code,
             restarts=self._restarts,
@@ -129,11 +129,11 @@ class Supervisor:
     def _over(self) -> bool:
         return self._stop or self._state in (PipelineState.FAILED, PipelineState.CAUGHT_UP)
 
-    def _broke(self, said: str, *, permanent: bool = False, code: str = "") -> None:
+    def _broke(self, error: str, *, permanent: bool = False, code: str = "") -> None:
         self._restarts += 1
-        self._errors = [said]
+        self._errors = [error]
         if permanent:
-            self._state, self._failure, self._code = PipelineState.FAILED, said, code
+            self._state, self._failure, self._code = PipelineState.FAILED, error, code
         elif self._state is not PipelineState.FAILED:
             self._state = PipelineState.RETRYING
 
@@ -163,8 +163,8 @@ class Supervisor:
         renew = time.monotonic() + LEASE / 2
 
         def over() -> bool:
-            told = bool(watcher.moved or watcher.failure or watcher.ended)
-            return told or changed() or job.done() or time.monotonic() > renew
+            ended = bool(watcher.moved or watcher.failure or watcher.ended)
+            return ended or changed() or job.done() or time.monotonic() > renew
 
         if not self._layout.copied:
             await self._until(lambda: over() or bool(watcher.progress), None)
@@ -175,7 +175,7 @@ class Supervisor:
                 await self._write(self._layout)
         await self._until(over, None)
         if job.done():
-            await watcher.look()  # its slices have told why before they ended
+            await watcher.look()  # its slices reported why before they ended
         if watcher.failure:
             self._state, self._failure = PipelineState.FAILED, watcher.failure
         if watcher.ended and not self._over():

@@ -41,9 +41,9 @@ class Part:
     gaps: list[Gap] = field(default_factory=list)
 
     def add(self, chunk: Chunk, base: Awaitable[int]) -> None:
-        """A batch that was sent; `base` as in Sent."""
-        told = chunk.segments, chunk.last_timestamp, chunk.leader_epoch, chunk.size
-        self.sent.append(Sent(*told, self.covered, base))
+        """Adds a batch that was sent; `base` as in Sent."""
+        kept = chunk.segments, chunk.last_timestamp, chunk.leader_epoch, chunk.size
+        self.sent.append(Sent(*kept, self.covered, base))
         last, count = chunk.segments[-1]
         self.covered = last + count
 
@@ -57,19 +57,19 @@ class Part:
         self.gaps.append(gap)
 
 
-class Written(NamedTuple):
+class WrittenPart(NamedTuple):
     """What a partition's batches have become on the target, in the source's order."""
 
     part: Part
     segments: Sequence[Segment]
 
 
-async def written(parts: Iterable[Part]) -> list[Written]:
+async def written_parts(parts: Iterable[Part]) -> list[WrittenPart]:
     """Waits for the target's offsets. Raises Refused when the target rejects a batch, of whatever partition, because
     the other batches of the transaction then fail too; else KafkaFailure, and the cause rather than what it brought."""
-    done: list[Written] = []
+    done: list[WrittenPart] = []
     failed: list[BaseException] = []
-    for each in await asyncio.gather(*map(_written, parts), return_exceptions=True):
+    for each in await asyncio.gather(*map(_written_part, parts), return_exceptions=True):
         if isinstance(each, BaseException):
             failed.append(each)
         else:
@@ -86,7 +86,7 @@ def _cause(failed: BaseException) -> BaseException:
     return (failed.__cause__ or failed) if aborted else failed
 
 
-async def _written(part: Part) -> Written:
+async def _written_part(part: Part) -> WrittenPart:
     segments: list[Segment] = []
     for sent in part.sent:
         try:
@@ -101,7 +101,7 @@ async def _written(part: Part) -> Written:
         for upstream, count in sent.segments:
             _add(segments, Segment(covered, upstream, downstream, count, epoch, timestamp, size))
             covered, downstream, size = upstream + count, downstream + count, 0
-    return Written(part, segments)
+    return WrittenPart(part, segments)
 
 
 def _add(segments: list[Segment], new: Segment) -> None:
@@ -114,7 +114,7 @@ def _add(segments: list[Segment], new: Segment) -> None:
     segments.append(new)
 
 
-def overwritten(done: Written, last: OffsetRun | None) -> int | None:
+def overwritten(done: WrittenPart, last: OffsetRun | None) -> int | None:
     """The offset at which the target has put copies although older ones stood there, None for none: they stand one
     behind the other. Batches are produced by topic name: nothing else would tell, before it is committed, that the
     remote topic is another one now."""
@@ -124,11 +124,11 @@ def overwritten(done: Written, last: OffsetRun | None) -> int | None:
     return base if base < last.downstream_end else None
 
 
-def queue_syncs(done: Written, writer: OffsetSyncWriter) -> list[OffsetSync]:
-    """The syncs that stock's rule makes of these records, one after the other (stock §3.4); those that wait for the
-    commit are the writer's."""
-    place: TopicPartition = done.part.copied.source
+def queue_syncs(done: WrittenPart, writer: OffsetSyncWriter) -> list[OffsetSync]:
+    """Queues the offset syncs that are due by stock's rule for these records (stock §3.4), and returns them; those that
+    wait for the commit stay with the writer."""
+    tp: TopicPartition = done.part.copied.source
     found: list[OffsetSync] = []
     for segment in done.segments:
-        found += writer.queue_stretch(place, segment.upstream_start, segment.downstream_start, segment.count)
+        found += writer.queue_stretch(tp, segment.upstream_start, segment.downstream_start, segment.count)
     return found

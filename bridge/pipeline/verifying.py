@@ -48,25 +48,25 @@ async def pass_over_untrue(
         checks: dict[Side, dict[TopicPartition, tuple[Copied, Check]]] = {side: {} for side in sides}
         untrue: dict[TopicPartition, tuple[Copied, str]] = {}
         for each in left:
-            places = {
+            tps = {
                 Side.SOURCE: each.source,
                 Side.TARGET: each.remote,
             }
             of = runs[each.source]
             if of.last is None:
                 continue
-            here, there = (sides[side].bounds[place] for side, place in places.items())
+            here, there = (sides[side].bounds[tp] for side, tp in tps.items())
             doubt = doubted(of.last, each, here, there, of.others)
             if isinstance(doubt, str):
                 untrue[each.source] = each, doubt
             elif doubt is not None:
-                checks[doubt.side][places[doubt.side]] = each, doubt
+                checks[doubt.side][tps[doubt.side]] = each, doubt
         for side, some in checks.items():
             untrue |= await _not_borne_out(side, sides[side], some)
-        for place, (_, why) in untrue.items():
-            wrong = runs[place].pass_over()
-            found.setdefault(place, PassedOver([], why)).runs.append(wrong)
-            log.warning("%s-%d: an offset run is passed over, %s: %s", *place, why, wrong)
+        for tp, (_, why) in untrue.items():
+            wrong = runs[tp].pass_over()
+            found.setdefault(tp, PassedOver([], why)).runs.append(wrong)
+            log.warning("%s-%d: an offset run is passed over, %s: %s", *tp, why, wrong)
         left = [each for each, _ in untrue.values()]
     return found
 
@@ -76,19 +76,19 @@ async def _not_borne_out(
 ) -> dict[TopicPartition, tuple[Copied, str]]:
     """By source partition, why a run can't be true that needs a record which the cluster does not have."""
     there = {
-        place: Read(side, check.offset, _BYTES)
-        for place, (_, check) in checks.items()
-        if logs.bounds[place].start <= check.offset < logs.bounds[place].end
+        tp: Read(side, check.offset, _BYTES)
+        for tp, (_, check) in checks.items()
+        if logs.bounds[tp].start <= check.offset < logs.bounds[tp].end
     }
     lookups = Lookups(logs.client, committed_only=logs.committed_only)
-    answers = await lookups.answer({place: [need] for place, need in there.items()})
+    answers = await lookups.answer({tp: [need] for tp, need in there.items()})
     untrue = {}
-    for place, (copied, check) in checks.items():
-        answer = answers[place][there[place]] if place in there else None
+    for tp, (copied, check) in checks.items():
+        answer = answers[tp][there[tp]] if tp in there else None
         if isinstance(answer, KafkaFailure):
             raise answer
         if not isinstance(answer, Window) or not check.borne_out(answer):
-            where = f"{place.topic}-{place.partition} on the {side.value}"
+            where = f"{tp.topic}-{tp.partition} on the {side.value}"
             untrue[copied.source] = (
                 copied,
                 f"the record that it ends with is not at offset {check.offset} of {where}",

@@ -12,7 +12,7 @@ from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
-from bridge.kafka.record.decoding import stretch
+from bridge.kafka.record.decoding import decode_log
 from bridge.model.values import TailPart, TopicPartition
 
 T = TypeVar("T")
@@ -171,7 +171,7 @@ class TopicTail:
         failed = of_code(data.error, doing, f"READ on topic {self.topic}")
         if failed is not None:
             raise failed
-        log = stretch(data.records, self._next, data.aborted, self._client.most_decompressed)
+        log = decode_log(data.records, self._next, data.aborted, self._client.most_decompressed)
         if log is None:
             raise failure(KafkaFault.OTHER, doing, "The checksum of a batch is wrong")
         if data.records and log.end == self._next:

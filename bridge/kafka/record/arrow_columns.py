@@ -88,14 +88,14 @@ def joined(fields: Fields) -> Records:
         or not (fields.header_keys.holds(headers) and fields.header_values.holds(headers))
     ):
         raise ValueError("columns are not of one length")
-    told = (*fields.keys, *fields.values, fields.lists, *fields.header_keys, *fields.header_values)
+    arrays = (*fields.keys, *fields.values, fields.lists, *fields.header_keys, *fields.header_values)
     columns = np.empty((4, rows), np.int64)
     columns[0], columns[1] = fields.offsets, fields.timestamps
-    size = measure_joined(*told, columns)
+    size = measure_joined(*arrays, columns)
     if size < 0:
         raise ValueError("a column does not end where it says")
     data = np.empty(size, np.uint8)
-    join(*told, columns, data)
+    join(*arrays, columns, data)
     return Records(data, columns)
 
 
@@ -103,8 +103,8 @@ def joined(fields: Fields) -> Records:
 def _copy(data: Bytes, begin: int, end: int, out: Bytes, at: int) -> int:
     """Answers where the copy ends."""
     piece, room = data[begin:end], out[at : at + end - begin]
-    for place in range(len(piece)):
-        room[place] = piece[place]
+    for index in range(len(piece)):
+        room[index] = piece[index]
     return at + end - begin
 
 
@@ -178,7 +178,7 @@ def spread(
     header_value_ends: Ends,
     header_values: Bytes,
 ) -> None:
-    """Fills columns that are as large as `measure` has told, of records that it has found sound."""
+    """Fills columns that are as large as `measure` has found, of records that it has found sound."""
     header = 0
     for row in range(records.shape[1]):
         at, stop = records[2, row], records[3, row]

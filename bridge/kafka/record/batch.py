@@ -1,4 +1,4 @@
-"""Record batches as bytes: parsed, told apart, and rewritten for a producer of ours. Nothing is decompressed.
+"""Parses record batches, tells data from markers, and writes the headers of a producer of ours. Decompresses nothing.
 
 Format v2: https://kafka.apache.org/documentation/#recordbatch. What a broker makes of a rewritten batch was found by
 sending it: tests/integration/test_raw_batches.py.

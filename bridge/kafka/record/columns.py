@@ -159,17 +159,17 @@ def _cut(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
 def _decoded(codec: int, data: memoryview, heads: Numbers, room: int) -> Bytes:
     """The records of all batches, one after the other, and `heads` with where each batch's are in that instead. Raises
     Overlarge for more than `room` bytes."""
-    places = heads[:, : loops.END + 1]
-    if codec == LZ4 and (found := lz4_frames.plain(as_bytes(data), places)) is not None:
+    bounds = heads[:, : loops.END + 1]
+    if codec == LZ4 and (found := lz4_frames.plain(as_bytes(data), bounds)) is not None:
         if len(found) > room:
             raise Overlarge(room)
         return found
     pieces = list[bytes | memoryview]()
-    for at, end in places.tolist():
+    for at, end in bounds.tolist():
         pieces.append(decoded(codec, data[at:end], room))
         room -= len(pieces[-1])
-    places[:, loops.END] = np.cumsum([len(piece) for piece in pieces])
-    places[0, loops.AT], places[1:, loops.AT] = 0, places[:-1, loops.END]
+    bounds[:, loops.END] = np.cumsum([len(piece) for piece in pieces])
+    bounds[0, loops.AT], bounds[1:, loops.AT] = 0, bounds[:-1, loops.END]
     return as_bytes(b"".join(pieces))
 
 

@@ -29,7 +29,8 @@ def undamaged(data: memoryview, heads: Numbers) -> int:
         return len(heads)
     rows: list[list[int]] = heads[:, : CRC + 1].tolist()
     return next(
-        (row for row, (at, end, said) in enumerate(rows) if crc32c(data[at - _FROM : end]) != said), len(rows)
+        (row for row, (at, end, stated) in enumerate(rows) if crc32c(data[at - _FROM : end]) != stated),
+        len(rows),
     )
 
 

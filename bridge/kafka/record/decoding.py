@@ -87,7 +87,7 @@ def opened(
     return Window(start, end, records, epoch, without_data), most - room
 
 
-class Stretch(NamedTuple):
+class DecodedLog(NamedTuple):
     """What a log holds from an offset on, as far as it was fetched. `end`: the offset to go on at."""
 
     records: list[LogRecord]
@@ -98,12 +98,12 @@ class Stretch(NamedTuple):
     """Batches that arrived as they were written, and that nobody can decode."""
 
 
-def stretch(
+def decode_log(
     data: BytesLike, offset: int, aborted: Sequence[tuple[int, int]] = (), most: int = MOST_BYTES
-) -> Stretch | None:
+) -> DecodedLog | None:
     """All data records at or after `offset` but those of `aborted` (producer id, first offset) transactions, which a
     broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written, and may
-    be better when fetched again. `most`: bytes that a batch may have; where several have more together the stretch ends
+    be better when fetched again. `most`: bytes that a batch may have; where several have more together the answer ends
     between them."""
     records: list[LogRecord] = []
     end, epoch, unreadable = offset, -1, 0
@@ -118,7 +118,7 @@ def stretch(
             inner, size = _records(batch, most, room) if holds_data else ((), 0)
         except Exception as error:  # each codec has exceptions of its own
             if number and room < most and isinstance(error, Overlarge):
-                break  # it may have room in a stretch of its own
+                break  # it may have room in an answer of its own
             inner, size = (), 0
             unreadable += 1
         room -= size
@@ -128,7 +128,7 @@ def stretch(
             for each in inner
             if each.offset >= offset
         ]
-    return Stretch(records, end, epoch, unreadable)
+    return DecodedLog(records, end, epoch, unreadable)
 
 
 def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView], int]:

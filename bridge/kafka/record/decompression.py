@@ -88,10 +88,10 @@ def _snappy_block(data: memoryview, room: int) -> bytes:
 
 
 def _lz4(data: memoryview, room: int) -> bytes:
-    told = 0
+    content = 0
     if len(data) >= _LZ4_LEAST and data[:4] == _LZ4_MAGIC and data[4] & _LZ4_SIZE:
-        told = _UINT64.unpack_from(data, _LZ4_SIZE_AT)[0]
-    if told > room:
+        content = _UINT64.unpack_from(data, _LZ4_SIZE_AT)[0]
+    if content > room:
         raise Overlarge(room)
     if _LZ4_RATIO * len(data) <= room:
         found: bytes = lz4.frame.decompress(data)
@@ -113,12 +113,12 @@ def _lz4(data: memoryview, room: int) -> bytes:
 
 
 def _zstd(data: memoryview, room: int) -> bytes:
-    told = zstandard.frame_content_size(data)
-    if told > room:
+    content = zstandard.frame_content_size(data)
+    if content > room:
         raise Overlarge(room)
     if _ZSTD_RATIO * len(data) <= room:
         return _decompressor.decompressobj(read_across_frames=True).decompress(data)
-    if told > 0:
+    if content > 0:
         try:
             return _decompressor.decompress(data, allow_extra_data=False)
         except zstandard.ZstdError:

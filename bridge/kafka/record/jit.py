@@ -36,7 +36,7 @@ def compiled(signature: str) -> Callable[[_F], _F]:
     def decorate(function: _F) -> _F:
         try:
             return cast(_F, njit(signature, cache=True)(function))
-        except RuntimeError:  # nowhere to keep it: what is read-only has no place for a cache
+        except RuntimeError:  # nowhere to keep it: what is read-only has no room for a cache
             return cast(_F, njit(signature)(function))
 
     return decorate
@@ -47,7 +47,7 @@ def part(function: _F) -> _F:
     return cast(_F, njit(function))
 
 
-def _place(context: Any, builder: Any, array: Any, value: Any, index: Any, kind: Any) -> Any:
+def _pointer(context: Any, builder: Any, array: Any, value: Any, index: Any, kind: Any) -> Any:
     """Pointer to what is at an index of an array."""
     begin = context.make_array(array)(context, builder, value).data
     return builder.bitcast(builder.gep(begin, [index]), kind.as_pointer())
@@ -55,8 +55,8 @@ def _place(context: Any, builder: Any, array: Any, value: Any, index: Any, kind:
 
 def _word(_context: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(32))
-        found = builder.load(place, align=1)
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], ir.IntType(32))
+        found = builder.load(pointer, align=1)
         return builder.bswap(found) if sys.byteorder == "big" else found
 
     return types.uint32(data, at), generate
@@ -65,8 +65,8 @@ def _word(_context: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
 def _copy_wide(_context: Any, data: Any, at: Any, out: Any, put: Any) -> tuple[Any, Callable[..., Any]]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), WIDE)
-        source = _place(context, builder, signature.args[0], arguments[0], arguments[1], kind)
-        target = _place(context, builder, signature.args[2], arguments[2], arguments[3], kind)
+        source = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], kind)
+        target = _pointer(context, builder, signature.args[2], arguments[2], arguments[3], kind)
         builder.store(builder.load(source, align=1), target, align=1)
         return context.get_dummy_value()
 
@@ -76,8 +76,8 @@ def _copy_wide(_context: Any, data: Any, at: Any, out: Any, put: Any) -> tuple[A
 def _plain(_context: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), WIDE)
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], kind)
-        found = builder.load(place, align=1)
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], kind)
+        found = builder.load(pointer, align=1)
 
         def all_of(byte: int) -> Any:
             return ir.Constant(kind, [byte] * WIDE)

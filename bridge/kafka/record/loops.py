@@ -142,7 +142,7 @@ def put(data: Bytes, records: Numbers, out: Bytes, at: int) -> int:
         at = put_varint(out, at + 1, delta)
         at = put_varint(out, at, row)
         piece, room = data[begin:end], out[at : at + end - begin]
-        for place in range(len(piece)):  # as one slice into the other, it would be byte by byte
-            room[place] = piece[place]
+        for index in range(len(piece)):  # as one slice into the other, it would be byte by byte
+            room[index] = piece[index]
         at += end - begin
     return at

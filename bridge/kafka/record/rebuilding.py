@@ -116,8 +116,8 @@ def _fitting(
 def decoded_each(
     batches: Iterable[RawBatch], start_offset: int, most: int = MOST_BYTES
 ) -> Iterator[tuple[RawBatch, Records | UnreadableBatch]]:
-    """Batches that end at `start_offset` or behind it. Neighbours that are taken for one are told apart where that one
-    can't be decoded: what is wrong has a name."""
+    """Decodes batches that end at `start_offset` or behind it. Coalesced neighbours are decoded one by one where they
+    can't be decoded together: what is wrong has a name."""
     for batch in batches:
         if batch.last_offset < start_offset:
             continue

@@ -58,13 +58,13 @@ def main() -> None:
         try:
             transforms.append((_load(function), parameters, to))
         except Exception as error:
-            _send(channel, {"unusable": _said(error, None), "transform": number})
+            _send(channel, {"unusable": _reason(error, None), "transform": number})
             return
         try:
             call(transforms[-1][0], parameters, nothing(), to)
         except Exception as error:
-            said = f"called with a batch without records, {_said(error, transforms[-1][0])}"
-            _send(channel, {"unusable": said, "transform": number})
+            reason = f"called with a batch without records, {_reason(error, transforms[-1][0])}"
+            _send(channel, {"unusable": reason, "transform": number})
             return
     _limit_memory(setup["memory"])
     _send(channel, {"ready": True})
@@ -83,7 +83,7 @@ def main() -> None:
         except MemoryError:
             _send(channel, {"failed": "", "memory": True})
         except Exception as error:
-            _send(channel, {"failed": _said(error, transform), "memory": False})
+            _send(channel, {"failed": _reason(error, transform), "memory": False})
         else:
             _send(channel, {}, answer)
 
@@ -94,7 +94,7 @@ def _load(function: str) -> Transform:
     return found
 
 
-def _said(error: Exception, transform: Transform | None) -> str:
+def _reason(error: Exception, transform: Transform | None) -> str:
     """What went wrong, and in which line of the transform's file."""
     if isinstance(error, ContractBroken):
         return str(error)

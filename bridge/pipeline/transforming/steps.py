@@ -1,4 +1,4 @@
-"""The records of a fetch through a partition's transforms, and into batches again."""
+"""Takes the records of a fetch through a partition's transforms, and makes batches of them again."""
 
 from __future__ import annotations
 
@@ -73,8 +73,9 @@ class TransformSteps:
             async for outcome in self._calls.through(copied, wanted):
                 at = outcome.end
                 if outcome.failed:
-                    place = outcome.first, outcome.end
-                    yield _left_out(copied, GapKind.TRANSFORM_FAILED, *place, outcome.failed)
+                    yield _left_out(
+                        copied, GapKind.TRANSFORM_FAILED, outcome.first, outcome.end, outcome.failed
+                    )
                 else:
                     made = {
                         topic: partial(

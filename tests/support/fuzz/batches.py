@@ -17,7 +17,7 @@ from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.columns import Records
 from bridge.kafka.record.compression import Compression
-from bridge.kafka.record.decoding import stretch, window
+from bridge.kafka.record.decoding import decode_log, window
 from bridge.kafka.record.rebuilding import RecordTooLarge, UnreadableBatch, chunks, refused
 from bridge.model.batch_limits import MOST_BYTES
 from bridge.model.lookups import Scan
@@ -127,7 +127,7 @@ def _look_up(data: bytearray, offset: int, most: int, aborted: tuple[tuple[int, 
         raise
     except Exception:  # as look-ups do: each codec has exceptions of its own
         found = None
-    read = stretch(whole, offset, aborted, most)
+    read = decode_log(whole, offset, aborted, most)
     assert read is None or all(each.offset >= offset for each in read.records)
     got = PartitionData(0, offset + 100, offset + 100, 0, aborted, bytes(whole))
     try:

@@ -54,7 +54,7 @@ def leave_out(refusals: Refusals, log: bytes, position: int = 0) -> Gap:
 def test_what_nobody_can_decode_is_named_with_its_offsets() -> None:
     found = refused(Refusals(), LOG)
     assert (found.source, found.first, found.end) == (PLACE, 4, 7)
-    said = found.said(copied())
+    said = found.failure(copied())
     for words in (
         "orders-0 at offsets 4 to 6",
         "A.orders",

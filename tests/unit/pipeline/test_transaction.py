@@ -12,17 +12,17 @@ from bridge.kafka.producer.sender import _aborted
 from bridge.kafka.record.batch import Chunk
 from bridge.model.copying import Gap, GapKind
 from bridge.pipeline.refusals import Refused
-from bridge.pipeline.transaction import Part, Sent, Written, written
+from bridge.pipeline.transaction import Part, Sent, WrittenPart, written_parts
 from tests.unit.pipeline.values import copied
 
 TAKEN = KafkaFailure(KafkaFault.FENCED, "somebody else has the id", retriable=False)
 TOO_LARGE = KafkaFailure(KafkaFault.RECORD_TOO_LARGE, "too large", retriable=False)
 
 
-def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[Written]:
+def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[WrittenPart]:
     """Of partitions whose batches of two records each, from offset 0 on, were answered like this."""
 
-    async def waiting() -> list[Written]:
+    async def waiting() -> list[WrittenPart]:
         parts = []
         for number, answers in enumerate(partitions):
             part = Part(copied(number), 0)
@@ -35,7 +35,7 @@ def outcome(*partitions: Sequence[int | KafkaFailure]) -> list[Written]:
                     base.exception()  # as the sender does: nobody has to await it
                 part.sent.append(Sent(((2 * at, 2),), -1, 0, 0, 2 * at, base))
             parts.append(part)
-        return await written(parts)
+        return await written_parts(parts)
 
     return asyncio.run(waiting())
 

@@ -21,7 +21,7 @@ from bridge.kafka.record.batch import CorruptBatch, DataFilter, parse
 from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.columns import Records
-from bridge.kafka.record.decoding import opened, stretch, window
+from bridge.kafka.record.decoding import decode_log, opened, window
 from bridge.kafka.record.legacy import messages
 from bridge.kafka.record.rebuilding import UnreadableBatch, chunks, refused
 from bridge.model.batch_limits import MOST_BYTES, Overlarge
@@ -146,7 +146,7 @@ def test_more_records_than_there_can_be(codec: int, count: int) -> None:
         if count > 0:
             with pytest.raises(ValueError, match="more"):
                 window(bytes(data), 0, 100, ())
-        found = stretch(sealed(data), 0)
+        found = decode_log(sealed(data), 0)
         assert found is not None
         assert found.unreadable == 1
 
@@ -158,7 +158,7 @@ def test_headers_without_end(size: int) -> None:
     data = of(record(0, varint(headers) + bytes(2 * headers)), 1)
     began = time.monotonic()
     with using(500 * MIB):
-        found = stretch(data, 0)
+        found = decode_log(data, 0)
     assert found is not None
     assert (len(found.records), found.unreadable) == ((1, 0) if size < 8 * MIB else (0, 1))
     assert time.monotonic() - began < 20
@@ -194,7 +194,7 @@ def test_windows_and_stretches_hold_a_bounded_number_of_bytes() -> None:
         found, size = opened(data, 0, 30, ())
         assert found is not None
         assert (found.start, found.end, size) == (0, 10, sum(len(record(3 * MIB)) for _ in range(10)))
-        read = stretch(data, 0)
+        read = decode_log(data, 0)
         assert read is not None
         assert (read.end, len(read.records), read.unreadable) == (10, 10, 0)
 
@@ -202,7 +202,7 @@ def test_windows_and_stretches_hold_a_bounded_number_of_bytes() -> None:
 def test_a_state_topic_steps_over_it() -> None:
     data = batch(0, 2) + bomb(2) + batch(3, 2)
     with using(60 * MIB):
-        found = stretch(data, 0)
+        found = decode_log(data, 0)
     assert found is not None
     assert ([each.offset for each in found.records], found.end, found.unreadable) == ([0, 1, 3, 4], 5, 1)
 
@@ -295,7 +295,7 @@ def test_a_marker_that_can_not_be_read_is_damage(content: bytes) -> None:
     aborted = ((7, 0),)
     with pytest.raises(CorruptBatch):
         DataBatches.committed(data, 0, aborted)
-    assert stretch(data, 0, aborted) is None
+    assert decode_log(data, 0, aborted) is None
     got = PartitionData(0, 5, 5, 0, aborted, data)
     with pytest.raises(CorruptBatch):
         _scanned(got, Scan(Side.SOURCE, 0, 1000), committed_only=True)
@@ -333,7 +333,7 @@ def test_batches_that_begin_before_the_one_in_front_ends(bases: tuple[int, ...])
             DataBatches.committed(data, 0, (), join)
     with pytest.raises(CorruptBatch):
         window(data, bases[0], 10, ())
-    assert stretch(data, 0) is None
+    assert decode_log(data, 0) is None
 
 
 @pytest.mark.parametrize("offsets", [(1, 0), (0, 0), (5, 20), (-3, 9)])
