@@ -66,7 +66,7 @@ class Rights:
         for side, topic in sorted(self.denied - before):
             log.warning("%s", _said(side, topic))
         for side, topic in sorted(before - self.denied):
-            log.info("%s cluster: %s on topic %s is there now", side.value, _OPERATIONS[side], topic)
+            log.info("%s cluster: %s on topic %s is granted now", side.value, _OPERATIONS[side], topic)
         if self.denied and self._spec.until_caught_up:
             raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, "; ".join(self.errors))
         return [each for each in wanted if not _topics(each) & self.denied]
@@ -87,7 +87,10 @@ class Rights:
     async def _look_at_syncs(self, client: NetworkClient) -> None:
         topic = self._spec.syncs_topic
         denied = await _denied(client, [topic], "WRITE")
-        error = f"source cluster: not authorized to write topic {topic}: grant WRITE on it; it gets no syncs"
+        error = (
+            f"source cluster: not authorized to write topic {topic}: grant WRITE on it; until then no offset syncs are "
+            "written"
+        )
         if denied and not self._no_syncs:
             log.warning("%s", error)
         self._no_syncs = error if denied else ""
@@ -124,7 +127,7 @@ async def _denied(client: NetworkClient, topics: Sequence[str], operation: str) 
 
 def _said(side: Side, topic: str) -> str:
     where = f"{side.value} cluster: not authorized to {_OPERATIONS[side].lower()} topic {topic}"
-    return f"{where}: grant {_OPERATIONS[side]} on it; until then it is not copied, the other topics are"
+    return f"{where}: grant {_OPERATIONS[side]} on it; until then it is not copied; other topics are"
 
 
 def _topics(copied: Copied) -> set[tuple[Side, str]]:

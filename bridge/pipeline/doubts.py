@@ -41,15 +41,13 @@ def doubted(
     (see gaps.resume)."""
     rivals = any(_of_these(other, copied) for other in others)
     if not _of_these(run, copied):
-        return (
-            "it is of topics that are no more, and other runs are of those that are there" if rivals else None
-        )
+        return "its topics were deleted, and other runs are of the topics that exist" if rivals else None
     beyond_source = run.upstream_end > source.end
     beyond_target = run.upstream_count > 0 and run.downstream_end > target.end
     if rivals and (beyond_source or beyond_target):
-        return "a log does not reach so far, and other runs contradict it"
+        return "a log ends before it, and other runs contradict it"
     if beyond_source and (beyond_target or not run.upstream_count):
-        return "neither log reaches so far"
+        return "both logs end before it"
     if beyond_source:
         return Check(Side.TARGET, run.downstream_end - 1, run.last_timestamp)
     if beyond_target:

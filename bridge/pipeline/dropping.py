@@ -87,7 +87,8 @@ class Dropper:
             gone = await self._both_gone(ours)
         except KafkaFailure as error:
             log.info(
-                "can't tell now which topics are gone, so that none of their runs are dropped: %s", error
+                "keeping the offset runs of deleted topics, because a cluster did not describe them: %s",
+                error,
             )
             return set()
         dropped, keys = drop_keys(unwanted, self._gone.due(gone, time.monotonic()))
@@ -98,7 +99,7 @@ class Dropper:
         if claimed := [pair for pair in dropped if topic.owner(pair) == name]:
             await leader.write(self._spec.layout_topic, withdrawn(claimed, name))
         log.info(
-            "dropped %d offset run(s) of %d topic(s) that are gone on both clusters", len(keys), len(dropped)
+            "deleted %d offset run(s) of %d topic(s) that exist on neither cluster", len(keys), len(dropped)
         )
         return {copy for copy in unwanted if (copy.source.topic, copy.target_topic) in dropped}
 

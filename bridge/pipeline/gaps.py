@@ -58,7 +58,7 @@ def resume(
         return Resume(offset, (*taken, *again))
     gaps = copies_lost(copied, last, target, now_ms)
     if _other(last.source_topic_id, copied.source_topic_id):
-        detail = "the topic was deleted and made again; whatever came after the last copy is gone"
+        detail = "the source topic was deleted and created again; records after the last one copied are lost"
         gaps.append(
             Gap(
                 copied.source,
@@ -87,9 +87,11 @@ def resume(
 def copies_lost(copied: Copied, last: OffsetRun, target: Bounds, now_ms: int) -> list[Gap]:
     """Whether the target still holds what stands before the end of `last`."""
     if _other(last.target_topic_id, copied.target_topic_id):
-        detail = f"{copied.target_topic} was deleted and made again: no copy of what came before is left"
+        detail = f"{copied.target_topic} was deleted and created again: the records copied before are lost"
     elif target.end < last.downstream_end:
-        detail = f"{copied.target_topic} ends at {target.end}, copies had come to {last.downstream_end}"
+        detail = (
+            f"{copied.target_topic} ends at offset {target.end}, copies had reached {last.downstream_end}"
+        )
     else:
         return []
     return [_gap(copied, GapKind.TARGET_RECREATED, -1, last.position, now_ms, detail)]
@@ -100,13 +102,14 @@ def not_empty(copied: Copied, begin: int, target: Bounds, from_latest: bool, now
     if target.start >= target.end:
         return ()
     since, until, what = (
-        (-1, begin, "was not copied before is missing")
+        (-1, begin, "were not copied before are missing")
         if from_latest
-        else (begin, -1, "was copied before is there twice")
+        else (begin, -1, "were copied before are duplicated")
     )
     detail = (
         f"{copied.target_topic}-{copied.source.partition} on the target holds offsets {target.start} to "
-        f"{target.end - 1}, and no offset run tells what of it is a copy: copying begins at {begin}, and what {what}"
+        f"{target.end - 1}, and no offset run covers them: copying begins at source offset {begin}, and records "
+        f"that {what}"
     )
     return (_gap(copied, GapKind.TARGET_NOT_EMPTY, since, until, now_ms, detail),)
 
@@ -115,17 +118,18 @@ def contradicted(copied: Copied, passed_over: Sequence[OffsetRun], why: str, off
     """Of runs that can't be true (see doubts), the furthest first; copying goes on at `offset` without them."""
     furthest = passed_over[0]
     detail = (
-        f"{len(passed_over)} offset run(s) were passed over, up to source offset {furthest.position} and target offset "
-        f"{furthest.downstream_end}: {why}; what was copied from {offset} on may be there twice"
+        f"{len(passed_over)} offset run(s) up to source offset {furthest.position} and target offset "
+        f"{furthest.downstream_end} were ignored: {why}; records from source offset {offset} on may be duplicated"
     )
     return _gap(copied, GapKind.RUN_CONTRADICTED, offset, -1, now_ms, detail)
 
 
 _REMEDIES = {
     GapKind.TARGET_NOT_EMPTY: (
-        "Set source.gap.policy=report to copy nevertheless, or delete {target} on the target to copy all of it anew"
+        "Set source.gap.policy=report to copy nevertheless, or delete topic {target} on the target to copy all records "
+        "again"
     ),
-    GapKind.RUN_CONTRADICTED: "Set source.gap.policy=report to go on without them; they are dropped then",
+    GapKind.RUN_CONTRADICTED: "Set source.gap.policy=report to go on without these offset runs; they are deleted then",
 }
 
 
@@ -141,8 +145,8 @@ def _taken_over(copied: Copied, start: int, source: Bounds, now_ms: int) -> Resu
     if start <= source.end:
         return _within(copied, start, source, now_ms)
     detail = (
-        f"a stock mirror had come to {start}, and the log ends at {source.end}: it was cut back, or the topic was made "
-        "again; all that it holds is copied"
+        f"stock MirrorMaker had copied up to offset {start}, and the log ends at {source.end}: it was truncated, or "
+        "the topic was created again; the whole log is copied"
     )
     return Resume(source.start, (_gap(copied, GapKind.CUT_BACK, source.end, start, now_ms, detail),))
 
@@ -172,13 +176,13 @@ def agreement(runs: Sequence[OffsetRun], epoch: int, end: int) -> int:
 
 
 def truncated(copied: Copied, position: int, log_start: int, now_ms: int) -> Gap:
-    detail = "retention or DeleteRecords took records before they were copied"
+    detail = "retention or DeleteRecords removed records before they were copied"
     return _gap(copied, GapKind.TRUNCATED, position, log_start, now_ms, detail)
 
 
 def cut_back(copied: Copied, position: int, log_end: int, now_ms: int) -> Gap:
     """The log took another way at `log_end`: what was copied from there to `position` is on the target only."""
-    detail = f"copied up to {position}, and the log is another one from {log_end} on"
+    detail = f"copied up to offset {position}, and the log diverges from what was copied at offset {log_end}"
     return _gap(copied, GapKind.CUT_BACK, log_end, position, now_ms, detail)
 
 

@@ -55,7 +55,7 @@ class Refused(Exception):
                 f"{self.cause}; set source.record.policy to report to go on without them"
             )
         return (
-            f"the target refuses the record of {where} at offset {self.first} for {copied.target_topic}: {self.cause}; "
+            f"the target rejects the record of {where} at offset {self.first} for {copied.target_topic}: {self.cause}; "
             f"change {REFUSALS[self.cause.fault]}, or set source.record.policy to report"
         )
 

@@ -144,6 +144,6 @@ def _skipped(row: PartitionReset, runs: PartitionRuns) -> Gap:
         row.position,
         row.to,
         int(time.time() * 1000),
-        "an operator had copying go on behind them",
+        "skipped by an operator",
         row.target_topic,
     )

@@ -118,8 +118,8 @@ class Supervisor:
                 if error.fault is KafkaFault.FENCED:
                     return  # another driver makes the layouts now: ours would only be in its way
             except Exception as error:
-                log.exception("layout %d broke", self._layout.layout)
-                self._broke(f"the Spark job of layout {self._layout.layout} broke: {_first_line(error)}")
+                log.exception("layout %d failed", self._layout.layout)
+                self._broke(f"the Spark job of layout {self._layout.layout} failed: {_first_line(error)}")
             if time.monotonic() - began > _LONGEST_PAUSE:
                 backoff.reset()
             await self._until(self._over, backoff.next())
@@ -179,7 +179,7 @@ class Supervisor:
         if watcher.failure:
             self._state, self._failure = PipelineState.FAILED, watcher.failure
         if watcher.ended and not self._over():
-            self._broke(f"a slice of layout {self._layout.layout} ended unasked: {watcher.ended}")
+            self._broke(f"a slice of layout {self._layout.layout} ended unexpectedly: {watcher.ended}")
         if watcher.moved:
             self._wanted = await watcher.found_again(self._wanted or [])
         if job.done():
@@ -252,7 +252,7 @@ class Supervisor:
         if job is None:
             return
         if not await self._until(job.done, DRAIN):
-            log.warning("slices of a layout did not end within %.0f s and are killed", DRAIN)
+            log.warning("killing slices that did not end within %.0f s after their layout", DRAIN)
             jobs.cancel()
             await self._until(job.done, DRAIN)
         self._job = None

@@ -66,7 +66,7 @@ async def pass_over_untrue(
         for tp, (_, why) in untrue.items():
             wrong = runs[tp].pass_over()
             found.setdefault(tp, PassedOver([], why)).runs.append(wrong)
-            log.warning("%s-%d: an offset run is passed over, %s: %s", *tp, why, wrong)
+            log.warning("%s-%d: ignoring an offset run, because %s: %s", *tp, why, wrong)
         left = [each for each, _ in untrue.values()]
     return found
 
@@ -91,6 +91,6 @@ async def _not_borne_out(
             where = f"{tp.topic}-{tp.partition} on the {side.value}"
             untrue[copied.source] = (
                 copied,
-                f"the record that it ends with is not at offset {check.offset} of {where}",
+                f"its last record is not at offset {check.offset} of {where}",
             )
     return untrue

@@ -433,7 +433,7 @@ def test_what_is_known_of_deleted_topics_is_dropped(
     assert [
         line
         for line in caplog.messages
-        if line == "dropped 3 offset run(s) of 1 topic(s) that are gone on both clusters"
+        if line == "deleted 3 offset run(s) of 1 topic(s) that exist on neither cluster"
     ]
     # What is left goes on, and a topic of that name begins anew.
     flow.topics = [stays]

@@ -242,7 +242,7 @@ def test_what_the_other_topic_refuses_is_left_out_of_it(flow: CopyFlow) -> None:
     produce(flow.source.bootstrap, topic, [records[10]])
     status = flow.copy()
     assert status.state is PipelineState.FAILED
-    assert f"the target refuses the record of {topic}-0 at offset 30 for {other}" in (status.failure or "")
+    assert f"the target rejects the record of {topic}-0 at offset 30 for {other}" in (status.failure or "")
 
 
 def test_another_topic_that_is_made_anew_is_told_of_and_goes_on(flow: CopyFlow) -> None:

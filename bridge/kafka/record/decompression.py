@@ -43,7 +43,7 @@ def decoded(codec: int, data: memoryview, room: int) -> bytes | memoryview:
     """At most `room` bytes. Raises Overlarge for more, ValueError for a codec that nobody knows, and what the library
     does for what it can't decode."""
     if codec >= len(_DECODE):
-        raise ValueError(f"nobody knows the codec {codec}")
+        raise ValueError(f"unknown compression codec {codec}")
     return _DECODE[codec](data, room)
 
 

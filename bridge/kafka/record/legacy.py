@@ -45,7 +45,7 @@ def messages(data: memoryview, most: int) -> list[Message]:
     if not codec:
         return [outer]
     if outer.value is None or codec >= _KNOWN or (codec == _LZ4 and not magic):
-        raise ValueError(f"nobody can decode the codec {codec} in a message of format {magic}")
+        raise ValueError(f"there is no compression codec {codec} in messages of format {magic}")
     inside = memoryview(decoded(codec, memoryview(outer.value), limit(len(outer.value), most)))
     found, at = list[Message](), 0
     while at < len(inside):

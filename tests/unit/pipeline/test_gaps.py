@@ -68,8 +68,8 @@ def test_without_a_run_copying_begins_where_it_is_told_to(
 @pytest.mark.parametrize(
     ("latest", "offset", "missing", "said"),
     [
-        (False, 40, (40, -1), "what was copied before is there twice"),
-        (True, 90, (-1, 90), "what was not copied before is missing"),
+        (False, 40, (40, -1), "copied before are duplicated"),
+        (True, 90, (-1, 90), "not copied before are missing"),
     ],
     ids=["earliest", "latest"],
 )
@@ -113,7 +113,7 @@ def test_with_fail_the_sentence_says_what_to_do() -> None:
         "orders-0",
         "A.orders-0",
         "source.gap.policy=report",
-        "delete A.orders",
+        "delete topic A.orders",
     ):
         assert words in said
     (cut,) = resumed(run(), Bounds(0, 450)).gaps
@@ -251,9 +251,9 @@ def test_a_position_beyond_the_log_skips_nothing_of_it(position: int) -> None:
 
 
 def test_what_was_passed_over_is_in_the_ledger() -> None:
-    gap = contradicted(copied(), [wrong(2**61), wrong(2**60)], "neither log reaches so far", 310, NOW)
+    gap = contradicted(copied(), [wrong(2**61), wrong(2**60)], "both logs end before it", 310, NOW)
     assert (gap.kind, gap.upstream_from, gap.upstream_to) == (GapKind.RUN_CONTRADICTED, 310, -1)
-    for words in ("2 offset run(s)", str(2**61 + 10), "neither log reaches so far", "may be there twice"):
+    for words in ("2 offset run(s)", str(2**61 + 10), "both logs end before it", "may be duplicated"):
         assert words in gap.detail
     assert read_ledger(*ledger_entry(gap, "mirror")) == replace(gap, connector="mirror")
 

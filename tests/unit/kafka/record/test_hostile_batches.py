@@ -251,7 +251,7 @@ def test_messages_compressed_twice_or_in_no_known_way() -> None:
     with pytest.raises(ValueError, match="compressed twice"):
         messages(memoryview(wrapped(legacy(1, GZIP, 0))), MOST_BYTES)
     for magic, codec in ((1, ZSTD), (0, LZ4)):
-        with pytest.raises(ValueError, match=f"the codec {codec} in a message of format {magic}"):
+        with pytest.raises(ValueError, match=f"codec {codec} in messages of format {magic}"):
             messages(memoryview(wrapped(legacy(1, 0, 0), codec, magic)), MOST_BYTES)
 
 
