@@ -47,7 +47,7 @@ one that has just started loads it."""
 _CREATE_TIMEOUT_MS = 30_000
 """For which a broker waits until a topic is created: the default of request.timeout.ms."""
 _APPEND_SECONDS = 30.0
-"""For which a batch of a state topic may be under way: the default of a producer's request.timeout.ms."""
+"""For which a batch of a state topic may be in flight: the default of a producer's request.timeout.ms."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.CREDENTIALS}
 """Failures of every group when it is the cluster that does not answer."""
 
@@ -122,7 +122,7 @@ class KafkaCluster:
     async def _committed_once(
         self, groups: Sequence[str], right: str
     ) -> dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int]:
-        """Offsets, or the code of an error that a second try with a new coordinator may mend."""
+        """Offsets; or the error code, where another try with a new coordinator may succeed."""
         nodes, errors = await self._client.coordinators(groups)
         results: dict[str, Mapping[TopicPartition, Committed] | KafkaFailure | int] = dict(errors)
 

@@ -1,6 +1,6 @@
 """The incremental fetch session with one broker (KIP-227): requests that carry changes only.
 
-Without one, a fetch of 1,000 idle partitions names them all, each time, and is answered for all of them.
+Without one, a fetch of 1,000 idle partitions names them all, each time, and so does its response.
 """
 
 from __future__ import annotations

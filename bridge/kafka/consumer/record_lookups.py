@@ -33,7 +33,7 @@ _MOST_BATCH_BYTES = 64 * 1024 * 1024
 _KEPT_BYTES = 4 * 1024 * 1024
 """Of what was fetched, how much is kept for later needs; decoded it takes about eight times as much."""
 _EXPANDED = 4
-"""How many times as large as it was fetched what is kept may be; what is larger counts for more."""
+"""A window may be this many times as large as it was fetched; a larger one counts for more."""
 
 
 class _Windows:
@@ -259,7 +259,7 @@ class Lookups:
         needs: Mapping[TopicPartition, Sequence[Need]],
         answers: dict[TopicPartition, dict[Need, Answer]],
     ) -> None:
-        """ListOffsets takes one timestamp for a partition and request: as many requests as the most that one has."""
+        """ListOffsets takes one timestamp for a partition: as many requests as one partition has at most."""
         rows = {
             p: sorted({n for n in needs[p] if isinstance(n, FindTime)}, key=lambda n: n.timestamp)
             for p in partitions

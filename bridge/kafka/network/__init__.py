@@ -1,1 +1,1 @@
-"""Connections to brokers: the client for requests, connections for large answers, what is in flight."""
+"""Connections to brokers: the client, connections for large requests and responses, what is in flight."""

@@ -167,7 +167,7 @@ class NetworkClient:
             return self._client
 
     async def _probe(self, host: str, port: int) -> None:
-        """Why a connection failed, as its own exception; none when it succeeds now."""
+        """Connects once more, to raise the reason that the library hides; returns when it succeeds now."""
         connection = connection_to(host, port, self._settings.arguments())
         await connection.connect()
         connection.close()
@@ -197,7 +197,7 @@ class NetworkClient:
         return described
 
     async def topic_names(self) -> list[str]:
-        """All topics that we may see."""
+        """All topics that we may describe."""
         call = log_requests.metadata(None)
         return list(log_requests.read_metadata(await self.send(None, call, "list topics"), call.API_VERSION))
 
@@ -235,7 +235,7 @@ class NetworkClient:
         return nodes, failed
 
     async def coordinators(self, groups: Sequence[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
-        """Groups by the node that keeps them, and the error codes of the rest."""
+        """Groups by the node that is their coordinator, and the error codes of the others."""
         unknown = [group for group in groups if self._coordinators.get(group) is None]
         errors: dict[str, int] = {}
         for at in range(0, len(unknown), _COORDINATORS_A_CALL):

@@ -150,8 +150,8 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._go_on_from(at, needed)
 
     def _go_on_from(self, at: int, needed: int) -> None:
-        """With what lies behind `at` in front, and with more room when a response of `needed` bytes has filled all of
-        it: how long one will be is believed as it comes."""
+        """Moves what lies behind `at` to the front of the buffer. Makes it larger when the response of `needed` bytes
+        fills all of it: a length is believed as its bytes come."""
         size = len(self._buffer)
         full = self._filled - at == size
         if not at and not full:

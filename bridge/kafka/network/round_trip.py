@@ -1,4 +1,4 @@
-"""What a round trip changes: as many bytes per second are to be in flight over a distance as near by. Pure."""
+"""How sizes grow with the round trip: as many bytes per second in flight over a distance as near by. Pure."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def quickest(so_far: float, took: float) -> float:
 
 
 def stretched(size: int, round_trip: float, most: int) -> int:
-    """What is `size` bytes near by, for a round trip of so many seconds: up to `most`, and never less than `size`."""
+    """`size` bytes near by, for a round trip of so many seconds: up to `most`, and never less than `size`."""
     return max(size, min(most, int(size * round_trip / NEAR)))

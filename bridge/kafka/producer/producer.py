@@ -118,8 +118,8 @@ class TransactionalProducer:
         self._sender.deadline = time.monotonic() + self._sender.within
 
     def send(self, tp: TopicPartition, data: Writable, count: int) -> asyncio.Future[int]:
-        """Sends one batch of `count` offsets (Chunk.data), in order within a partition; answers its base offset.
-        Whoever sends keeps `bytes_in_flight` in the `window`; the future need not be awaited, `commit` raises too."""
+        """Sends one batch of `count` offsets (Chunk.data), in order within a partition; the future has its base
+        offset, and need not be awaited: `commit` raises too. Whoever sends keeps `bytes_in_flight` in the `window`."""
         assert self._open, "no transaction is open"
         return self._sender.send(tp, data, count)
 
@@ -130,7 +130,7 @@ class TransactionalProducer:
 
     async def write(self, topic: str, records: Sequence[KeyValue]) -> None:
         """A transaction of these records and nothing else. Raises KafkaFailure; then none of them counts, unless it was
-        the commit that got no answer."""
+        the commit that got no response."""
         await self.begin()
         try:
             await self.send_records(topic, records)
@@ -163,7 +163,7 @@ class TransactionalProducer:
         self._open = False
 
     async def close(self) -> None:
-        """An open transaction stays open until the id is taken over or its time is up."""
+        """An open transaction stays open until another producer takes over the id, or its time is up."""
         await self._sender.close()
         await self._client.close()
 
@@ -179,8 +179,8 @@ class TransactionalProducer:
         self._sender.restart(self._id_and_epoch)
 
     async def _connect(self, tps: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """To the leaders of these partitions, which it answers. None when it fails: it is tried again with the first
-        batch, which fails with the reason."""
+        """Connects to the leaders of these partitions, and returns them. None when that fails: it is tried again with
+        the first batch, which fails with the reason."""
         try:
             await self._client.metadata(sorted({tp.topic for tp in tps}))
             return await self._connected(tps)
@@ -212,10 +212,10 @@ class SyncProducer:
         self._pending: list[tuple[str, KeyValue]] = []
         self._sending: asyncio.Task[None] | None = None
         self.failed: KafkaFailure | None = None
-        """Why the last try to write what was sent failed; None after one that did not."""
+        """Why the last try to write failed; None after one that succeeded."""
 
     def send(self, topic: str, records: Sequence[KeyValue]) -> None:
-        """Without waiting, tried until it succeeds; while it does not, only the newest of a key is kept."""
+        """Writes later, and tries until it succeeds; meanwhile only the newest record of a key is kept."""
         self._pending += ((topic, record) for record in records)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())

@@ -1,4 +1,4 @@
-"""Ready-made batches to the leaders of their partitions, pipelined; what one error costs is the caller's transaction.
+"""Sends ready-made batches to the leaders of their partitions, pipelined. One error ends the caller's transaction.
 
 Not by the library's producer: that one sends one request at a time to a node and one batch at a time of a partition (a
 round trip each), tries for ever what does not heal, wraps sequences to negative numbers, and leaves tasks behind when

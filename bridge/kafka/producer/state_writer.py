@@ -1,4 +1,4 @@
-"""Records of state topics, in batches; and appended outside of transactions, acknowledged by all in-sync replicas."""
+"""Records of state topics: in batches, and appended outside of transactions, acknowledged by all in-sync replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One transactional id at the broker that keeps it: producer ids handed out, partitions added, transactions ended."""
+"""Requests to the transaction coordinator of one transactional id: InitProducerId, AddPartitionsToTxn, EndTxn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def transaction_timeout_ms(near_ms: int, round_trip: float, patience: int) -> in
 
 
 class Coordinator:
-    """Asks until there is a response or the time is up: each of these requests may be sent twice."""
+    """Tries until there is a response or the time is up: each of these requests may be sent twice."""
 
     def __init__(self, client: NetworkClient, transactional_id: str) -> None:
         self._client = client
@@ -142,7 +142,7 @@ class Coordinator:
 
 
 async def fence(settings: RawSettings, transactional_ids: Sequence[str], within: float = 30.0) -> None:
-    """Nobody who holds one of the ids now can commit any more; what they have open is aborted when this returns."""
+    """Fences all producers that have one of the ids, and aborts what they have open, before it returns."""
     client = NetworkClient(settings)
     try:
         results = await asyncio.gather(

@@ -123,7 +123,7 @@ def read_listed_offsets(response: Reader) -> dict[TopicPartition, ListedOffset]:
 class FetchPartition(NamedTuple):
     """Where to fetch a partition from. `topic_id` is used from Fetch v13 on: a topic that was deleted and made again
     under the same name then answers UNKNOWN_TOPIC_ID instead of other records. `last_epoch`: leader epoch of the last
-    batch before `offset`, -1 for unknown; from v12 on a log that went another way answers `diverged`."""
+    batch before `offset`, -1 for unknown; from v12 on a log that diverged is noticed (`diverged`)."""
 
     topic_id: str
     offset: int
@@ -146,7 +146,7 @@ class PartitionData(NamedTuple):
 
 
 class FetchParams(NamedTuple):
-    """How a fetch is asked for: what one without a session is by default. Sizes in bytes.
+    """What a fetch has beside its partitions; by default it has no session. Sizes in bytes.
 
     `session`, `epoch`: of an incremental session (KIP-227); (0, -1) is none, (0, 0) asks for a new one. `forgotten`:
     topic id and partition of what leaves the session. `rack`: ours, "" for none, so that no leader names a replica.
@@ -225,7 +225,7 @@ def fetch(
 
 
 class FetchResponse(NamedTuple):
-    """`error` and `session` are the whole answer's."""
+    """`error` and `session` are those of the whole response."""
 
     error: int
     session: int

@@ -10,7 +10,7 @@ from bridge.errors import KafkaFailure, KafkaFault
 Writable = bytearray | memoryview
 BytesLike = bytes | Writable
 _SHIFTS = range(7, 35, 7)
-"""Of the bytes that a number of unknown length takes, behind the first."""
+"""Of a varint's bytes, behind the first."""
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 
