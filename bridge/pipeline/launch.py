@@ -1,6 +1,6 @@
-"""Pipelines as the source connector sees them: each a driver process of its own, restarted when it dies.
+"""Starts pipelines for source connectors: each is a driver process, restarted when it ends.
 
-Imports nothing of Spark: the process that holds the connectors stays small, and survives whatever Spark does.
+Imports nothing of Spark, so that the rounds process stays small and survives whatever Spark does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STEADY_SECONDS = 300.0
 
 
 class DriverPipelines:
-    """The Pipelines port. For use in one event loop."""
+    """Implements connectors.ports.Pipelines. For use in one event loop."""
 
     def start(self, spec: PipelineSpec) -> DriverPipeline:
         return DriverPipeline(spec)
@@ -38,13 +38,13 @@ class DriverPipelines:
 
 class DriverPipeline:
     def __init__(self, spec: PipelineSpec, module: str = DRIVER_MODULE) -> None:
-        """`module`: what is run, and speaks as the driver does."""
+        """`module`: the driver, or what takes its place in tests."""
         self._spec = spec
         self._wanted: Sequence[Copied] | None = None
         self._status = PipelineStatus()
         self._restarts = 0
         self._last_error: str | None = None
-        """How the last driver ended, until the next one copies."""
+        """How the last driver ended, until the next one copies or has an error of its own."""
         self._driver = ChildProcess(
             "the driver",
             python_command(module, logging.getLevelName(log.getEffectiveLevel())),
@@ -57,7 +57,7 @@ class DriverPipeline:
             backoff=Backoff(FIRST_BACKOFF, MOST_BACKOFF),
             steady_seconds=STEADY_SECONDS,
             limit=LONGEST,
-            # Ctrl-C is for whoever says when the driver ends: it would kill Spark before the last commit.
+            # Ctrl-C would kill Spark before the last commit; the driver ends when its parent asks it to.
             new_session=True,
         )
         self._driver.start()
@@ -74,7 +74,7 @@ class DriverPipeline:
 
     @property
     def pid(self) -> int | None:
-        """Of the driver, None while there is none."""
+        """The driver's process id, None while there is none."""
         return self._driver.pid
 
     async def stop(self) -> None:
@@ -112,7 +112,7 @@ class DriverPipeline:
         return True
 
     def _retrying_until_it_copies(self, status: PipelineStatus) -> PipelineStatus:
-        """A restarted driver counts as retrying until it copies, or can say itself why it does not."""
+        """A restarted driver counts as retrying until it copies, or has an error of its own."""
         if self._last_error is None or status.state is not PipelineState.STARTING:
             self._last_error = None
             return status

@@ -16,7 +16,7 @@ from bridge.service.checks.context import (
     Props,
     RoundsContext,
 )
-from bridge.service.checks.plugin_process import Outside
+from bridge.service.checks.plugin_process import PluginProcess
 from bridge.service.checks.plugin_questions import (
     AlterInPluginProcess,
     DoctorInPluginProcess,
@@ -49,7 +49,7 @@ def check_context(policy: Policy) -> CheckContext:
     from connectors.registry import KINDS
 
     clients = allowed(StaticClientCheck(Files(policy.folders)), policy)
-    return CheckContext(KINDS, clients, probe, DoctorInPluginProcess(doctor_here), Outside(policy))
+    return CheckContext(KINDS, clients, probe, DoctorInPluginProcess(doctor_here), PluginProcess(policy))
 
 
 def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]:

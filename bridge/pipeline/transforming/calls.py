@@ -1,7 +1,7 @@
-"""The transforms of a slice: a process of their own, asked for one batch after the other, ended when it takes too long.
+"""Calls the transforms of a slice, which run in a child process: one batch at a time, each with a timeout.
 
-A record is at fault when a transform fails with it alone: a batch that fails is halved until that is found. So what is
-slow or large only as a whole goes through in parts, and later batches are made as small.
+A batch with which a transform fails is halved until single records are left: those with which it still fails are
+refused. A batch that is only too slow or too large as a whole succeeds in parts, and later batches are as small.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from bridge.transforms.contract import SCHEMA
 
 TIMEOUT, MEMORY = "bridge.transform.timeout.ms", "bridge.transform.memory.bytes"
 _START = 60.0
-"""Seconds in which the process has to have loaded its transforms."""
+"""Seconds in which the process has to load its transforms."""
 _MOST, _MOST_BYTES = 16_384, 4 * 1024 * 1024
-"""Records of a batch, and bytes of their keys, values and headers."""
+"""Most records of a batch, and most bytes of their keys, values and headers."""
 
 
 class TransformUnusable(Exception):
-    """Not to be called at all, with whatever records: it can't be loaded, or fails with none."""
+    """A transform that fails with every batch: it can't be loaded, or fails with an empty batch."""
 
 
 class TransformFailed(Exception):
-    """With these records; `limit`: they took too long, or too much memory."""
+    """A transform that fails with these records; `limit`: it took too long, or too much memory."""
 
-    def __init__(self, said: str, *, limit: bool = False) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, limit: bool = False) -> None:
+        super().__init__(message)
         self.limit = limit
 
 
 class Outcome(NamedTuple):
-    """What has become of the records at offsets [first, end): those that go on, by the topic that they go to, or why
-    none does."""
+    """The result for the records at offsets [first, end): the records to write, by target topic, or in `failed` why
+    they can't be transformed."""
 
     first: int
     end: int
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 
 class Calls:
-    """For use in one event loop."""
+    """The transforms of one slice. For use in one event loop."""
 
     def __init__(self, spec: PipelineSpec) -> None:
         self._transforms = spec.transforms
@@ -65,12 +65,12 @@ class Calls:
         self._most = _MOST
 
     async def start(self) -> None:
-        """Starts the process, unless it may never be needed. Raises TransformUnusable."""
+        """Starts the process, unless no transform needs it. Raises TransformUnusable."""
         if not all(self._native):
             await self._started()
 
     async def _started(self) -> None:
-        """Raises TransformUnusable."""
+        """Starts the process if there is none. Raises TransformUnusable."""
         if self._process is None:
             self._process = await _Process.started(self._transforms, self._memory)
 
@@ -80,7 +80,8 @@ class Calls:
             self._process = None
 
     async def through(self, copied: Copied, records: Records) -> AsyncIterator[Outcome]:
-        """What the partition's transforms make of the records, part by part, in order. Raises TransformUnusable."""
+        """Passes records through the partition's transforms; yields the outcomes of parts in order. Raises
+        TransformUnusable."""
         waiting, chain = [records], self._chain(copied)
         while waiting:
             part = waiting.pop()
@@ -88,9 +89,9 @@ class Calls:
                 waiting += reversed(part.halves())
                 continue
             first, end = part.first, part.last + 1
-            made = through(part, chain) if chain is not None else None
-            if made is not None:
-                yield Outcome(first, end, {copied.target_topic: made})
+            transformed = through(part, chain) if chain is not None else None
+            if transformed is not None:
+                yield Outcome(first, end, {copied.target_topic: transformed})
                 continue
             try:
                 yield Outcome(first, end, await self._call(copied, part))
@@ -103,10 +104,10 @@ class Calls:
                     yield Outcome(first, end, {}, str(failed))
 
     def _chain(self, copied: Copied) -> list[Native] | None:
-        """The partition's transforms, if none of them needs the process."""
-        found = [self._native[number] for number in copied.transforms]
-        known = [each for each in found if each is not None]
-        return known if len(known) == len(found) else None
+        """The partition's transforms if all of them are native, which need no process; else None."""
+        chain = [self._native[number] for number in copied.transforms]
+        native_ones = [each for each in chain if each is not None]
+        return native_ones if len(native_ones) == len(chain) else None
 
     async def _call(self, copied: Copied, records: Records) -> Mapping[str, Records]:
         await self._started()
@@ -115,44 +116,46 @@ class Calls:
             batch = as_batch(records, copied.target_topic, copied.source.partition)
         except BrokenRecord as broken:
             raise TransformFailed(f"it can't be decoded: {broken}") from None
-        at = 0
+        number = 0
         try:
             await self._process.send({"chain": copied.transforms}, batch.serialize())
             while True:
                 async with asyncio.timeout(self._timeout):
                     header, body = await self._process.receive()
                 if "begin" in header:
-                    at = header["begin"]
+                    number = header["begin"]
                 elif "failed" in header:
-                    raise self._failed(at, header)
+                    raise self._failed(number, header)
                 else:
                     return by_topic(pa.ipc.read_record_batch(pa.py_buffer(body), SCHEMA))
         except TimeoutError:
             await self.close()
-            said = f"it took longer than {TIMEOUT} ({self._timeout * 1000:.0f}) allows"
-            raise TransformFailed(self._of(at, said), limit=True) from None
+            error = f"it took longer than {TIMEOUT} ({self._timeout * 1000:.0f}) allows"
+            raise TransformFailed(self._named(number, error), limit=True) from None
         except (EOFError, ConnectionError):
-            said = f"its process ended ({await self._process.end()})"
+            error = f"its process ended ({await self._process.end()})"
             self._process = None
-            raise TransformFailed(self._of(at, said), limit=True) from None
+            raise TransformFailed(self._named(number, error), limit=True) from None
 
-    def _failed(self, at: int, header: dict[str, Any]) -> TransformFailed:
-        said = header["failed"]
+    def _failed(self, number: int, header: dict[str, Any]) -> TransformFailed:
+        error = header["failed"]
         if header["memory"]:
-            said = f"it took more memory than {MEMORY} ({self._memory}) allows"
-        return TransformFailed(self._of(at, said), limit=header["memory"])
+            error = f"it took more memory than {MEMORY} ({self._memory}) allows"
+        return TransformFailed(self._named(number, error), limit=header["memory"])
 
-    def _of(self, number: int, said: str) -> str:
-        return f"transform {self._transforms[number].name}: {said}"
+    def _named(self, number: int, error: str) -> str:
+        return f"transform {self._transforms[number].name}: {error}"
 
 
 class _Process:
+    """The process of the transforms, and the socket to it (see transforming.child)."""
+
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self._process, self._channel = process, channel
 
     @classmethod
     async def started(cls, transforms: Sequence[Transform], memory: int) -> _Process:
-        """Raises TransformUnusable."""
+        """Starts a process and has it load the transforms. Raises TransformUnusable."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = cls(_launched(theirs.fileno()), ours)
@@ -171,8 +174,8 @@ class _Process:
         if "unusable" in header:
             await process.end()
             unusable = transforms[header["transform"]]
-            said = f"{unusable.name} (python:{unusable.function}): {header['unusable']}"
-            raise TransformUnusable(f"bridge.transforms: {said}")
+            name = f"{unusable.name} (python:{unusable.function})"
+            raise TransformUnusable(f"bridge.transforms: {name}: {header['unusable']}")
         return process
 
     async def send(self, header: dict[str, object], body: Any = b"") -> None:
@@ -195,15 +198,15 @@ class _Process:
         return data
 
     async def end(self) -> str:
-        """Whatever it is at; how it ended."""
+        """Kills the process; returns how it ended, which may be from before."""
         self._channel.close()
         self._process.kill()
         return ending(await asyncio.to_thread(self._process.wait))
 
 
 def _launched(channel: int) -> subprocess.Popen[bytes]:
-    """With our search path. What a transform prints is for the log, beside what we say there."""
-    # Memory that is only set aside would count, too.
+    """Starts the process. What a transform prints goes to standard error, which is the log of the executor."""
+    # Other allocators reserve memory that is not used, which would count against the limit.
     environment = for_child() | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
     module = "bridge.pipeline.transforming.child"
     return subprocess.Popen(

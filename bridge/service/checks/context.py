@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
-from bridge.service.checks.plugin_process import Outside
+from bridge.service.checks.plugin_process import PluginProcess
 from bridge.translation.runs.reset_positions import PartitionReset
 from connectors.base import Kind
 from connectors.ports import ClientCheck, Clusters, Pipelines
@@ -61,7 +61,7 @@ class CheckContext:
     clients: ClientCheck
     probe: Probe | None = None
     doctor: Doctor | None = None
-    outside: Outside | None = None
+    plugin_process: PluginProcess | None = None
     """Checks configurations that name code of others; None: they are checked as all others."""
 
 

@@ -1,5 +1,5 @@
-"""Configurations that name code of others are checked in a process of their own: that code is never loaded where the
-service answers, and what hangs or crashes there is an error of the key that names it."""
+"""Validates configurations that name users' code in a child process. That code is never loaded in the HTTP process, and
+where it hangs or crashes, that is an error of the key that names it."""
 
 from __future__ import annotations
 
@@ -30,53 +30,54 @@ from connectors.ports import ClientCheck
 Props = Mapping[str, str | None]
 
 START_SECONDS = 30.0
-"""Until the process has loaded what is ours: that is not the code's fault."""
+"""Seconds in which the process has to load our own modules, which is not the fault of users' code."""
 _LONGEST = 64 << 20
-"""Bytes of an answer."""
+"""Most bytes of an answer."""
 CHILD = "bridge.service.checks.plugin_process_main"
 
 
-class CodeFailed(Exception):
-    """The process was ended, or has ended; the text says of "it", the code, what is wrong."""
+class PluginFailed(Exception):
+    """Users' code failed: the process was killed, or has ended. "It" in the text is the code."""
 
 
-class Outside(NamedTuple):
-    """Starts a process for each question. Blocks, so for a bounded pool."""
+class PluginProcess(NamedTuple):
+    """Validates in a child process, one for each call. Blocks, so it is for a bounded pool."""
 
     policy: Policy
     module: str = CHILD
-    """What is run."""
+    """The module that the process runs."""
 
     def validate(self, kind: Kind, config: Props) -> ValidatedConfig:
-        """As the kind does. Raises CodeFailed, and Overloaded where no process could be started in time."""
+        """Validates as `kind.validate` does. Raises PluginFailed, and Overloaded if the process did not start in
+        time."""
         answer = self._ask({"question": "validate", "kind": kind.kind, "config": config})
         try:
             entries = tuple(_entry(kind, config, *each) for each in answer["entries"])
             return ValidatedConfig(entries, tuple(IgnoredSetting(**each) for each in answer["ignored"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise CodeFailed("it broke the answer of the process that loads it") from error
+            raise PluginFailed("it broke the answer of the process that loads it") from error
 
     def conflicts(self, kind: Kind, config: Props, others: Sequence[CopiedTopics]) -> Sequence[ConfigError]:
-        """As the kind does; raises as `validate` does."""
+        """Looks for conflicts as `kind.conflicts` does. Raises as `validate` does."""
         rows = [(each.name, each.config, list(each.topics)) for each in others]
         question = {"question": "conflicts", "kind": kind.kind, "config": config, "others": rows}
         answer = self._ask(question)
         try:
             return [ConfigError(str(key), str(message)) for key, message in answer["errors"]]
         except (KeyError, TypeError, ValueError) as error:
-            raise CodeFailed("it broke the answer of the process that loads it") from error
+            raise PluginFailed("it broke the answer of the process that loads it") from error
 
     def _ask(self, question: Mapping[str, object]) -> Mapping[str, Any]:
         seconds = self.policy.import_seconds
         try:
-            return asked({**question, "policy": asdict(self.policy)}, seconds, self.module)
+            return ask({**question, "policy": asdict(self.policy)}, seconds, self.module)
         except TimeoutError:
-            raise CodeFailed(f"it was not loaded within {seconds:g} s ({IMPORT_SECONDS})") from None
+            raise PluginFailed(f"it was not loaded within {seconds:g} s ({IMPORT_SECONDS})") from None
 
 
-def asked(question: Mapping[str, object], seconds: float, module: str = CHILD) -> Mapping[str, Any]:
-    """The answer of a process that is started for this question. Raises CodeFailed where it ends without one,
-    TimeoutError where it takes longer, and Overloaded where it does not start."""
+def ask(question: Mapping[str, object], seconds: float, module: str = CHILD) -> Mapping[str, Any]:
+    """Starts a process for this question, and returns its answer. Raises PluginFailed if it ends without one,
+    TimeoutError if it takes longer than `seconds`, and Overloaded if it does not start."""
     with _started(module) as (channel, process):
         try:
             channel.sendall(json.dumps(question).encode() + b"\n")
@@ -88,25 +89,27 @@ def asked(question: Mapping[str, object], seconds: float, module: str = CHILD) -
         except TimeoutError:
             raise
         except (EOFError, OSError):
-            raise CodeFailed(f"the process that loads it ended ({_ending(process)})") from None
+            raise PluginFailed(f"the process that loads it ended ({_ending(process)})") from None
         except ValueError:
             answer = None
     if not isinstance(answer, dict):
-        raise CodeFailed("it broke the answer of the process that loads it")
+        raise PluginFailed("it broke the answer of the process that loads it")
     return answer
 
 
-def validated(kind: Kind, config: Props, clients: ClientCheck, outside: Outside | None) -> ValidatedConfig:
-    """What the kind says of the configuration, with all errors at once."""
+def validated(
+    kind: Kind, config: Props, clients: ClientCheck, plugin_process: PluginProcess | None
+) -> ValidatedConfig:
+    """Validates a configuration, in a child process if it names users' code; returns all errors at once."""
     props = given(config)
-    found = code(props)
-    refused = {error.key for error in clients.refused(props)} if found else set()
-    loaded = {key: names for key, names in found.items() if key not in refused}
-    if outside is None or not loaded:
+    named = code(props)
+    refused = {error.key for error in clients.refused(props)} if named else set()
+    loaded = {key: names for key, names in named.items() if key not in refused}
+    if plugin_process is None or not loaded:
         return kind.validate(config, clients)
     try:
-        return outside.validate(kind, config)
-    except CodeFailed as failed:
+        return plugin_process.validate(kind, config)
+    except PluginFailed as failed:
         errors = [
             ConfigError(key, invalid(key, props[key], _blamed(str(failed), key, loaded))) for key in loaded
         ]
@@ -114,18 +117,18 @@ def validated(kind: Kind, config: Props, clients: ClientCheck, outside: Outside 
 
 
 def conflicts(
-    kind: Kind, config: Props, others: Sequence[CopiedTopics], outside: Outside | None
+    kind: Kind, config: Props, others: Sequence[CopiedTopics], plugin_process: PluginProcess | None
 ) -> Sequence[ConfigError]:
-    """What the configuration would do that another connector does already."""
+    """Errors where the configuration would do what another connector does already."""
     configs = [given(config), *(given(each.config) for each in others)]
-    if outside is None or not any(map(code, configs)):
+    if plugin_process is None or not any(map(code, configs)):
         return kind.conflicts(config, others)
     try:
-        return outside.conflicts(kind, config, others)
-    except CodeFailed as failed:
-        found = code(configs[0]) or {"name": ()}
+        return plugin_process.conflicts(kind, config, others)
+    except PluginFailed as failed:
+        keys = code(configs[0]) or {"name": ()}
         why = f"what other connectors copy can't be worked out: {failed}"
-        return [ConfigError(key, invalid(key, config.get(key), why)) for key in found]
+        return [ConfigError(key, invalid(key, config.get(key), why)) for key in keys]
 
 
 def _blamed(why: str, key: str, loaded: Mapping[str, Iterable[str]]) -> str:
@@ -143,7 +146,7 @@ def _entry(kind: Kind, config: Props, name: str, errors: Sequence[str], visible:
 
 @contextmanager
 def _started(module: str) -> Iterator[tuple[socket.socket, subprocess.Popen[bytes]]]:
-    """The process, and all that it has started, are gone at the end."""
+    """Starts the process; at the end kills it, and all processes that it has started."""
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
@@ -151,7 +154,7 @@ def _started(module: str) -> Iterator[tuple[socket.socket, subprocess.Popen[byte
                 python_command(module, str(theirs.fileno())),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                # What foreign code prints is no line of our log.
+                # What users' code prints does not belong in our log.
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
@@ -167,7 +170,7 @@ def _started(module: str) -> Iterator[tuple[socket.socket, subprocess.Popen[byte
 
 
 def _line(channel: socket.socket, seconds: float) -> bytes:
-    """The next line. Raises TimeoutError, and EOFError where there is none any more."""
+    """Reads the next line. Raises TimeoutError, and EOFError if the channel is closed."""
     deadline, data = time.monotonic() + seconds, bytearray()
     while not data.endswith(b"\n"):
         channel.settimeout(max(deadline - time.monotonic(), 0.001))

@@ -1,7 +1,7 @@
-"""The process in which code of others is loaded to be checked: `python -m bridge.service.checks.plugin_process_main
-DESCRIPTOR`.
+"""The process that loads users' code: `python -m bridge.service.checks.plugin_process_main DESCRIPTOR`.
 
-One question comes as a line of JSON; two lines go back: one when all that is ours is loaded, then the answer.
+It reads one question from the socket, a line of JSON, and writes two lines: one when our own modules are loaded, then
+the answer.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ def main(descriptor: int) -> None:
     if any(key.startswith("bridge.transforms") for key in question.get("config", {})):
         import bridge.transforms.contract  # noqa: F401 (ours, and large)
     channel.sendall(b"{}\n")
-    found = _called(**question) if "call" in question else _answer(context, question)
-    answer = json.dumps(found).encode() + b"\n"
-    channel.sendall(answer)
-    # No thread and no exit handler of theirs is waited for.
+    answer = _called(**question) if "call" in question else _answer(context, question)
+    channel.sendall(json.dumps(answer).encode() + b"\n")
+    # Waits for no thread and no exit handler of users' code.
     os._exit(0)
 
 
@@ -59,12 +58,12 @@ def _answer(context: CheckContext, question: Mapping[str, Any]) -> Mapping[str, 
         ]
         return {"errors": [(error.key, error.message) for error in kind.conflicts(config, others)]}
     try:
-        judged = kind.validate(config, context.clients)
+        validated = kind.validate(config, context.clients)
     except ConfigRejected as rejected:
-        judged = ValidatedConfig(()).with_errors(rejected.errors)
+        validated = ValidatedConfig(()).with_errors(rejected.errors)
     return {
-        "entries": [(each.key.name, each.errors, each.visible) for each in judged.entries],
-        "ignored": [each.model_dump() for each in judged.ignored],
+        "entries": [(each.key.name, each.errors, each.visible) for each in validated.entries],
+        "ignored": [each.model_dump() for each in validated.ignored],
     }
 
 
@@ -88,8 +87,8 @@ def _alter(name: str, props: Props, offsets: Offsets) -> object:
 
 def _translate(props: Props, alias: str, pattern: str, exact: bool, timeout_s: float, side: str) -> object:
     group = exactly(pattern) if exact else compile_java(pattern)
-    found = queries_here().translate_offsets(props, alias, group, timeout_s, Side(side))
-    return [(name, list(offsets.items())) for name, offsets in found.items()]
+    translated = queries_here().translate_offsets(props, alias, group, timeout_s, Side(side))
+    return [(name, list(offsets.items())) for name, offsets in translated.items()]
 
 
 CALLS: Mapping[str, Callable[..., object]] = {
@@ -104,7 +103,7 @@ CALLS: Mapping[str, Callable[..., object]] = {
     ),
     "translate_offsets": _translate,
 }
-"""What bridge.service.checks.plugin_questions asks for, in JSON."""
+"""The functions that bridge.service.checks.plugin_questions calls, with results as JSON has them."""
 
 
 def _frozen(value: object) -> Any:
@@ -112,7 +111,8 @@ def _frozen(value: object) -> Any:
 
 
 def _limit() -> None:
-    """Where the parent has died and can't end it; and no core files with passwords."""
+    """Limits CPU time and memory, should the parent die and not end it, and allows no core files: they would hold
+    passwords."""
     try:
         import resource
 
@@ -128,7 +128,7 @@ def _limit() -> None:
 
 
 def _end_with(channel: socket.socket) -> None:
-    """Ends the process, whatever it is at, when nobody is at the other end any more."""
+    """Ends the process, whatever it does, when the other end of the channel is closed."""
     poll = select.poll()
     poll.register(channel, 0)
     poll.poll()

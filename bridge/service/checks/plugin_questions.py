@@ -20,7 +20,7 @@ from bridge.mm2.java_regex import JavaPattern
 from bridge.model.values import Committed, Side, TopicPartition
 from bridge.protocol.doctor import DoctorReport
 from bridge.service.checks.context import AlterOffsets, Doctor, MirrorQueries, Naming, Props
-from bridge.service.checks.plugin_process import CHILD, CodeFailed, asked
+from bridge.service.checks.plugin_process import CHILD, PluginFailed, ask
 from bridge.translation.runs.reset_positions import PartitionReset, ResetOutcome
 from connectors.base import Kind
 from connectors.config.allowed_names import code
@@ -34,9 +34,9 @@ def call(function: str, *arguments: Any, seconds: float = CALL_SECONDS, module: 
     """The answer of a function of bridge.service.checks.plugin_process_main, as JSON has it. Raises what that raises
     of ours, NotAnswered for a process that did not come to an end, and Overloaded for one that did not start."""
     try:
-        answer = asked({"call": function, "arguments": arguments}, seconds, module)
-    except (CodeFailed, TimeoutError) as failed:
-        said = failed if isinstance(failed, CodeFailed) else f"it has no answer after {seconds:g} s"
+        answer = ask({"call": function, "arguments": arguments}, seconds, module)
+    except (PluginFailed, TimeoutError) as failed:
+        said = failed if isinstance(failed, PluginFailed) else f"it has no answer after {seconds:g} s"
         why = f"code that the configuration names is loaded in a process of its own, and {said}"
         raise NotAnswered(why) from None
     if "failed" in answer:

@@ -99,7 +99,7 @@ class Checker:
     ) -> Sequence[ConfigError]:
         try:
             return await self._pools.validations.run(
-                lambda: conflicts(kind, config, others, self._context.outside)
+                lambda: conflicts(kind, config, others, self._context.plugin_process)
             )
         except PatternTooSlow as problem:
             return [ConfigError(problem.key, str(problem))]
@@ -143,7 +143,7 @@ class Checker:
         def judge() -> ValidatedConfig:
             self._open.add(key)
             try:
-                return validated(kind, config, self._context.clients, self._context.outside)
+                return validated(kind, config, self._context.clients, self._context.plugin_process)
             except ConfigRejected as rejected:
                 return ValidatedConfig(()).with_errors(rejected.errors)
             finally:

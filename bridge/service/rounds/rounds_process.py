@@ -39,11 +39,11 @@ FIRST_BACKOFF = 0.5
 MOST_BACKOFF = 30.0
 STEADY_SECONDS = 60.0
 HUNG_SECONDS = 120.0
-"""No beat for this long: killed and started again."""
+"""A process that has sent no heartbeat for this long is killed, and restarted."""
 
 
 class Rounds(Protocol):
-    """What the HTTP process needs of whatever runs the rounds."""
+    """The rounds as the HTTP process uses them."""
 
     @property
     def state(self) -> RoundsState: ...
@@ -56,7 +56,7 @@ class Rounds(Protocol):
     def apply(self, desired: Sequence[Desired]) -> None: ...
 
     def stored_offsets(self, name: str, generation: int, rows: Sequence[SourcePartitionOffset]) -> None:
-        """Source offsets that an instance has asked for."""
+        """Sends an instance the source offsets that it has asked for."""
 
     async def operate(
         self, name: str, generation: int, operation: str, arguments: Arguments, seconds: float
@@ -67,9 +67,9 @@ class Rounds(Protocol):
 
 
 class RoundsProcess:
-    """The rounds in a child process. `failed` is called with a connector's name when a failure is new, `emitted` with
-    name, generation and the records that are to be written, `asked` with the source partitions whose offsets an
-    instance asks for."""
+    """Runs the rounds in a child process. It calls `failed` with the name of a connector that has a new failure,
+    `emitted` with name, generation and the records that Connect is to write, and `asked` with the source partitions
+    whose offsets an instance asks for."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class RoundsProcess:
         self._asked = asked
         self._desired: Sequence[Desired] = ()
         self._state = RoundsState.STOPPED
-        self._last_beat = 0.0
-        self._operations = OpenOperations(self._order)
+        self._last_heartbeat = 0.0
+        self._operations = OpenOperations(self._send_operation)
         self._watchdog: asyncio.Task[None] | None = None
         self.restarts = 0
         self._child = ChildProcess(
@@ -135,11 +135,11 @@ class RoundsProcess:
         self._stop_watchdog()
         await self._child.stop(frame(Frame.STOP), grace)
 
-    # -- one life of the process -------------------------------------------------------------------
+    # -- callbacks of the child process ------------------------------------------------------------
 
     def _started(self) -> None:
         self._snapshots.restarted()
-        self._last_beat = asyncio.get_running_loop().time()
+        self._last_heartbeat = asyncio.get_running_loop().time()
         self._child.send(frame(Frame.DESIRED, pack_desired(self._desired)))
         self._watchdog = asyncio.create_task(self._kill_if_hung(), name="watchdog of the rounds process")
 
@@ -155,7 +155,7 @@ class RoundsProcess:
             while (read := await read_frame(output)) is not None:
                 if self._state is RoundsState.STOPPED:
                     continue  # read only so that the process can write, and end
-                self._last_beat = asyncio.get_running_loop().time()
+                self._last_heartbeat = asyncio.get_running_loop().time()
                 if self._state is not RoundsState.RUNNING:
                     self._state = RoundsState.RUNNING
                     log.info("the rounds process runs", extra={"pid": self.pid})
@@ -166,7 +166,7 @@ class RoundsProcess:
     async def _accept(self, kind: Frame, payload: bytes) -> None:
         if kind is Frame.GROUPS:
             self._snapshots.groups(*unpack_groups(payload))
-            await asyncio.sleep(0)  # a whole round may wait in the pipe; requests go first
+            await asyncio.sleep(0)  # a whole round may be in the pipe; HTTP requests go first
         elif kind is Frame.RECORDS:
             self._emitted(*unpack_records(payload))
             await asyncio.sleep(0)
@@ -199,8 +199,8 @@ class RoundsProcess:
         if self._watchdog is not None:
             self._watchdog.cancel()
 
-    def _order(self, order: OperationRequest) -> None:
-        self._child.send(frame(Frame.OPERATION, pack_operation(order)))
+    def _send_operation(self, request: OperationRequest) -> None:
+        self._child.send(frame(Frame.OPERATION, pack_operation(request)))
 
     def _silence(self) -> float:
-        return asyncio.get_running_loop().time() - self._last_beat
+        return asyncio.get_running_loop().time() - self._last_heartbeat

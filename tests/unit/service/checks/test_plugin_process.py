@@ -13,7 +13,7 @@ import pytest
 
 from bridge.errors import Overloaded
 from bridge.policy import Policy
-from bridge.service.checks.plugin_process import Outside, conflicts, validated
+from bridge.service.checks.plugin_process import PluginProcess, conflicts, validated
 from bridge.service.wiring import check_context
 from connectors.base import CopiedTopics
 from connectors.config.configdef import ValidatedConfig
@@ -44,7 +44,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
 
 def checked(props: dict[str, str], policy: Policy = ANY) -> ValidatedConfig:
     context = check_context(policy)
-    return validated(SOURCE, GOOD | props, context.clients, context.outside)
+    return validated(SOURCE, GOOD | props, context.clients, context.plugin_process)
 
 
 def messages(config: ValidatedConfig) -> dict[str, list[str]]:
@@ -86,7 +86,7 @@ def test_the_answer_is_the_one_that_is_given_here(module: Callable[..., str]) ->
 def test_code_that_is_not_allowed_starts_no_process(module: Callable[..., str]) -> None:
     name = module(FILTER)
     context = check_context(Policy())
-    nowhere = Outside(Policy(), "no.such.module")
+    nowhere = PluginProcess(Policy(), "no.such.module")
     found = validated(
         SOURCE, GOOD | {"topic.filter.class": f"python:{name}.Filter"}, context.clients, nowhere
     )
@@ -157,7 +157,7 @@ def test_a_process_that_does_not_start_is_asked_again_later(module: Callable[...
     context = check_context(ANY)
     props = GOOD | {"topic.filter.class": f"python:{name}.Filter"}
     with pytest.raises(Overloaded, match="did not start"):
-        validated(SOURCE, props, context.clients, Outside(ANY, "no.such.module"))
+        validated(SOURCE, props, context.clients, PluginProcess(ANY, "no.such.module"))
 
 
 def test_conflicts_are_worked_out_there_too(module: Callable[..., str]) -> None:
@@ -166,10 +166,10 @@ def test_conflicts_are_worked_out_there_too(module: Callable[..., str]) -> None:
     ours = props | {"topic.filter.class": f"python:{name}.Filter"}
     others = [CopiedTopics("other", props, [("orders", "orders")])]
     context = check_context(ANY)
-    found = conflicts(SOURCE, ours, others, context.outside)
+    found = conflicts(SOURCE, ours, others, context.plugin_process)
     assert name not in sys.modules
     assert found == SOURCE.conflicts(ours, others) != []
     sys.modules.pop(name)
     hangs = props | {"topic.filter.class": f"python:{module('while True: pass', 'hanging_code')}.Filter"}
-    (error,) = conflicts(SOURCE, hangs, others, Outside(replace(ANY, import_seconds=0.5)))
+    (error,) = conflicts(SOURCE, hangs, others, PluginProcess(replace(ANY, import_seconds=0.5)))
     assert (error.key, "MIRROR_BRIDGE_IMPORT_SECONDS" in error.message) == ("topic.filter.class", True)
