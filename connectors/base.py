@@ -1,7 +1,7 @@
-"""What a connector kind is to the service: a definition, a check, and instances that run rounds.
+"""Defines what a kind of connector is to the service: a definition, a check, and instances that run rounds.
 
-An instance lives in the rounds process, never in the HTTP process. It is told which of its tasks are alive
-(`assign`) and publishes what it found; it raises nothing that time can heal.
+An instance lives in the rounds process, never in the HTTP process. `assign` names the tasks that run; the instance
+publishes reports and summaries, and raises nothing that time can heal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a connector says of itself after a round; counts are of group-partitions, times in ms since the epoch."""
+    """The state of a connector after a round; counts are of group-partitions, times in ms since the epoch."""
 
     groups: int = 0
     exact: int = 0
@@ -52,9 +52,9 @@ class Summary:
     as_of_ms: int | None = None
     """When the last round began that both clusters have answered."""
     tasks: Sequence[int] = ()
-    """Whose groups it has looked at."""
+    """Tasks whose groups the last round has read."""
     elsewhere: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Tasks that other services look after: as of when, and after how many ms they look again."""
+    """Tasks that other services run: the time of their last round, and their interval (ms)."""
     interval_ms: int = 0
     """Between the rounds of groups."""
     away_since_ms: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Summary:
     errors: Sequence[str] = ()
     """Errors that last: present in the last two rounds or more."""
     gaps: Sequence[str] = ()
-    """Records that could not be copied, as an operator is told of them for a day."""
+    """Records that could not be copied, as health shows them for a day."""
     failure: str | None = None
     """A permanent error (credentials, a rejected configuration, a policy that says fail): fails the task."""
     failure_code: str = ""
@@ -109,8 +109,8 @@ class CopyReport:
 
 
 class Missing(NamedTuple):
-    """Of a source partition: at most so many records are not on the target, and none that was appended before
-    `since_ms`. -1 for not known. `stuck_since_ms`: since when none of them was copied, -1 while some are."""
+    """The missing records of a source partition: at most so many are not on the target, and none that was appended
+    before `since_ms`. -1 for not known. `stuck_since_ms`: since when none of them was copied, -1 while some are."""
 
     records: int = -1
     since_ms: int = -1
@@ -123,38 +123,38 @@ SourceOffset = Mapping[str, Any]
 
 
 class Publisher(Protocol):
-    """Where an instance puts what it found: cheap and never blocking. And what only Connect can tell it."""
+    """Takes what an instance reports, cheaply and without blocking; and reads what only Connect has stored."""
 
     def records(self, records: Sequence[EmittedRecord]) -> None:
-        """To be written through Connect. Of one topic and key only the newest waits; each is handed out again until
-        Connect has written it, whatever dies meanwhile but the rounds process itself."""
+        """Hands over records for Connect to write. Of one topic and key only the newest waits; each is handed out again
+        until Connect has written it, whatever dies meanwhile but the rounds process itself."""
 
     def summary(self, summary: Summary) -> None: ...
 
     def groups(self, changed: Mapping[str, GroupReport | None]) -> None:
-        """Reports that changed since the last call; None removes a group."""
+        """Publishes reports that changed since the last call; None removes a group."""
 
     def backlog(self, changed: Mapping[TopicPartition, Missing | None]) -> None:
-        """What is missing of source partitions, where that changed since the last call; None removes one."""
+        """Publishes the missing records of source partitions that changed since the last call; None removes one."""
 
     async def stored_offsets(self, partitions: Sequence[SourcePartition]) -> Sequence[SourceOffset | None]:
-        """What Connect keeps for each of these source partitions under the connector's name, None for nothing. It takes
-        as long as a task of the connector takes to answer: give it a limit in time."""
+        """Returns the source offset that Connect has stored for each of these source partitions under the connector's
+        name, None for none. It takes as long as a task of the connector takes to answer: set a time limit."""
 
     def progress(self, report: CopyReport) -> None: ...
 
 
 class Operation(StrEnum):
-    """What an operator has a running connector do now."""
+    """An operation that an operator requests of a running connector."""
 
     REFRESH = "refresh"
-    """Look for groups or topics now, in a round of its own."""
+    """List groups or topics now, in a round of its own."""
     MOVE = "move"
-    """Commit groups no more: they go on on the target."""
+    """Move groups to the target: they are committed no more."""
     GIVE_BACK = "give_back"
-    """Look after moved groups again, from where their consumers have left them."""
+    """Commit moved groups again, from where their consumers have left them."""
     ROLL_BACK = "roll_back"
-    """Set moved groups back to where they were, and go on as if they had not been moved."""
+    """Set moved groups back to where they were before the move, and commit them again."""
 
 
 Arguments = Mapping[str, Any]
@@ -171,7 +171,7 @@ class Instance(Protocol):
         done, or not by its kind, and KafkaFailure for a cluster that does not answer."""
 
     async def run(self) -> None:
-        """Rounds until cancelled."""
+        """Runs rounds until cancelled."""
 
     async def close(self) -> None: ...
 
@@ -189,12 +189,13 @@ class Kind(Protocol):
     def definition(self) -> ConfigDef: ...
 
     def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
-        """Every key with its value and errors, cross-key rules and client properties included. No I/O."""
+        """Checks a configuration: every key with its value and errors, cross-key rules and client properties included.
+        No I/O."""
 
     def conflicts(
         self, props: Mapping[str, str | None], others: Sequence[CopiedTopics]
     ) -> Sequence[ConfigError]:
-        """What a configuration without errors would do that another connector does already."""
+        """Returns errors for topics that the configuration would copy and another connector copies already."""
 
     def create(
         self,
@@ -204,7 +205,8 @@ class Kind(Protocol):
         pipelines: Pipelines,
         publisher: Publisher,
     ) -> Instance:
-        """An instance for a configuration that `validate` found without errors; raises ConfigRejected otherwise."""
+        """Makes an instance for a configuration that `validate` found without errors; raises ConfigRejected
+        otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

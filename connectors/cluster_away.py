@@ -1,4 +1,4 @@
-"""A cluster that does not answer, and what that means for what was asked of it."""
+"""Calls a cluster within a time limit, and names the reasons why it did not answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REASONS = {
 
 
 class ClusterAway(Exception):
-    """A cluster as a whole did not answer: the round ends, and is tried again soon."""
+    """Raised when a cluster as a whole did not answer: the round ends, and is tried again soon."""
 
     def __init__(self, side: Side, failure: KafkaFailure) -> None:
         super().__init__(str(failure))
@@ -33,7 +33,7 @@ class ClusterAway(Exception):
         return self.side is Side.SOURCE
 
     def with_side(self) -> KafkaFailure:
-        """The failure, with the cluster's name."""
+        """Returns the failure with the cluster's side in its text."""
         failure = self.failure
         return KafkaFailure(
             failure.fault, f"{self.side.value} cluster: {failure}", retriable=failure.retriable
@@ -41,14 +41,14 @@ class ClusterAway(Exception):
 
 
 def reason_of(side: Side, failure: KafkaFailure) -> Reason:
-    """Why a partition is pending when a cluster refused or did not answer."""
+    """Returns why a partition is pending when a cluster refused or did not answer."""
     fallback = Reason.SOURCE_UNREACHABLE if side is Side.SOURCE else Reason.TARGET_UNREACHABLE
     return _REASONS.get((side, failure.fault), fallback)
 
 
 async def ask(side: Side, work: Coroutine[Any, Any, T], timeout_ms: int) -> T:
-    """What a cluster answers within `timeout_ms` (admin.timeout.ms): one that hangs must not stop the rounds for ever.
-    Raises ClusterAway."""
+    """Waits for a cluster's answer for `timeout_ms` (admin.timeout.ms): one that hangs must not stop the rounds for
+    ever. Raises ClusterAway."""
     try:
         # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the answer.
         async with asyncio.timeout(timeout_ms / 1000):

@@ -1,4 +1,5 @@
-"""The table of what becomes of keys that are not ours: Connect's own, and those of Kafka's clients."""
+"""Writes the table of keys that are not ours, Connect's own and those of Kafka's clients: honoured, ignored or
+refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definitions as files: JSON for the Java shim, a Markdown table for people. A test fails on drift."""
+"""Writes the definitions to files: JSON for the Java shim, a Markdown table for people. A test fails on drift."""
 
 from __future__ import annotations
 

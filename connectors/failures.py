@@ -1,4 +1,4 @@
-"""What follows from a cluster's failures in a row: when to try again, and what to say of it."""
+"""Counts a cluster's failures in a row: when to try again, when they last, and when they are permanent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LASTING = 2
 
 
 class Failures:
-    """Of one connector, since the last success; true while there are any."""
+    """The failures of one connector since its last success; true while there are any."""
 
     def __init__(self) -> None:
         self._backoff = Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""Making an internal topic, and seeing that it is there and keeps what is written to it."""
+"""Creates an internal topic, and checks that it exists and is compacted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connectors.ports import Cluster
 log = logging.getLogger(__name__)
 
 LOOKS_AFTER_SECONDS = (0.0, 0.1, 0.3, 0.6)
-"""Seconds before each look: a broker may learn a moment later of what the controller has made."""
+"""Seconds before each check: a broker may learn a moment later of what the controller has created."""
 
 
 async def make(
@@ -26,9 +26,9 @@ async def make(
     *,
     holds: str = "",
 ) -> KafkaFailure | None:
-    """Makes the topic as stock does where it is missing; then sees that it is there. Stock takes for made what it may
-    not make (stock §1.8): Connect's producer then lets the broker make one that is not compacted, or, where brokers
-    don't, holds its task up for ever.
+    """Creates the topic as stock does where it is missing; then checks that it exists. Stock takes for created what it
+    may not create (stock §1.8): Connect's producer then lets the broker make one that is not compacted, or, where
+    brokers don't, holds its task up for ever.
 
     `holds`: what would be lost if the topic were not compacted; "" where each record is soon followed by another one.
     None: it is there and compacted, or we may not describe it, so that nobody can tell. Raises ClusterAway.
@@ -70,7 +70,7 @@ async def _compacted(
     if configs.fault not in (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNSUPPORTED):
         return configs
     log.info(
-        "can't verify that the cleanup.policy of topic %s is compact; grant DESCRIBE_CONFIGS on it: %s",
+        "can't verify that topic %s has cleanup.policy=compact; grant DESCRIBE_CONFIGS on it: %s",
         topic,
         configs,
     )

@@ -1,5 +1,5 @@
-"""What connectors log of faults that last: a line for a cluster that does not answer, however many connectors need it,
-a line for anything else that fails, and a line when it is over."""
+"""Logs outages: one line when a cluster stops answering, however many connectors need it, one line for anything else
+that fails, and one line when it is over."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ROUNDS = Changes(log, "fails and is tried again", "goes well again")
 
 
 class Outages:
-    """Of one connector; clusters are those of all connectors of the process. `duty` names what is done again and
-    again."""
+    """The outages that one connector notices; a cluster's outage is shared by all connectors of the process. `duty`
+    names what the connector does again and again, such as its rounds."""
 
     def __init__(self, name: str, props: Mapping[str, str | None]) -> None:
         self._name = name
         self._clusters = {side: cluster_name(side, props) for side in Side}
 
     def cluster_failed(self, side: Side, failure: KafkaFailure, duty: str = ROUND) -> None:
-        """A cluster as a whole refused or did not answer."""
+        """Logs that a cluster as a whole refused or did not answer."""
         if failure.fault in AWAY:
             _CLUSTERS.failed(self._clusters[side], str(failure), self._who(duty), connector=self._name)
         else:
@@ -37,7 +37,7 @@ class Outages:
         _ROUNDS.failed(self._who(duty), why, connector=self._name)
 
     def well(self, duty: str = ROUND, sides: Sequence[Side] = tuple(Side)) -> None:
-        """All of it went well, with answers of these clusters."""
+        """Logs the end of outages: the duty succeeded, and these clusters answered."""
         for side in sides:
             _CLUSTERS.succeeded(self._clusters[side], self._who(duty), connector=self._name)
         _ROUNDS.succeeded(self._who(duty), connector=self._name)
@@ -46,7 +46,7 @@ class Outages:
         _CLUSTERS.succeeded(self._clusters[side], self._who(duty), connector=self._name)
 
     def left(self, duty: str = ROUND) -> None:
-        """It is not done any more."""
+        """Forgets the duty: it is not done any more."""
         _CLUSTERS.forget(self._who(duty))
 
     def _who(self, duty: str) -> str:

@@ -1,4 +1,4 @@
-"""The Protocols that connectors need of the outside: two clusters, and a check of client properties.
+"""Defines the Protocols that connectors use: clusters, pipelines, and a check of client properties.
 
 All calls are asyncio coroutines of the rounds process. One bad group, topic or partition never spoils the others:
 results that can fail singly are `value | KafkaFailure` per key; a whole call raises KafkaFailure only when the
@@ -28,37 +28,37 @@ from bridge.model.values import (
 
 
 class Tail(Protocol):
-    """Partition 0 of an internal topic, read from its beginning and followed from there. Compaction on the way is no
-    restart: the log then only has holes."""
+    """Reads partition 0 of an internal topic from its beginning, and follows it. Compaction on the way is no restart:
+    the log then only has holes."""
 
     @property
     def topic(self) -> str: ...
 
     async def read(self) -> TailPart:
-        """The next records, about a megabyte of them, without waiting for any. Raises KafkaFailure; UNKNOWN_TOPIC when
-        there is no such topic (the next read tries again, from the beginning)."""
+        """Reads the next records, about a megabyte of them, without waiting for any. Raises KafkaFailure; UNKNOWN_TOPIC
+        when there is no such topic (the next read tries again, from the beginning)."""
 
 
 class TopicAdmin(Protocol):
-    """Topics of a cluster as the source connector alters them. Results are by topic or rule; a whole call raises
+    """Creates and alters topics and ACLs for the source connector. Results are by topic or rule; a whole call raises
     KafkaFailure."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaFailure | None]:
-        """None: made, or there already. Others may learn of it a moment later only."""
+        """None: created, or there already. Brokers may learn of it a moment later only."""
 
     async def create_partitions(self, totals: Mapping[str, int]) -> Mapping[str, KafkaFailure | None]:
         """How many partitions each topic is to have; one that has as many already is no failure."""
 
     async def configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigEntry] | KafkaFailure]:
-        """Every config that the cluster knows of each topic, defaults too."""
+        """Returns every config of each topic, defaults too."""
 
     async def alter_configs(
         self, changes: Mapping[str, Mapping[str, str | None]]
     ) -> Mapping[str, KafkaFailure | None]:
-        """Overrides to be set, by topic; None takes one away. Others stay as they are."""
+        """Sets overrides, by topic; None removes one. Others stay as they are."""
 
     async def acls(self) -> Set[TopicAcl] | None:
-        """All rules about topics, of all patterns; None where the cluster has no authorizer."""
+        """Returns all ACLs of topics, of all pattern types; None where the cluster has no authorizer."""
 
     async def create_acls(self, acls: Sequence[TopicAcl]) -> Mapping[TopicAcl, KafkaFailure | None]: ...
 
@@ -73,11 +73,12 @@ class Cluster(Protocol):
     async def committed(
         self, groups: Sequence[str], *, right: str = "DESCRIBE"
     ) -> Mapping[str, Mapping[TopicPartition, Committed] | KafkaFailure]:
-        """All committed offsets of each group. A group that does not exist has none. `right`: the operation that the
-        failure of a refused group says to grant, of those that include DESCRIBE."""
+        """Returns all committed offsets of each group. A group that does not exist has none. `right`: the operation
+        that the failure of a refused group says to grant, of those that include DESCRIBE."""
 
     async def group_states(self, groups: Sequence[str]) -> Mapping[str, GroupState]:
-        """State asked now, one by one (not the listing): NOT_FOUND when there is no such group, UNKNOWN on trouble."""
+        """Returns the states as described now (not those of the listing): NOT_FOUND when there is no such group,
+        UNKNOWN on an error."""
 
     async def topics(
         self, names: Sequence[str], *, right: str = "READ"
@@ -91,11 +92,11 @@ class Cluster(Protocol):
     async def answer(
         self, needs: Mapping[TopicPartition, Sequence[Need]], *, committed_only: bool
     ) -> Mapping[TopicPartition, Mapping[Need, LookupResult | KafkaFailure]]:
-        """Look-ups of translation, sharing fetches: a Window for a Read, an offset or None for a FindTime, a Scanned or
-        None for a Scan."""
+        """Carries out look-ups of translation, which share fetches: a Window for a Read, an offset or None for a
+        FindTime, a Scanned or None for a Scan."""
 
     def forget_windows(self) -> None:
-        """Lets go of what look-ups have read; called at the end of a round."""
+        """Drops what look-ups have read; called at the end of a round."""
 
     @property
     def fetches(self) -> int:
@@ -104,18 +105,20 @@ class Cluster(Protocol):
     async def alter(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> Mapping[TopicPartition, KafkaFailure | None]:
-        """Commits; result per partition, None when written."""
+        """Commits offsets; the result is per partition, None when written."""
 
     async def topic_names(self) -> Sequence[str]:
-        """All topics that we may see, internal ones included."""
+        """Returns all topics that we may describe, internal ones included."""
 
     async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
-        """One partition, cleanup.policy=compact and nothing else, as MirrorUtils.createSinglePartitionCompactedTopic.
-        None when the topic was made, exists, or may not be made by us (stock §1.8): then somebody else has to."""
+        """Creates a topic of one partition with cleanup.policy=compact and nothing else, as
+        MirrorUtils.createSinglePartitionCompactedTopic does. None when it was created, exists, or we may not create it
+        (stock §1.8): then somebody else has to."""
 
     async def append(self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
-        """Keys and values to partition 0 of a state topic, in this order, compressed; acknowledged by all in-sync
-        replicas when it returns. Raises KafkaFailure; then some may be written, for each of them stands for its key."""
+        """Writes keys and values to partition 0 of a state topic, in this order, compressed; acknowledged by all
+        in-sync replicas when it returns. Raises KafkaFailure; then some may be written, for each of them stands for its
+        key."""
 
     def tail(self, topic: str, *, committed_only: bool = False) -> Tail:
         """`committed_only`: without records of open and aborted transactions."""
@@ -125,7 +128,7 @@ class Cluster(Protocol):
 
 
 class Clusters(Protocol):
-    """Hands out clusters; equal settings share clients."""
+    """Opens clusters; equal settings share clients."""
 
     def open(self, side: Side, props: Mapping[str, str]) -> Cluster:
         """`props` is the connector's whole configuration; the side's prefixes are resolved as stock does (stock
@@ -135,17 +138,17 @@ class Clusters(Protocol):
 
 
 class Pipeline(Protocol):
-    """The copying of one connector, in a driver process of its own that is started again when it dies."""
+    """Copies for one connector, in a driver process of its own that is started again when it dies."""
 
     def want(self, partitions: Sequence[Copied]) -> None:
         """Copies exactly these from now on; those that stay go on with at most a short break."""
 
     @property
     def status(self) -> PipelineStatus:
-        """As last heard of the driver; costs nothing."""
+        """The last status that the driver has sent."""
 
     async def stop(self) -> None:
-        """Commits what is copied and ends; bounded in time. Whatever is not committed by then was not copied."""
+        """Commits what is copied and ends, within a time limit. Whatever is not committed by then was not copied."""
 
 
 class Pipelines(Protocol):
@@ -155,19 +158,20 @@ class Pipelines(Protocol):
 
 
 class ClientCheck(Protocol):
-    """Says what of the client properties can't be honoured. No I/O but reading the files that they name."""
+    """Checks which client properties can't be honoured. No I/O but reading the files that they name."""
 
     def refused(self, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        """What the whole configuration names that the service does not allow. It is not loaded, opened or reached."""
+        """Returns an error for everything that the configuration names and the service does not allow. None of it is
+        loaded, opened or connected to."""
         return ()
 
     def check(self, props: Mapping[str, str]) -> Sequence[ConfigError]: ...
 
     def check_producer(self, side: Side, props: Mapping[str, str]) -> Sequence[ConfigError]:
-        """Of whoever writes records to that side, which most connectors leave to Connect."""
+        """Checks the properties of a producer to that side; most connectors leave writing to Connect."""
 
     def rule(self, use: Use, name: str) -> KeyRule | None:
-        """What a client for that use makes of a property; None for a name that no Kafka client has."""
+        """Returns how a client for that use treats a property; None for a name that no Kafka client has."""
 
     @property
     def properties(self) -> Collection[str]:

@@ -1,4 +1,4 @@
-"""The kinds of connector that the service knows."""
+"""Lists the kinds of connector that the service runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds that somebody waits for: an operator has a connector look now instead of at its next interval."""
+"""Runs rounds on request: an operator has a connector run one now instead of at its next interval."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from bridge.errors import OperationRefused
 R = TypeVar("R")
 
 MOST_NAMES = 1_000
-"""Names that are listed of what is new, and of what is gone."""
+"""Names that an answer lists at most of those that are new, and of those that are gone."""
 
 
 class RequestedRounds(Generic[R]):
-    """`R` is what a round comes to. `wake` is set when one is requested, and cleared by whoever waits for it."""
+    """Requests for a round, with its result of type `R`. `wake` is set when one is requested, and cleared by whoever
+    waits for it."""
 
     def __init__(self, wake: asyncio.Event | None = None) -> None:
         self.wake = wake or asyncio.Event()
@@ -23,27 +24,27 @@ class RequestedRounds(Generic[R]):
         self._under_way: list[asyncio.Future[R]] = []
 
     async def round(self) -> R:
-        """What the next round comes to that begins after now: one under way may have read what was before."""
+        """Requests a round and returns its result. One under way does not count: it may have read older state."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         self.wake.set()
         return await future
 
     def begin(self) -> bool:
-        """A round begins; whether somebody waits for it."""
+        """Begins a round; returns whether it was requested."""
         self._under_way += self._waiting
         self._waiting = []
         return bool(self._under_way)
 
     def end(self, outcome: R) -> None:
-        """The round has ended."""
+        """Ends the round, and hands its result to those who requested it."""
         for future in self._under_way:
             if not future.done():
                 future.set_result(outcome)
         self._under_way = []
 
     def refuse(self, error: Exception) -> None:
-        """There is no round to come."""
+        """Fails all requests: no round will come."""
         self.begin()
         for future in self._under_way:
             if not future.done():
@@ -52,7 +53,7 @@ class RequestedRounds(Generic[R]):
 
 
 def found(before: Collection[str], after: Collection[str]) -> dict[str, Any]:
-    """The answer to a refresh, by the names that were known before and are now."""
+    """Returns the answer to a refresh, from the names before and after it."""
     added, removed = sorted(set(after) - set(before)), sorted(set(before) - set(after))
     return {
         "found": len(after),

@@ -1,4 +1,4 @@
-"""The checkpoints topic: what stands there, and what is on its way."""
+"""Keeps track of checkpoints: those in the topic, and those that Connect has yet to write."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ Key = tuple[str, TopicPartition]
 
 
 class Checkpoints:
-    """Followed as long as the connector runs. Stock reads the topic once, at the start of each task: it does not see
-    what another connector writes there, and takes for written what Connect never wrote."""
+    """The newest checkpoints of all groups; follows the topic as long as the connector runs. Stock reads the topic
+    once, at the start of each task: it does not see what another connector writes there, and takes for written what
+    Connect never wrote."""
 
     def __init__(self, side: Side, tail: Tail, timeout_ms: int) -> None:
-        self._there = CheckpointStore()
-        self._sent: dict[Key, Checkpoint] = {}
-        """On their way through Connect, which writes them sooner or later."""
+        self._in_topic = CheckpointStore()
+        self._in_flight: dict[Key, Checkpoint] = {}
+        """Handed to Connect, which writes them sooner or later."""
         self._log = Followed(side, tail, Checkpoint.checked, self._apply, self._restart, timeout_ms)
 
     @property
@@ -41,18 +42,18 @@ class Checkpoints:
         await self._log.follow()
 
     def last(self, group: str, tp: TopicPartition) -> Checkpoint | None:
-        """The newest one of a group and remote partition, written or on its way."""
-        return self._sent.get((group, tp)) or self._there.get(group, tp)
+        """Returns the newest checkpoint of a group and remote partition, written or in flight."""
+        return self._in_flight.get((group, tp)) or self._in_topic.get(group, tp)
 
     def written(self, group: str, tp: TopicPartition) -> Checkpoint | None:
-        return self._there.get(group, tp)
+        return self._in_topic.get(group, tp)
 
     def emit(
         self, group: str, rows: Sequence[Translated], target_end: Callable[[TopicPartition], int | None]
     ) -> list[Checkpoint]:
-        """The checkpoints that are due for a group (stock §3.8); they count as on their way from now on. One that
-        points past the target's end counts as none: the target was cut back or made anew, and nothing would ever be
-        more recent."""
+        """Returns the checkpoints that are due for a group (stock §3.8), and counts them as in flight. A last one that
+        points past the target's end counts as none: the target was truncated or created again, and nothing would ever
+        be more recent."""
         answers = {row.source: row.verdict.offset for row in rows}
         topics = {row.source.topic: row.target.topic for row in rows}
         last: dict[TopicPartition, Checkpoint] = {}
@@ -67,17 +68,17 @@ class Checkpoints:
             topics.__getitem__,
             last,
         )
-        self._sent.update({(group, checkpoint.topic_partition): checkpoint for checkpoint in due})
+        self._in_flight.update({(group, checkpoint.topic_partition): checkpoint for checkpoint in due})
         return due
 
     def _apply(self, checkpoint: Checkpoint) -> None:
         key = (checkpoint.group, checkpoint.topic_partition)
-        if self._sent.get(key) == checkpoint:
-            del self._sent[key]
-        self._there.apply(checkpoint)
+        if self._in_flight.get(key) == checkpoint:
+            del self._in_flight[key]
+        self._in_topic.apply(checkpoint)
 
     def _restart(self) -> None:
-        """A topic that was emptied gets its checkpoints again. Those on their way too: nobody knows whether they have
-        arrived in the old one."""
-        self._there = CheckpointStore()
-        self._sent = {}
+        """Forgets all: a topic that was emptied gets its checkpoints again, those in flight too, for they may have been
+        written to the old one."""
+        self._in_topic = CheckpointStore()
+        self._in_flight = {}

@@ -1,4 +1,4 @@
-"""The offset-syncs topic, followed into a store."""
+"""Follows the offset-syncs topic into an OffsetSyncStore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from connectors.ports import Tail
 
 
 class FollowedSyncs:
-    """Read to the end before each round, so that no answer rests on half a log. `mended`: see OffsetSyncStore."""
+    """The offset syncs, read to the end before each round, so that no answer rests on half a log. `mended`: see
+    OffsetSyncStore."""
 
     def __init__(self, side: Side, tail: Tail, timeout_ms: int, *, mended: bool) -> None:
         self.side, self._mended = side, mended

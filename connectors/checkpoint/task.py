@@ -1,4 +1,4 @@
-"""BridgeMirrorCheckpointConnector at work: checkpoints through Connect and, where asked for, group offsets.
+"""Runs BridgeMirrorCheckpointConnector: emits checkpoints through Connect and, where configured, commits group offsets.
 
 Stock's MirrorCheckpointTask (stock §3.8) with other answers: by default those of bracketing within what the offset
 syncs say. Both intervals begin when the connector starts, and a start is due at once.
@@ -92,8 +92,10 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         if self._checkpoints.missing:
             # Deleted. Whatever Connect gets now would make it anew, by the broker's defaults.
             self._topic_made = False
-        alone = self._rounds.source_failure is not None
-        if options.evidence is not Evidences.TIMESTAMPS and not (alone and self._syncs.side is Side.SOURCE):
+        source_down = self._rounds.source_failure is not None
+        if options.evidence is not Evidences.TIMESTAMPS and not (
+            source_down and self._syncs.side is Side.SOURCE
+        ):
             await self._syncs.follow(must_read_to_end=self._checkpoints.remark is not None)
 
     async def _portion(self, groups: Sequence[str]) -> RoundOutcome:
@@ -120,7 +122,7 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
     def _emit(self, translated: Mapping[str, Sequence[Translated]]) -> int:
-        """How many were due."""
+        """Emits the checkpoints that are due; returns how many."""
         now_ms = int(time.time() * 1000)
         records = [
             self._record(checkpoint, now_ms)
@@ -144,7 +146,8 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         )
 
     def _as_emitted(self, group: str, rows: Sequence[Translated]) -> list[Translated]:
-        """What stock syncs: the last checkpoint of each partition, which a suppressed one does not replace."""
+        """Returns the rows that stock would sync: the last checkpoint of each partition, which a suppressed one does
+        not replace."""
 
         def emitted(row: Translated) -> Translated:
             last = self._checkpoints.last(group, row.target)
@@ -156,8 +159,8 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         return [emitted(row) for row in rows]
 
     def _as_written(self, group: str, rows: Sequence[Translated]) -> GroupPlan:
-        """Without group sync what counts is the checkpoint that stands in the topic: a group that fails over by
-        MirrorClient resumes there."""
+        """Returns a plan for reports without group sync: the checkpoint in the topic counts as committed, for a group
+        that fails over by MirrorClient resumes there."""
         standing = {
             row.target: Committed(written.downstream_offset, written.metadata)
             for row in rows
@@ -174,12 +177,12 @@ def _moved(verdict: Verdict, offset: int) -> Verdict:
 
 
 def _next(due: float, interval: float, began: float) -> float:
-    """When something that was due then is due again after a round that began at `began`."""
+    """Returns when something is due again after a round that began at `began`."""
     return due if due > began else began + interval
 
 
 def _strategy_of(evidence: Evidences, syncs: FollowedSyncs, runs: FollowedRuns | None) -> Strategy:
-    """With both kinds of evidence runs count too; who asks for one kind gets that one."""
+    """Returns the strategy for `translation.evidence`; runs count with `both` only."""
     if evidence is Evidences.SYNCS:
         return BySyncs(syncs)
     return ByRecords() if runs is None else ByRuns(runs, ByBoth(syncs))

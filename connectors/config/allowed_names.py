@@ -1,4 +1,4 @@
-"""What a configuration names that the service does not allow (bridge.policy): each an error of its key.
+"""Refuses names in a configuration that the service does not allow (bridge.policy): each is an error of its key.
 
 Looked for in the texts, before anything is loaded, opened or reached.
 """

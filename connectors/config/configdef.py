@@ -1,6 +1,6 @@
 """Kafka's ConfigDef: keys with types, defaults and validators; values parsed and rejected in Kafka's words.
 
-Two differences, both for the reader of the errors: a value that does not parse is not judged by the validator
+Two differences, both for the reader of the errors: a value that does not parse is not checked by the validator
 as well (Kafka adds "Value must be non-null"), and a key given as null counts as not given.
 """
 

@@ -1,4 +1,5 @@
-"""What becomes of each key of a connector's configuration, whoever defines it: we, Connect, Kafka's clients, nobody."""
+"""Decides for each key of a configuration whether it is honoured, ignored or refused: for our keys, Connect's, those of
+Kafka's clients, and unknown ones."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ _PLUGINS = ignored(f"{NOBODYS.why}; classes of your own may read it")
 
 @dataclass(frozen=True, slots=True)
 class KeyRules:
-    """Of one kind of connector."""
+    """The rules for the keys of one kind of connector."""
 
     kind: str
     definition: ConfigDef

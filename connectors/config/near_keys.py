@@ -1,4 +1,4 @@
-"""Keys that are written nearly as one that is known: a misspelling, and no key of somebody else's.
+"""Finds the keys that an unknown one may be a misspelling of.
 
 Two names are near when they are the same once case and `_`, `-` for `.` are set aside and at most one character is
 taken out of each: one too many, too few, another one, one that has moved.

@@ -1,4 +1,4 @@
-"""Filters and policies by name: stock's class names select ours, `python:module.Class` loads a user's own.
+"""Loads filters and policies by name: stock's class names select ours, `python:module.Class` loads a user's own.
 
 A user's class is made without arguments, and `configure(props)` is called when it has one. What goes
 wrong there is an error of the key that named the class, never an exception.
@@ -42,7 +42,7 @@ _PYTHON = "python:"
 
 @dataclass(frozen=True, slots=True)
 class Slot(Generic[T]):
-    """A place for a plugin: the key that names it, ours under stock's simple names, what it has to do."""
+    """A kind of plugin: the key that names it, our own classes under stock's simple names, the methods it must have."""
 
     key: str
     ours: Mapping[str, Callable[[], T]]

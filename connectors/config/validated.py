@@ -1,4 +1,4 @@
-"""A configuration that has been looked at: every key with its value and every error, all at once."""
+"""Holds a validated configuration: every key with its value, and all errors at once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class KeyValue:
 
 
 def parse_value(key: Key, text: str | None) -> KeyValue:
-    """The value of a key, from what the operator wrote (None: nothing)."""
+    """Parses and checks the value of a key as the operator wrote it (None: not given)."""
     if text is None:
         if key.required:
             missing = f'Missing required configuration "{key.name}" which has no default value.'
@@ -79,7 +79,7 @@ class ValidatedConfig:
         return next(entry.value for entry in self.entries if entry.key.name == name)
 
     def good(self, name: str) -> bool:
-        """Whether the key has a value and no error yet, so that rules across keys may judge it."""
+        """Whether the key has a value and no error yet, so that rules across keys may use it."""
         return any(e.key.name == name and e.value is not None and not e.errors for e in self.entries)
 
     def text(self, name: str) -> str:

@@ -1,8 +1,8 @@
-"""BridgeMirrorHeartbeatConnector at work: one record each interval, for Connect to write to the heartbeats topic.
+"""Runs BridgeMirrorHeartbeatConnector: emits one record each interval, for Connect to write to the heartbeats topic.
 
-As stock (stock §1.4, §3.9) the first comes one interval after the start. One thing is better: stock logs it when the
-topic could not be made, and lets the producer make one by the broker's defaults, which is not compacted. Here records
-wait until the topic is there, and health says why it is not.
+As in stock (stock §1.4, §3.9) the first comes one interval after the start. One thing is better: where the topic can't
+be created stock logs it, and lets the producer create one by the broker's defaults, which is not compacted. Here
+records wait until the topic is there, and health has the error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connectors.requested import not_offered
 
 _MAKE_TOPIC = "making of the heartbeats topic"
 _SOURCE_ONLY = frozenset({Side.SOURCE.value})
-"""Nobody connects to the source here: it must not be waited for."""
+"""This connector never connects to the source: health must not wait for it."""
 
 
 class HeartbeatInstance:
@@ -76,7 +76,7 @@ class HeartbeatInstance:
                 due = max(due + interval, time.monotonic())
 
     async def _until(self, due: float) -> bool:
-        """Waits till then; False as soon as the task has ended."""
+        """Waits until then; False as soon as the task has ended."""
         try:
             await asyncio.wait_for(self._ended.wait(), max(0.0, due - time.monotonic()))
         except TimeoutError:
@@ -84,7 +84,7 @@ class HeartbeatInstance:
         return False
 
     async def _topic_made(self) -> bool:
-        """Tries until the topic is there, or somebody else has to see to it; False when the task has ended."""
+        """Tries until the topic is there, or somebody else has to create it; False when the task has ended."""
         while not self._topic_there:
             options = self._options
             try:
@@ -94,14 +94,14 @@ class HeartbeatInstance:
             except ClusterAway as away:
                 failure = away.failure
             if failure is None:
-                self._found()
+                self._topic_exists()
             else:
                 self._failed(failure)
                 if not await self._until(time.monotonic() + self._failures.pause):
                     return False
         return True
 
-    def _found(self) -> None:
+    def _topic_exists(self) -> None:
         self._topic_there = True
         self._failures.clear()
         self._outages.well(_MAKE_TOPIC, [Side.TARGET])
@@ -111,7 +111,7 @@ class HeartbeatInstance:
         self._publisher.summary(self._summary)
 
     def _failed(self, failure: KafkaFailure) -> None:
-        """Said in the log when it begins, shown in health when it lasts."""
+        """Logs a failure when it begins; health shows it when it lasts."""
         error = f"{Side.TARGET.value} cluster: {failure}"
         now_ms = int(time.time() * 1000)
         away = {Side.TARGET.value: now_ms, **self._summary.away_since_ms} if failure.fault in AWAY else {}

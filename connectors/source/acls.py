@@ -1,4 +1,4 @@
-"""Rules of authorizers about remote topics: which the source's mean, and what has to change on the target (stock §3.6).
+"""Plans the ACLs of remote topics from those of the source: what to create and delete on the target (stock §3.6).
 
 Who may read a topic may read its copy; nobody but the mirror may write one. So of rules that ALLOW only reading and
 describing is copied (ALL becomes READ), and every DENY. Stock maps the rule for all topics (`*`) to a topic called
@@ -65,7 +65,7 @@ class RemoteNames:
 
 
 def remote_acls(source: Iterable[TopicAcl], names: RemoteNames) -> set[TopicAcl]:
-    """The rules that the target is to have for those of the source."""
+    """Returns the ACLs that the target is to have for those of the source."""
     found = set()
     for acl in source:
         operation = _operation(acl)

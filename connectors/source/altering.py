@@ -1,4 +1,4 @@
-"""Source offsets that an operator alters in Connect (KIP-875), as places where copying is to go on. Pure.
+"""Converts source offsets that an operator alters in Connect (KIP-875) to positions where copying goes on. Pure.
 
 Connect asks the same of a connector for DELETE (every source partition that it has stored, without an offset) and for a
 PATCH that takes offsets of some partitions away. What our mirror copies is not in Connect, so that only what was copied

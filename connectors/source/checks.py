@@ -1,4 +1,4 @@
-"""What is wrong with a configuration of BridgeMirrorSourceConnector: all of it at once (stock §1.5, §1.8)."""
+"""Checks a configuration of BridgeMirrorSourceConnector; returns all errors at once (stock §1.5, §1.8)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
 
 
 def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
-    """Stock's two rules, in its words. Connect's own key is judged as Connect parses it."""
+    """Stock's two rules, in its words. Connect's own key is parsed as Connect does."""
     required = there.get("exactly.once.support", "").strip(JAVA_WHITESPACE).lower() == "required"
     if required and isolation(there) != COMMITTED:
         yield ConfigError("exactly.once.support", NOT_EXACTLY_ONCE)

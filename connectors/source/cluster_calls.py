@@ -1,4 +1,4 @@
-"""The two clusters as rounds ask them: with a limit in time, and failures that say which cluster they are of."""
+"""Calls the two clusters with a time limit; failures name the cluster they are of."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def of(side: Side, failure: KafkaFailure) -> KafkaFailure:
 
 
 def failed(side: Side, answers: Mapping[K, object]) -> dict[K, KafkaFailure]:
-    """Those of the answers that are failures."""
+    """Returns those of the answers that are failures."""
     return {key: of(side, answer) for key, answer in answers.items() if isinstance(answer, KafkaFailure)}
 
 
 _RIGHTS = {Side.SOURCE: "READ", Side.TARGET: "WRITE"}
-"""What copying takes of topics."""
+"""The operation on topics that copying needs."""
 _CONFIGS = {Side.SOURCE: "DESCRIBE_CONFIGS", Side.TARGET: "ALTER_CONFIGS"}
-"""What it takes to keep their configurations alike."""
+"""The operation that syncing their configs needs."""
 
 
 class Sides:
-    """Every method but `cluster` and `admin` raises ClusterAway."""
+    """The source and the target cluster. Every method but `cluster` and `admin` raises ClusterAway."""
 
     def __init__(self, options: SourceOptions, source: Cluster, target: Cluster) -> None:
         self._clusters = {Side.SOURCE: source, Side.TARGET: target}
@@ -51,7 +51,7 @@ class Sides:
     async def topics(
         self, side: Side, names: Sequence[str]
     ) -> tuple[dict[str, TopicInfo | None], dict[str, KafkaFailure]]:
-        """Of each name, None for those that do not exist; and failures where nobody can tell."""
+        """Returns each topic, None for those that do not exist; and failures of those that could not be described."""
         answers = await self.ask(side, self.cluster(side).topics(names, right=_RIGHTS[side])) if names else {}
         found: dict[str, TopicInfo | None] = {}
         unknown = {}
@@ -67,7 +67,8 @@ class Sides:
     async def configs(
         self, side: Side, names: Sequence[str]
     ) -> tuple[dict[str, Mapping[str, ConfigEntry]], list[KafkaFailure]]:
-        """Of topics; those that are gone are left out. What we may not see is one failure, in stock's words (1.8)."""
+        """Returns the configs of topics; topics that are gone are left out. Those that we may not describe are one
+        failure, in stock's words (stock §1.8)."""
         answers = await self.ask(side, self.admin(side).configs(names)) if names else {}
         found, refused, others = {}, [], []
         for name, answer in answers.items():

@@ -1,4 +1,4 @@
-"""Configs of remote topics: what a new one gets, and what has to change on one that is there (stock §3.6).
+"""Plans configs of remote topics: those of a new one, and the changes to one that exists (stock §3.6).
 
 Stock writes every config of every topic at each interval. Here only what differs is written, and three things are
 mended: B23, the timestamp limits are excluded by the names that brokers have for them, which no topic has; B24, what
@@ -22,12 +22,12 @@ Configs = Mapping[str, ConfigEntry]
 
 
 def new_topic_configs(source: Configs, chosen: ConfigPropertyFilter) -> dict[str, str]:
-    """Of a remote topic that is made."""
+    """Returns the configs of a new remote topic."""
     return {name: value for name, value in _wanted(source, chosen) if value is not None}
 
 
 def config_changes(source: Configs, target: Configs, chosen: ConfigPropertyFilter) -> dict[str, str | None]:
-    """Of a remote topic that is there: overrides to be set, or taken away (None).
+    """Returns the changes to a remote topic that exists: overrides to be set, or removed (None).
 
     What the target's brokers don't know is left out: with one such config they would refuse all of the topic's.
     """

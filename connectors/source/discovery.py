@@ -1,4 +1,4 @@
-"""Rounds over topics: what is to be copied, made and awaited on the target first (stock §1.5, §3.6).
+"""Finds the topics to copy; creates remote topics and waits for them before anything is copied (stock §1.5, §3.6).
 
 Stock does not wait for what it makes, so that a producer may have the broker make it first (B26), and starts with
 nothing at all when its first look fails (B27). Here a round is tried again until it goes well.
@@ -22,13 +22,13 @@ from connectors.source.options import SourceOptions
 from connectors.source.topics import copied, missing, plan_topics
 
 LOOK_AGAIN_SECONDS = 0.2
-"""Seconds between two looks at whether topics are there."""
+"""Seconds between two checks whether topics are there."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredTopics:
-    """After a round. `names`: remote names of the topics that are there on both sides. `failures` are of single topics;
-    `remarks` are what no further try changes."""
+    """The result of a round. `names`: remote names of the topics that are there on both sides. `failures` are of single
+    topics; `remarks`: problems that trying again does not change."""
 
     copied: Sequence[Copied] = ()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -37,13 +37,15 @@ class DiscoveredTopics:
 
 
 class Discovery:
+    """Runs rounds over the topics of the source, for one connector."""
+
     def __init__(self, options: SourceOptions, sides: Sides, spec: PipelineSpec) -> None:
         """`spec` names the internal topics."""
         self._options, self._sides, self._spec = options, sides, spec
         self._last: Sequence[Copied] = ()
 
     async def round(self) -> DiscoveredTopics:
-        """Raises ClusterAway; what was copied so far may go on meanwhile."""
+        """Finds topics and creates their remote topics. Raises ClusterAway; copying goes on meanwhile."""
         await self._make_internal()
         chosen = await self._chosen()
         described, unsure = await self._sides.topics(Side.SOURCE, chosen)
@@ -58,16 +60,16 @@ class Discovery:
         failures += await self._create(plan.create, upstream)
         failures += await self._grow(plan.grow)
         if plan.wanted:
-            remotes, late = await self._awaited(plan.wanted, remotes, failing=bool(failures))
-            failures += late
+            remotes, absent = await self._awaited(plan.wanted, remotes, failing=bool(failures))
+            failures += absent
         kept = [each for each in self._last if each.source.topic in unsure or _targets(each) & unknown.keys()]
         self._last = [*copied(sources, remotes, names, self._options.transforms_of, also), *kept]
         there = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
         return DiscoveredTopics(self._last, there, failures, _overwriting(remotes))
 
     async def _make_internal(self) -> None:
-        """Before anything is copied: where copying goes on after a restart stands there. In every round: topics get
-        deleted and altered, and a broker may make them anew by its defaults."""
+        """Creates the internal topics before anything is copied: they hold where copying goes on after a restart. In
+        every round: topics get deleted and altered, and a broker may create them again by its defaults."""
         options, spec = self._options, self._spec
         factor, wait = options.internal_replication_factor, options.admin_timeout_ms
         syncs = Side.TARGET if spec.syncs_on_target else Side.SOURCE
@@ -83,14 +85,14 @@ class Discovery:
                     raise ClusterAway(side, failure)
 
     async def _chosen(self) -> list[str]:
-        """Also those that the source does not list: a right to describe them may be missing, and they are not gone."""
+        """Returns the topics to copy; also those that the source does not list, for which we may have lost DESCRIBE."""
         listed = await self._sides.ask(Side.SOURCE, self._sides.cluster(Side.SOURCE).topic_names())
         before = (each.source.topic for each in self._last)
         return sorted(filter(self._options.replicates, {*listed, *before, *self._options.named_topics}))
 
     async def _create(self, partitions: Mapping[str, int], topics: Mapping[str, str]) -> list[KafkaFailure]:
-        """Remote topics with the configs of their upstream topics (`topics`). One whose configs are not known is not
-        made: it might drop what its upstream topic keeps."""
+        """Creates remote topics with the configs of their upstream topics (`topics`). One whose configs can't be read
+        is not created: it might drop what its upstream topic keeps."""
         configs, failures = await self._sides.configs(Side.SOURCE, [topics[remote] for remote in partitions])
         options = self._options
         new = [
@@ -117,17 +119,17 @@ class Discovery:
     async def _awaited(
         self, wanted: Mapping[str, int], remotes: Mapping[str, TopicInfo | None], *, failing: bool
     ) -> tuple[dict[str, TopicInfo | None], list[KafkaFailure]]:
-        """The remote topics as soon as all are there, or as they are after admin.timeout.ms. One look is enough when
-        something failed: what has not been made does not appear, and the next round comes soon."""
+        """Waits until all remote topics are there, for admin.timeout.ms at most. Checks only once when something
+        failed: a topic that was not created does not appear, and the next round comes soon."""
         loop = asyncio.get_running_loop()
         end = loop.time() + (0 if failing else self._options.admin_timeout_ms / 1000)
         now = dict(remotes)
         while True:
-            looked, _ = await self._sides.topics(Side.TARGET, missing(wanted, now))
-            now |= looked
-            late = missing(wanted, now)
-            if not late or loop.time() + LOOK_AGAIN_SECONDS > end:
-                return now, [] if failing else [_late(name) for name in late]
+            found, _ = await self._sides.topics(Side.TARGET, missing(wanted, now))
+            now |= found
+            absent = missing(wanted, now)
+            if not absent or loop.time() + LOOK_AGAIN_SECONDS > end:
+                return now, [] if failing else [_not_there_yet(name) for name in absent]
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
@@ -135,13 +137,13 @@ def _targets(copied: Copied) -> set[str]:
     return {each.target_topic for each in copied.copies}
 
 
-def _late(remote: str) -> KafkaFailure:
-    said = f"{Side.TARGET} cluster: topic {remote} was made and is not there yet with all of its partitions"
-    return KafkaFailure(KafkaFault.TIMEOUT, said)
+def _not_there_yet(remote: str) -> KafkaFailure:
+    text = f"{Side.TARGET} cluster: topic {remote} was made and is not there yet with all of its partitions"
+    return KafkaFailure(KafkaFault.TIMEOUT, text)
 
 
 def _overwriting(remotes: Mapping[str, TopicInfo | None]) -> list[str]:
-    """B25."""
+    """Names remote topics with LogAppendTime (B25)."""
     return [
         f"{Side.TARGET} cluster: topic {name} has {TIMESTAMP_TYPE}=LogAppendTime, so that its brokers overwrite the "
         "timestamps of copies and offsets can't be translated by them; set it to CreateTime"

@@ -1,4 +1,4 @@
-"""What goes wrong in the rounds of one duty: when to try again, what to say of it, and whether it is for good."""
+"""Counts the failures of one duty's rounds: when to try again, which ones last, and whether one is permanent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from bridge.backoff import Backoff
 from bridge.errors import KafkaFailure, KafkaFault
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 30.0
-"""Seconds between a round with trouble and the next, doubling."""
+"""Seconds between a round with failures and the next, doubling."""
 _LASTING = 2
 _PERMANENT_AFTER = 3
-"""Rounds in a row with the same trouble: a credential or a right may be about to change."""
+"""Rounds in a row with the same failure: credentials or ACLs may be about to change."""
 
 
 class DutyFailures:
-    """Of one duty; `permanent` are the faults that a human has to mend when they stay (R6)."""
+    """The failures of one duty; `permanent`: the faults that an operator has to correct when they last (R6)."""
 
     def __init__(self, permanent: Collection[KafkaFault]) -> None:
         self._permanent = permanent
@@ -24,15 +24,15 @@ class DutyFailures:
         self._failures: dict[str, KafkaFailure] = {}
         self._backoff = Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         self.pause = 0.0
-        """Seconds until the next round, after one with trouble."""
+        """Seconds until the next round, after one with failures."""
 
     def __bool__(self) -> bool:
         return bool(self._counts)
 
-    def after(self, round_: Iterable[KafkaFailure]) -> None:
-        """What a round met with; whatever it did not is over."""
-        self._failures = {str(failure): failure for failure in round_}
-        self._counts = Counter({said: self._counts[said] + 1 for said in self._failures})
+    def after(self, failures: Iterable[KafkaFailure]) -> None:
+        """Takes the failures of a round; earlier ones that did not recur are over."""
+        self._failures = {str(failure): failure for failure in failures}
+        self._counts = Counter({text: self._counts[text] + 1 for text in self._failures})
         if self._failures:
             self.pause = self._backoff.next()
         else:
@@ -40,11 +40,11 @@ class DutyFailures:
 
     @property
     def lasting(self) -> list[str]:
-        return [said for said, count in self._counts.items() if count >= _LASTING]
+        return [text for text, count in self._counts.items() if count >= _LASTING]
 
     @property
     def failure(self) -> KafkaFailure | None:
-        for said, count in self._counts.items():
-            if count >= _PERMANENT_AFTER and (failure := self._failures[said]).fault in self._permanent:
+        for text, count in self._counts.items():
+            if count >= _PERMANENT_AFTER and (failure := self._failures[text]).fault in self._permanent:
                 return failure
         return None

@@ -1,4 +1,4 @@
-"""Whether a configuration would copy what another connector copies, as far as the connectors that run tell. Pure.
+"""Checks whether a configuration would copy topics that a running connector copies. Pure.
 
 The driver sees the claims of all connectors of the source alias and refuses in any case (bridge.pipeline.claims); this
 tells an operator before anything is started.
@@ -18,7 +18,7 @@ _CLUSTER = "target.cluster.bootstrap.servers"
 
 
 def taken(props: Mapping[str, str | None], others: Iterable[CopiedTopics]) -> list[ConfigError]:
-    """Errors for a configuration that has no other."""
+    """Returns errors for a configuration that has no others."""
     name = props.get("name") or ""
     options = SourceOptions.from_props(props, CheckedOnOpen())
     found = {

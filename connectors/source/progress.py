@@ -1,4 +1,4 @@
-"""What the source connector tells of its pipeline's progress: rates, sums, and only what has changed. Pure."""
+"""Reports the progress of a pipeline: rates, sums, and only the rows that have changed. Pure."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _At = tuple[float, int, int]
 
 @dataclass(slots=True)
 class _Counters:
-    """Of one partition, since it was first seen. `told`: as the driver has them, which another driver begins anew."""
+    """Counts one partition's records and bytes since it was first seen. `driver`: the driver's counters, which begin at
+    0 with another driver."""
 
-    told: tuple[int, int]
+    driver: tuple[int, int]
     older: _At
     newer: _At
     records: int = 0
     bytes: int = 0
 
     def count(self, records: int, bytes_: int) -> None:
-        before = self.told if records >= self.told[0] and bytes_ >= self.told[1] else (0, 0)
+        before = self.driver if records >= self.driver[0] and bytes_ >= self.driver[1] else (0, 0)
         self.records += records - before[0]
         self.bytes += bytes_ - before[1]
-        self.told = records, bytes_
+        self.driver = records, bytes_
 
     def per_second(self, now: float) -> tuple[float, float]:
         if now - self.newer[0] >= HALF_WINDOW:
@@ -43,7 +44,7 @@ class _Counters:
 
 
 class Reporter:
-    """Of one instance, over all its pipelines, one after the other."""
+    """Reports the progress of one instance, over all its pipelines, one after the other."""
 
     def __init__(self, source_alias: str, target_alias: str) -> None:
         self._source, self._target = source_alias, target_alias
@@ -56,7 +57,7 @@ class Reporter:
         self._totals: CopyTotals | None = None
 
     def report(self, status: PipelineStatus, wanted: Sequence[Copied], now: float) -> CopyReport | None:
-        """None when nothing has changed. `now` in seconds, of any clock that never goes back."""
+        """Returns what has changed since the last report, None for nothing. `now`: monotonic seconds."""
         changed = []
         for copied in wanted:
             row = self._row(copied, status.progress.get(copied.source), now)
@@ -76,7 +77,7 @@ class Reporter:
         return CopyReport(totals, changed, sorted(gone), gaps, whole)
 
     def _row(self, copied: Copied, found: Progress | None, now: float) -> Progress | None:
-        """What was known stays where a driver that has just begun knows nothing yet, but for the rates."""
+        """Returns a partition's row; the last one, with rates of 0, where a new driver has no progress yet."""
         tp = copied.source
         if found is None:
             row = self._rows.get(tp)

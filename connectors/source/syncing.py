@@ -1,4 +1,4 @@
-"""Rounds over what remote topics take from their upstream topics beside records: configs and ACLs (stock §3.6)."""
+"""Syncs configs and ACLs of remote topics with those of their upstream topics (stock §3.6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Names = Callable[[], Mapping[str, str]]
 
 
 class ConfigSync:
-    """Configs of remote topics follow those of the source. Of a topic that is gone from the source they stay (B28)."""
+    """Syncs the configs of remote topics. Those of a topic that is gone from the source stay (B28)."""
 
     def __init__(self, options: SourceOptions, sides: Sides, names: Names) -> None:
         self._options, self._sides, self._names = options, sides, names
@@ -57,12 +57,12 @@ class ConfigSync:
 
 
 class AclSync:
-    """Rules about remote topics follow those of the source. Where a cluster has no authorizer there is nothing to do,
-    which is said once."""
+    """Syncs the ACLs of remote topics. Where a cluster has no authorizer there is nothing to do, which is logged
+    once."""
 
     def __init__(self, name: str, options: SourceOptions, sides: Sides, names: Names) -> None:
         self._name, self._options, self._sides, self._names = name, options, sides, names
-        self._said: set[Side] = set()
+        self._logged: set[Side] = set()
 
     async def round(self) -> list[KafkaFailure]:
         """Failures of single rules, or one where we may not see any; raises ClusterAway."""
@@ -92,8 +92,8 @@ class AclSync:
 
     async def _rules(self, side: Side) -> set[TopicAcl] | None:
         rules = await self._sides.ask(side, self._sides.admin(side).acls())
-        if rules is None and side not in self._said:
-            self._said.add(side)
+        if rules is None and side not in self._logged:
+            self._logged.add(side)
             log.info(
                 "the %s cluster has no authorizer: no ACLs to sync", side, extra={"connector": self._name}
             )

@@ -1,8 +1,8 @@
-"""Where a stock mirror of the same name has come to: offsets that Connect keeps, read by the shim (stock §2).
+"""Takes over from a stock mirror of the same name: reads the source offsets that Connect has stored (stock §2).
 
-Asked once for every partition while a task is active. Until it is known a partition is not copied: it would begin at
-`consumer.auto.offset.reset`, and be on the target twice. Partitions that have a run go on from there, whatever a stock
-mirror has left (bridge.pipeline.gaps).
+They are read once for every partition while a task is active, by the shim. Until then a partition is not copied: it
+would begin at `consumer.auto.offset.reset`, and be on the target twice. Partitions that have a run go on from there,
+whatever a stock mirror has left (bridge.pipeline.gaps).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 5.0
 
 
 class TakeOver:
-    """`ask` is Publisher.stored_offsets."""
+    """Sets the start of each partition. `ask` is Publisher.stored_offsets."""
 
     def __init__(
         self,
@@ -38,43 +38,44 @@ class TakeOver:
         """Partitions whose start is known."""
         return len(self._starts)
 
-    async def begun(self, found: DiscoveredTopics) -> DiscoveredTopics:
-        """With the start of each partition; those of which it is not known yet are left out, and that is a failure."""
-        places = {each.source for each in found.copied}
+    async def begun(self, topics: DiscoveredTopics) -> DiscoveredTopics:
+        """Returns the topics with the start of each partition; a partition without one yet is left out, and counts as a
+        failure."""
+        places = {each.source for each in topics.copied}
         self._starts = {tp: start for tp, start in self._starts.items() if tp in places}
-        unknown = [each.source for each in found.copied if each.source not in self._starts]
+        unknown = [each.source for each in topics.copied if each.source not in self._starts]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 offsets = await self._ask([stocks_partition(self._alias, tp) for tp in unknown])
                 self._starts |= {tp: _start(offset) for tp, offset in zip(unknown, offsets, strict=True)}
         except TimeoutError:
-            return self._with(found, [*found.failures, _unanswered(len(unknown))])
-        return self._with(found, found.failures)
+            return self._with(topics, [*topics.failures, _unanswered(len(unknown))])
+        return self._with(topics, topics.failures)
 
-    def _with(self, found: DiscoveredTopics, failures: Sequence[KafkaFailure]) -> DiscoveredTopics:
-        known: list[Copied] = [
+    def _with(self, topics: DiscoveredTopics, failures: Sequence[KafkaFailure]) -> DiscoveredTopics:
+        started: list[Copied] = [
             replace(each, start=self._starts[each.source])
-            for each in found.copied
+            for each in topics.copied
             if each.source in self._starts
         ]
-        return replace(found, copied=known, failures=failures)
+        return replace(topics, copied=started, failures=failures)
 
 
 def stocks_partition(alias: str, tp: TopicPartition) -> SourcePartition:
-    """As stock's MirrorSourceConnector names it in Connect."""
+    """Returns the source partition as stock's MirrorSourceConnector names it in Connect."""
     return {"cluster": alias, "partition": tp.partition, "topic": tp.topic}
 
 
 def _start(stored: SourceOffset | None) -> int | None:
-    """Stock keeps the offset of the last record that it has copied; none, or a negative one, is no position."""
+    """Returns the position after the last record that stock has copied; None without a valid source offset."""
     offset = None if stored is None else stored.get("offset")
     return offset + 1 if isinstance(offset, int) and offset >= 0 else None
 
 
 def _unanswered(partitions: int) -> KafkaFailure:
-    said = (
+    text = (
         f"{partitions} partition(s) are not copied yet: no Connect worker has told from which offsets a mirror of this "
         "name has to go on. If that lasts the worker can't read its offset storage, or its plugin is older than this "
         f"service: it has to be of version {VERSION} on every worker"
     )
-    return KafkaFailure(KafkaFault.TIMEOUT, said)
+    return KafkaFailure(KafkaFault.TIMEOUT, text)

@@ -1,7 +1,7 @@
-"""BridgeMirrorSourceConnector at work: it says what is to be copied, and watches the pipeline that copies it.
+"""Runs BridgeMirrorSourceConnector: finds topics to copy, creates remote topics, and runs the pipeline that copies.
 
-The Connect task carries no records. While one is active topics are looked for, remote topics made, and the pipeline
-runs; without one it is stopped: that is how pause, rebalance and a dead worker end the copying (decision 0007).
+The Connect task carries no records. While one is active topics are searched for and the pipeline runs; without one it
+is stopped: so pause, rebalance and a dead worker end the copying (decision 0007).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from connectors.source.syncing import AclSync, ConfigSync
 from connectors.source.take_over import TakeOver
 
 WATCH_SECONDS = 1.0
-"""Seconds between two looks at the pipeline's status."""
+"""Seconds between two checks of the pipeline's status."""
 _GAPS = 10
-"""The newest gaps are told one by one."""
+"""The newest gaps are named one by one."""
 _GAPS_SHOWN_MS = 24 * 3600 * 1000
-"""A gap is an error that lasts for a day; the ledger, the API and the metrics have it for good."""
+"""Health shows a gap for a day; the ledger, the API and the metrics keep it."""
 _SEEN = frozenset({Side.SOURCE.value, Side.TARGET.value})
 _WELL = (PipelineState.COPYING, PipelineState.CAUGHT_UP)
 _OVER = (PipelineState.FAILED, PipelineState.CAUGHT_UP, PipelineState.STOPPED)
@@ -45,7 +45,7 @@ and Connect would learn nothing of that."""
 
 
 class DutyResult(NamedTuple):
-    """What a round of a duty met with; `away`: a cluster did not answer."""
+    """The failures of a duty's round; `away`: the failure of a cluster that did not answer at all."""
 
     failures: Sequence[KafkaFailure]
     away: KafkaFailure | None = None
@@ -53,8 +53,7 @@ class DutyResult(NamedTuple):
 
 @dataclass(slots=True)
 class Duty:
-    """Something that is done again and again: every `interval` seconds, None for once; sooner while there is
-    trouble."""
+    """Something that is done again and again: every `interval` seconds, None for once; sooner after failures."""
 
     what: str
     round: Callable[[], Awaitable[Sequence[KafkaFailure]]]
@@ -86,12 +85,12 @@ class SourceInstance:
         self._pipeline: Pipeline | None = None
         self._begun, self._ended = asyncio.Event(), asyncio.Event()
         self._loaded = asyncio.Event()
-        self._found = DiscoveredTopics()
-        self._looks = RequestedRounds[DutyResult]()
+        self._discovered = DiscoveredTopics()
+        self._requested = RequestedRounds[DutyResult]()
         self._duties: list[Duty] = []
         self._rounds = 0
         self._last_success_ms: int | None = None
-        self._told: Summary | None = None
+        self._last_summary: Summary | None = None
         self._away: dict[str, int] = {}
         self._reporter = Reporter(options.source_alias, options.target_alias)
 
@@ -108,11 +107,11 @@ class SourceInstance:
             raise not_offered(self._name, operation)
         if not self._options.enabled or not self._begun.is_set():
             raise does_not_run(self._name)
-        before = set(self._found.names)
-        failures, away = await self._looks.round()
+        before = set(self._discovered.names)
+        failures, away = await self._requested.round()
         if away is not None:
             raise away
-        return {**found(before, self._found.names), "errors": [str(failure) for failure in failures]}
+        return {**found(before, self._discovered.names), "errors": [str(failure) for failure in failures]}
 
     async def close(self) -> None:
         await self._stop_copying()
@@ -131,33 +130,33 @@ class SourceInstance:
 
     async def _work_until_ended(self) -> None:
         self._begin()
-        working = [asyncio.create_task(self._repeat(duty), name=duty.what) for duty in self._duties]
-        working.append(asyncio.create_task(self._watch(), name="watch"))
+        tasks = [asyncio.create_task(self._repeat(duty), name=duty.what) for duty in self._duties]
+        tasks.append(asyncio.create_task(self._watch(), name="watch"))
         ended = asyncio.create_task(self._ended.wait(), name="ended")
         try:
-            done, _ = await asyncio.wait([*working, ended], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)
             for task in done - {ended}:
                 task.result()
         finally:
-            for task in (*working, ended):
+            for task in (*tasks, ended):
                 task.cancel()
-            await asyncio.wait([*working, ended])
-            self._looks.refuse(does_not_run(self._name))
+            await asyncio.wait([*tasks, ended])
+            self._requested.refuse(does_not_run(self._name))
 
     def _begin(self) -> None:
         options = self._options
         discovery = Discovery(options, self._sides, self._spec)
         take_over = TakeOver(options.source_alias, self._publisher.stored_offsets)
-        self._found, self._told = DiscoveredTopics(), None
+        self._discovered, self._last_summary = DiscoveredTopics(), None
         self._loaded.clear()
 
-        async def look() -> Sequence[KafkaFailure]:
-            self._want(await take_over.begun(await discovery.round()))
-            return self._found.failures
+        async def discover() -> Sequence[KafkaFailure]:
+            self._copy(await take_over.begun(await discovery.round()))
+            return self._discovered.failures
 
         refresh = options.refresh_interval if options.refresh_enabled else None
         self._duties = [
-            Duty("search for topics", look, refresh, DutyFailures(_PERMANENT_OF_TOPICS), self._looks)
+            Duty("search for topics", discover, refresh, DutyFailures(_PERMANENT_OF_TOPICS), self._requested)
         ]
         if options.sync_configs_enabled:
             configs = ConfigSync(options, self._sides, self._names)
@@ -176,7 +175,7 @@ class SourceInstance:
             )
 
     def _names(self) -> Mapping[str, str]:
-        return self._found.names
+        return self._discovered.names
 
     # -- rounds ------------------------------------------------------------------------------------------------------
 
@@ -188,7 +187,7 @@ class SourceInstance:
             duty.requested.begin()
             failures, away = await self._round(duty)
             duty.failures.after(failures)
-            self._tell()
+            self._publish_summary()
             duty.requested.end(DutyResult(failures, away))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(duty.failures.pause if duty.failures else duty.interval):
@@ -211,40 +210,42 @@ class SourceInstance:
 
     # -- the pipeline ------------------------------------------------------------------------------------------------
 
-    def _want(self, found: DiscoveredTopics) -> None:
-        self._found = found
+    def _copy(self, topics: DiscoveredTopics) -> None:
+        self._discovered = topics
         self._rounds += 1
         self._loaded.set()
-        if self._pipeline is None and found.copied:
+        if self._pipeline is None and topics.copied:
             self._pipeline = self._pipelines.start(self._spec)
         if self._pipeline is not None:
-            self._pipeline.want(found.copied)
+            self._pipeline.want(topics.copied)
 
     async def _stop_copying(self) -> None:
         if self._pipeline is not None:
             await self._pipeline.stop()
             status, self._pipeline = self._pipeline.status, None
             over = status if status.state in _OVER else replace(status, state=PipelineState.STOPPED)
-            self._tell_progress(over)
+            self._publish_progress(over)
 
     async def _watch(self) -> None:
         while True:
-            self._tell()
+            self._publish_summary()
             if self._loaded.is_set():
-                self._tell_progress(self._pipeline.status if self._pipeline is not None else PipelineStatus())
+                self._publish_progress(
+                    self._pipeline.status if self._pipeline is not None else PipelineStatus()
+                )
             await asyncio.sleep(WATCH_SECONDS)
 
-    # -- what is said ------------------------------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def _publish_summary(self) -> None:
         status = self._pipeline.status if self._pipeline is not None else None
         summary = self._summary(status)
-        if summary != self._told:
-            self._told = summary
+        if summary != self._last_summary:
+            self._last_summary = summary
             self._publisher.summary(summary)
 
-    def _tell_progress(self, status: PipelineStatus) -> None:
-        report = self._reporter.report(status, self._found.copied, time.monotonic())
+    def _publish_progress(self, status: PipelineStatus) -> None:
+        report = self._reporter.report(status, self._discovered.copied, time.monotonic())
         if report is not None:
             self._publisher.progress(report)
 
@@ -256,8 +257,8 @@ class SourceInstance:
 
     def _summary(self, status: PipelineStatus | None) -> Summary:
         failures = [(str(each), each.fault.value) for duty in self._duties if (each := duty.failures.failure)]
-        errors = [said for duty in self._duties for said in duty.failures.lasting]
-        errors += self._found.remarks
+        errors = [text for duty in self._duties for text in duty.failures.lasting]
+        errors += self._discovered.remarks
         now_ms = int(time.time() * 1000)
         gaps: Sequence[str] = ()
         unreadable: Mapping[str, int] = {}
@@ -283,7 +284,7 @@ class SourceInstance:
 
 
 def _gaps(gaps: Sequence[Gap]) -> list[str]:
-    """The newest, and how many there are besides."""
-    said = [gap.said for gap in gaps[-_GAPS:]]
-    more = len(gaps) - len(said)
-    return [*said, *([f"{more} older gap(s), see the gap ledger"] if more else [])]
+    """Returns the newest gaps, one text each, and how many older ones there are."""
+    named = [gap.said for gap in gaps[-_GAPS:]]
+    more = len(gaps) - len(named)
+    return [*named, *([f"{more} older gap(s), see the gap ledger"] if more else [])]

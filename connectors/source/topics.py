@@ -1,4 +1,4 @@
-"""Which topics are copied, and what has to be made on the target for them: plans without I/O (stock §3.6).
+"""Plans which topics are copied, and which remote topics and partitions have to be created for them (stock §3.6). Pure.
 
 Remote topics are never deleted, nor do they lose partitions (B28): a topic that is gone from the source may be the very
 reason why its copy is wanted.

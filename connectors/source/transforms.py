@@ -1,4 +1,4 @@
-"""`bridge.transforms`: what records go through on their way, as a configuration names it (docs/transforms.md)."""
+"""Reads and checks `bridge.transforms`: the transforms that records go through (docs/transforms.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ChosenTransform(NamedTuple):
 def transforms(
     there: Mapping[str, str], config: ValidatedConfig
 ) -> tuple[list[ChosenTransform], list[ConfigError]]:
-    """Those of the configuration, in order, and what is wrong with it."""
+    """Returns the transforms of a configuration, in order, and its errors."""
     if not config.good(TRANSFORMS):
         return [], []
     names = config.items(TRANSFORMS) or ()

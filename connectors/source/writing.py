@@ -1,4 +1,4 @@
-"""Client properties of BridgeMirrorSourceConnector that are ours to read, above all of what it writes with."""
+"""Reads the client properties of BridgeMirrorSourceConnector that its own producer honours, and checks them."""
 
 from __future__ import annotations
 
