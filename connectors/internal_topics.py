@@ -70,7 +70,7 @@ async def _compacted(
     if configs.fault not in (KafkaFault.NOT_AUTHORIZED, KafkaFault.UNSUPPORTED):
         return configs
     log.info(
-        "can't verify that topic %s has cleanup.policy=compact; grant DESCRIBE_CONFIGS on it: %s",
+        "can't verify that the cleanup.policy of topic %s is compact; grant DESCRIBE_CONFIGS on it: %s",
         topic,
         configs,
     )

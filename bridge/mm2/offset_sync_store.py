@@ -38,7 +38,7 @@ _NEAREST = [2 ** max(slot - 2, 0) for slot in range(SLOTS)]
 """C: the least by which any other sync behind a slot lies below that of the slot."""
 _LONGEST = 2**63
 
-_Pair = tuple[int, int]
+_SlotPair = tuple[int, int]
 """Upstream and downstream offset. Two slots hold the same sync when they hold the same object: an equal pair that came
 again is another one, as in stock."""
 
@@ -62,7 +62,7 @@ class OffsetSyncStore:
         self._only_last = must_read_to_end
         self._mended = mended
         self._started = False
-        self._slots: dict[TopicPartition, list[_Pair]] = {}
+        self._slots: dict[TopicPartition, list[_SlotPair]] = {}
 
     def apply(self, sync: OffsetSync) -> None:
         """Takes in the next record of the topic."""
@@ -128,13 +128,13 @@ class OffsetSyncStore:
         ]
 
 
-def _drop_from(slots: list[_Pair], downstream: int, new: _Pair) -> None:
+def _drop_from(slots: list[_SlotPair], downstream: int, new: _SlotPair) -> None:
     """Drops every sync at or above `downstream`. Downstream offsets fall along the slots, as this was done before."""
     dropped = sum(pair[1] >= downstream for pair in slots)
     slots[:dropped] = [slots[dropped] if dropped < SLOTS else new] * dropped
 
 
-def _insert(slots: list[_Pair], new: _Pair) -> None:
+def _insert(slots: list[_SlotPair], new: _SlotPair) -> None:
     """Makes `new` the latest sync and repairs B and C behind it, for as far as B is broken (`updateSyncArray`).
 
     A slot where B is broken takes the newest old sync that satisfies B and C there, else what the slot before took.
@@ -170,7 +170,7 @@ def _insert(slots: list[_Pair], new: _Pair) -> None:
         slots[slot] = replacement
 
 
-def _end_of_run(slots: list[_Pair], slot: int) -> int:
+def _end_of_run(slots: list[_SlotPair], slot: int) -> int:
     """The last slot that holds the same sync."""
     pair = slots[slot]
     while slot < _LAST and slots[slot + 1] is pair:

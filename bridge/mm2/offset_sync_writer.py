@@ -37,7 +37,7 @@ class PartitionState:
         self.previous_downstream_offset = downstream_offset
         return self.should_sync_offsets
 
-    def update_stretch(self, upstream_offset: int, downstream_offset: int, count: int) -> list[int]:
+    def update_range(self, upstream_offset: int, downstream_offset: int, count: int) -> list[int]:
         """`count` records in a row on both sides, each `update`d and the flag `reset` whenever it was set: which of
         them were due, as numbers from 0. Costs what it answers, whatever the length of the stretch."""
         due = []
@@ -67,7 +67,7 @@ class OffsetSyncWriter:
         self.delayed: dict[TopicPartition, OffsetSync] = {}
         """To be written with the next commit, one of each partition at most."""
 
-    def queue_stretch(
+    def queue_range(
         self, topic_partition: TopicPartition, upstream_offset: int, downstream_offset: int, count: int
     ) -> list[OffsetSync]:
         """`count` records, in a row on both sides, stand on the target now. The syncs that are due at once, in order;
@@ -75,7 +75,7 @@ class OffsetSyncWriter:
         state = self.states.get(topic_partition)
         if state is None:
             state = self.states[topic_partition] = PartitionState(self._max_offset_lag)
-        due = state.update_stretch(upstream_offset, downstream_offset, count)
+        due = state.update_range(upstream_offset, downstream_offset, count)
         last = count - 1
         if due:
             # Otherwise the next commit would write an older sync after a newer one, which reads as a rewind.

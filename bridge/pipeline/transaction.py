@@ -130,5 +130,5 @@ def queue_syncs(done: WrittenPart, writer: OffsetSyncWriter) -> list[OffsetSync]
     tp: TopicPartition = done.part.copied.source
     found: list[OffsetSync] = []
     for segment in done.segments:
-        found += writer.queue_stretch(tp, segment.upstream_start, segment.downstream_start, segment.count)
+        found += writer.queue_range(tp, segment.upstream_start, segment.downstream_start, segment.count)
     return found

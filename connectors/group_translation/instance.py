@@ -1,7 +1,7 @@
-"""A connector of groups at work: finds groups, runs rounds at their interval, reports what it found.
+"""Runs a connector of groups: lists groups, runs rounds at their interval, publishes reports.
 
 A round that fails is tried again soon, not an interval later: after a fault heals every group is to be current within
-two intervals (R4). Whatever fails, the instance goes on; only credentials that stay wrong are called a failure (R6).
+two intervals (R4). Whatever fails, the instance goes on; only credentials that stay wrong fail the task (R6).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ log = logging.getLogger(__name__)
 Options = TypeVar("Options", bound=GroupOptions)
 
 _PORTION = 1000
-"""Groups that are looked at together: bounds what a round holds in memory, and how old a state is when we commit."""
+"""Groups that are processed together: bounds what a round holds in memory, and how old a state is when we commit."""
 
 
 class GroupsInstance(Generic[Options]):
-    """One connector, running; see connectors.base.Instance. `sides`: source and target, released on close."""
+    """A running connector; see connectors.base.Instance. `sides`: source and target, released on close."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class GroupsInstance(Generic[Options]):
         """`runs`: those that `strategy` rests on."""
         self._runs, self._reverse_flow = runs, reverse_flow
         moved: dict[str, MoveRecord] = {}
-        whole, publisher = publisher, AroundMoves(publisher, moved)
+        unfiltered, publisher = publisher, AroundMoves(publisher, moved)
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
         self._interval, self._outages = interval, outages
         self._source, self._target = sides
@@ -79,20 +79,22 @@ class GroupsInstance(Generic[Options]):
         self._changed = asyncio.Event()
         self._requested = RequestedRounds[ClusterAway | None](self._changed)
         self._groups = ListedGroups(options, self._source, moved)
-        self._alone_at = 0.0
-        """When a round without the source may be next (monotonic seconds)."""
+        self._next_without_source = 0.0
+        """When the next round without the source may begin (monotonic seconds)."""
         self._groups_due = False
-        """Groups are listed in the next round, whatever the interval."""
+        """Whether groups are listed in the next round, whatever the interval."""
         self._reports = Reports(name, options, publisher)
         self._summary = Summary(interval_ms=int(interval * 1000))
         self._failures = Failures()
         self._backlog = Backlog()
-        self._kept: ReadinessTopic | None = None
+        self._readiness_topic: ReadinessTopic | None = None
         if options.readiness_enabled:
             parts = self._groups, self._rounds, self._reports, self._backlog
-            self._kept = ReadinessTopic(name, options, self._target, publisher, interval, *parts)
-        store = self._kept.store if self._kept else StoredState(name, options, self._target)
-        self._moves = Moves(name, options, self._target, store, moved, whole, self._reports.forget)
+            self._readiness_topic = ReadinessTopic(name, options, self._target, publisher, interval, *parts)
+        store = (
+            self._readiness_topic.store if self._readiness_topic else StoredState(name, options, self._target)
+        )
+        self._moves = Moves(name, options, self._target, store, moved, unfiltered, self._reports.forget)
         own = self._requested, self._groups, self._moves, self._reports.last
         self._operations = GroupOperations(name, options, *own, self._rounds.forget_group)
 
@@ -117,9 +119,9 @@ class GroupsInstance(Generic[Options]):
             if self._assignment.active and self._options.enabled:
                 if self._requested.begin():
                     self._all_due(began)
-                if self._kept is not None and not self._kept.begun:
+                if self._readiness_topic is not None and not self._readiness_topic.begun:
                     await self._moves.begin()
-                    await self._kept.begin()
+                    await self._readiness_topic.begin()
                 async with self._operations.between_rounds:
                     away = await self._round(began)
                 self._requested.end(away)
@@ -127,20 +129,20 @@ class GroupsInstance(Generic[Options]):
                 self._requested.refuse(does_not_run(self._name))
             await self._pause(began)
 
-    # -- what a kind of connector does in its own way --------------------------------------------------------------
+    # -- what kinds of connectors override -------------------------------------------------------------------------
 
     def _due(self, began: float) -> float:
-        """When the next round is due after one that began then and ended well (monotonic seconds)."""
+        """Returns when the next round is due after one that began then and succeeded (monotonic seconds)."""
         return began + self._interval
 
     def _all_due(self, began: float) -> None:
-        """The round that begins then is one that somebody waits for: all that it may do is due."""
-        self._groups_due, self._alone_at = True, began
+        """Makes everything due in the round that begins then: an operator has requested it."""
+        self._groups_due, self._next_without_source = True, began
 
     async def _prepare(self) -> None:
-        """Before the groups of a round are looked at. Raises ClusterAway."""
-        if self._kept is not None:
-            self._summary = await self._kept.follow(self._assignment, self._summary)
+        """Follows the internal topics before the groups of a round are read. Raises ClusterAway."""
+        if self._readiness_topic is not None:
+            self._summary = await self._readiness_topic.follow(self._assignment, self._summary)
         await self._moves.follow()
         for name, record in self._moves.take_returned().items():
             self._rounds.recall(name, *pairs_of(record))
@@ -150,22 +152,22 @@ class GroupsInstance(Generic[Options]):
             await self._reverse_flow.follow()
 
     async def _portion(self, groups: Sequence[str]) -> RoundOutcome:
-        """Some groups of a round. Raises ClusterAway."""
+        """Runs the round for some of its groups. Raises ClusterAway."""
         return await self._rounds.run(groups)
 
     def _remarks(self) -> Sequence[str]:
-        """Errors that are not of a group, for health."""
+        """Returns the errors that are not of a group, for health."""
         return [*self._moves.remarks, *(self._reverse_flow.failures if self._reverse_flow else ())]
 
     def _unreadable(self) -> Mapping[str, int]:
-        """Records of internal topics that were left out so far, by topic."""
+        """Returns how many records of internal topics could not be read so far, by topic."""
         own = self._runs.unreadable if self._runs else {}
         return {**own, **(self._reverse_flow.unreadable if self._reverse_flow else {})}
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
     async def _pause(self, began: float) -> None:
-        """Until the next round is due, or the assignment changes."""
+        """Waits until the next round is due, or the assignment changes."""
         # After a failure not by what was due: it is due still, and there would be no pause at all.
         soon = began + min(self._interval, self._failures.pause)
         due = soon if self._failures else self._due(began)
@@ -176,11 +178,11 @@ class GroupsInstance(Generic[Options]):
             return
 
     async def _round(self, began: float) -> ClusterAway | None:
-        """The cluster that did not answer, if there is one."""
+        """Runs a round; returns the cluster that did not answer, if there is one."""
         # One that changes meanwhile counts from the next round on, which follows at once.
         tally, began_ms, assignment = Tally(), int(time.time() * 1000), self._assignment
         try:
-            # The groups first: of a group that is not known nobody can say why it is not synced.
+            # The groups first: a group that is not listed has no report that says why it is not synced.
             if await self._groups.refresh(at_once=self._groups_due):
                 log.info("groups: %d", len(self._groups.all), extra={"connector": self._name})
             self._groups_due = False
@@ -189,7 +191,7 @@ class GroupsInstance(Generic[Options]):
         except ClusterAway as away:
             self._failed(away)
             if away.side is Side.SOURCE:
-                await self._go_on_alone(away.failure, began)
+                await self._round_without_source(away.failure, began)
             self._rounds.end(whole=False)
             return away
         except BaseException:
@@ -200,8 +202,8 @@ class GroupsInstance(Generic[Options]):
         self._failures.clear()
         self._outages.well()
         self._finish(tally, assignment, began, began_ms)
-        if self._kept is not None:
-            await self._kept.ended(assignment, tally.seen, began_ms)
+        if self._readiness_topic is not None:
+            await self._readiness_topic.ended(assignment, tally.seen, began_ms)
         return None
 
     async def _portions(self, groups: Sequence[str], tally: Tally) -> None:
@@ -209,23 +211,27 @@ class GroupsInstance(Generic[Options]):
             outcome = await self._portion(groups[at : at + _PORTION])
             self._reports.outcome(outcome, tally, self._rounds.source_failure)
 
-    async def _go_on_alone(self, failure: KafkaFailure, began: float) -> None:
-        """A round without the source: the mirror may have got further since the last one, and runs tell how far. Once
-        an interval, however often the source is tried; but one follows the other while there is more to be read."""
-        if began < self._alone_at or not (self._rounds.works_without_source or self._kept):
+    async def _round_without_source(self, failure: KafkaFailure, began: float) -> None:
+        """Runs a round without the source: the mirror may have got further since the last one, and runs show how far.
+        Once an interval, however often the source is tried; more follow at once while there is more to read."""
+        if began < self._next_without_source or not (
+            self._rounds.works_without_source or self._readiness_topic
+        ):
             return
-        self._alone_at = began + self._interval
+        self._next_without_source = began + self._interval
         try:
             while True:
                 tally = Tally()
                 self._rounds.source_failure = failure
                 await self._prepare()
-                if self._kept is not None:
+                if self._readiness_topic is not None:
                     reason = reason_of(Side.SOURCE, failure)
-                    self._summary = await self._kept.recall(self._assignment, self._summary, reason)
+                    self._summary = await self._readiness_topic.recall(
+                        self._assignment, self._summary, reason
+                    )
                 await self._portions(self._groups.synced(self._assignment), tally)
-                late = time.monotonic() >= self._alone_at
-                if late or self._changed.is_set() or not self._rounds.unfinished:
+                overdue = time.monotonic() >= self._next_without_source
+                if overdue or self._changed.is_set() or not self._rounds.unfinished:
                     break
                 self._rounds.end(whole=False)
         except ClusterAway as away:
@@ -241,8 +247,8 @@ class GroupsInstance(Generic[Options]):
     # -- reports --------------------------------------------------------------------------------------------------
 
     def _finish(self, tally: Tally, assignment: Assignment, began: float, began_ms: int) -> None:
-        """The end of a round: groups that went, groups of types that are not synced, and the sums. Groups of a task
-        that does not run stay: their last report is all that is known of them."""
+        """Ends a round: publishes groups that are gone, groups of types that are not synced, and the summary. Groups of
+        a task that does not run keep their last report."""
         other = (
             name for name in self._groups.of(assignment) if self._groups.all[name].type not in SYNCED_TYPES
         )
@@ -255,16 +261,19 @@ class GroupsInstance(Generic[Options]):
         tally.errors.update(self._remarks())
         sums = tally.summary(self._summary, began_ms, time.monotonic() - began)
         tasks = sorted(assignment.active)
-        unreadable = {**self._unreadable(), **(self._kept.unreadable if self._kept else {})}
+        unreadable = {
+            **self._unreadable(),
+            **(self._readiness_topic.unreadable if self._readiness_topic else {}),
+        }
         self._summary = replace(sums, unreadable_records=unreadable, tasks=tasks)
         self._publisher.summary(self._summary)
 
     def _away(self, side: Side) -> Mapping[str, int]:
-        """Which clusters are away since when, with this one."""
+        """Returns since when clusters have not answered, with this one."""
         return {side.value: int(time.time() * 1000), **self._summary.away_since_ms}
 
     def _failed(self, away: ClusterAway) -> None:
-        said = f"{away.side.value} cluster: {away.failure}"
+        error = f"{away.side.value} cluster: {away.failure}"
         self._outages.cluster_failed(away.side, away.failure)
         if not self._failures:
             reason = reason_of(away.side, away.failure)
@@ -276,8 +285,8 @@ class GroupsInstance(Generic[Options]):
         self._summary = replace(
             self._summary,
             away_since_ms=self._away(away.side),
-            errors=[said] if self._failures.lasting else self._summary.errors,
-            failure=said if self._failures.permanent else None,
+            errors=[error] if self._failures.lasting else self._summary.errors,
+            failure=error if self._failures.permanent else None,
             failure_code=away.failure.fault.value if self._failures.permanent else "",
         )
         self._publisher.summary(self._summary)

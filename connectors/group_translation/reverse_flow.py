@@ -1,4 +1,4 @@
-"""The loop guard of failback: what the opposite flow has put where it is says nothing new."""
+"""Guards failback against loops: an offset that the reverse flow has committed is not sent back."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Change = tuple[RecordKey, Value | None]
 
 
 class ReverseFlow:
-    """What the flow from the target has put on the source, by group and partition: its checkpoints, and what its
-    connectors keep in the readiness topic.
+    """What the flow from the target to the source has committed there, by group and partition: its checkpoints, and the
+    records of its connectors in the readiness topic.
 
-    A group that its consumers have moved on stands past everything that the mirror has put there. The last of it alone
-    does not tell: after a reset on the target it is a low one, while the offset here stays where it was (group offsets
-    are not moved back), and sent back it would undo the reset.
+    Consumers have moved a group on when it stands past everything that the mirror has committed for it. The last commit
+    alone is not enough: after a reset on the target it is a low one, while the offset on the source stays where it was
+    (group offsets are not moved back), and sent back it would undo the reset.
     """
 
     def __init__(self, options: GroupOptions, source: Cluster, *, known_only: bool) -> None:
-        """`known_only`: groups that the other flow tells nothing of stay where they are."""
+        """`known_only`: groups without a trace of the reverse flow stay where they are."""
         self._known_only = known_only
         self._checkpoints: dict[str, dict[TopicPartition, Furthest]] = {}
         self._records: dict[str, dict[tuple[str, str], Mapping[TopicPartition, int]]] = {}
@@ -39,18 +39,20 @@ class ReverseFlow:
         self._other = f"{options.target_alias} to {options.source_alias}"
         alias, wait = options.target_alias, options.admin_timeout_ms
         topics = options.policy.checkpoints_topic(alias), options.policy.readiness_topic(alias)
-        told, kept = map(source.tail, topics)
+        checkpoints, readiness = map(source.tail, topics)
         self._logs: tuple[Followed[Checkpoint], Followed[Change | None]] = (
             Followed(
                 Side.SOURCE,
-                told,
+                checkpoints,
                 Checkpoint.checked,
-                self._tell,
+                self._apply_checkpoint,
                 self._checkpoints.clear,
                 wait,
                 optional=True,
             ),
-            Followed(Side.SOURCE, kept, _decode, self._keep, self._records.clear, wait, optional=True),
+            Followed(
+                Side.SOURCE, readiness, _decode, self._apply_record, self._records.clear, wait, optional=True
+            ),
         )
 
     @property
@@ -59,7 +61,7 @@ class ReverseFlow:
 
     @property
     def failures(self) -> list[str]:
-        """Why its topics can't be read. One that is missing is none: there may be no opposite flow."""
+        """Why its topics can't be read. A missing one is no failure: there may be no reverse flow."""
         return [log.remark for log in self._logs if log.remark is not None]
 
     async def follow(self) -> None:
@@ -70,12 +72,14 @@ class ReverseFlow:
     def guarded(
         self, group: str, rows: Sequence[Translated], source_end: Callable[[TopicPartition], int | None]
     ) -> list[Translated]:
-        """Pending where consumers have not moved the group on. What is past the source's end counts for nothing, as in
-        `Checkpoints.emit`: no group would ever get there."""
+        """Makes verdicts pending where consumers have not moved the group on. Commits past the source's end do not
+        count, as in `Checkpoints.emit`: no group would ever get there."""
         if failures := self.failures:
             return _held(rows, failures[0])
         if self._known_only and group not in self._checkpoints and group not in self._records:
-            return _held(rows, f"nothing tells what the flow {self._other} has committed of the group")
+            return _held(
+                rows, f"the flow {self._other} has left no checkpoint and no readiness record of the group"
+            )
 
         def moved(row: Translated) -> bool:
             end = source_end(row.source)
@@ -87,8 +91,8 @@ class ReverseFlow:
         return [row._replace(verdict=_WAITING) if moved(row) else row for row in rows]
 
     def _furthest(self, group: str, tp: TopicPartition) -> list[int]:
-        """By each of those who tell. A move is told of by its record alone where it was made before the others were
-        kept."""
+        """Returns the furthest offsets by each source of information. A move record counts only where there is no
+        furthest record, which is newer."""
         found = []
         if (checkpoint := self._checkpoints.get(group, {}).get(tp)) is not None:
             found.append(checkpoint.furthest)
@@ -99,12 +103,12 @@ class ReverseFlow:
                 found.append(rows[tp])
         return found
 
-    def _tell(self, checkpoint: Checkpoint) -> None:
+    def _apply_checkpoint(self, checkpoint: Checkpoint) -> None:
         group, tp, upstream, downstream, _ = checkpoint
         of_group = self._checkpoints.setdefault(group, {})
         of_group[tp] = Furthest.after(of_group.get(tp), upstream, downstream)
 
-    def _keep(self, change: Change | None) -> None:
+    def _apply_record(self, change: Change | None) -> None:
         if change is None:
             return
         key, value = change

@@ -1,4 +1,4 @@
-"""The offset-runs topic of the mirror, followed on the target (docs/offset-runs.md)."""
+"""Follows the mirror's offset-runs topic on the target (docs/offset-runs.md)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from connectors.ports import Cluster
 
 
 class FollowedRuns:
-    """Read to the end before each round. There is no such topic where the mirror is stock's; runs then say nothing.
-    Nor where we may not see it: then it may not be there either, so that the log says it, and health does not."""
+    """The offset runs of a flow, read to the end before each round. With stock's mirror there is no such topic, and no
+    run. A topic that we may not read is logged, and is no error in health: it may not exist either."""
 
     def __init__(self, options: GroupOptions, target: Cluster) -> None:
         self._table = RunTable()
-        self._known: dict[CopyId, ConsistentRuns] = {}
+        self._consistent: dict[CopyId, ConsistentRuns] = {}
         # Runs are true for committed data only.
         tail = target.tail(options.policy.offset_runs_topic(options.source_alias), committed_only=True)
-        told = decode_change, self._apply, self._restart, options.admin_timeout_ms
-        self._log = Followed(Side.TARGET, tail, *told, optional=True)
+        timeout_ms = options.admin_timeout_ms
+        self._log = Followed(
+            Side.TARGET, tail, decode_change, self._apply, self._restart, timeout_ms, optional=True
+        )
 
     @property
     def unreadable(self) -> Mapping[str, int]:
@@ -31,30 +33,31 @@ class FollowedRuns:
 
     @property
     def known(self) -> bool:
-        """Whether there are any."""
+        """Whether there are any runs."""
         return bool(self._table.copies)
 
     @property
     def remembered(self) -> int:
-        """Copies that it knows anything of."""
-        return len(self._known)
+        """Copies that have runs."""
+        return len(self._consistent)
 
     async def follow(self) -> None:
         """Raises ClusterAway."""
         await self._log.follow()
 
     def of(self, copy: CopyId) -> ConsistentRuns:
-        known = self._known.get(copy)
-        if known is None:
-            known = ConsistentRuns(self._table.of(copy))
-            if known.last is not None:
-                self._known[copy] = known
-        return known
+        """Returns the runs of a copy."""
+        runs = self._consistent.get(copy)
+        if runs is None:
+            runs = ConsistentRuns(self._table.of(copy))
+            if runs.last is not None:
+                self._consistent[copy] = runs
+        return runs
 
     def _apply(self, change: tuple[RunKey, OffsetRun | None]) -> None:
         for copy in self._table.apply(change):
-            self._known.pop(copy, None)
+            self._consistent.pop(copy, None)
 
     def _restart(self) -> None:
         self._table.clear()
-        self._known.clear()
+        self._consistent.clear()

@@ -1,9 +1,10 @@
-"""Places of merged runs, found out by batch headers within what a round may read (docs/offset-runs.md): those of the
-target, and of the source, while it answers, where a run does not tell what was skipped.
+"""Scans batch headers for offsets without a copy inside merged runs, within what a round may read
+(docs/offset-runs.md): those of the target, and of the source, while it answers, where a run does not list what was
+skipped.
 
 A run is read from its start to its end, for all groups that are in it; then the answers are kept, for as long as groups
-stand where they stood. What a round has no room for comes before anything new in the next one, and the largest run
-takes half of a round at most: so each is done after as many rounds as all of them take, whatever is asked beside them.
+are committed there. What a round has no room for comes first in the next one, and the largest run takes half of a round
+at most: so each is done after as many rounds as all of them take, whatever else is scanned.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from bridge.translation.runs.runs import OffsetRun
 
 READ_BYTES = 4 * 1024 * 1024
 ROUND_BYTES = 192 * 1024 * 1024
-"""What the rounds of one connector read at most while the source answers: for what neither runs nor records tell."""
+"""What a round of one connector scans at most while the source answers, in bytes."""
 ALONE_BYTES = 512 * 1024 * 1024
 """The same while it does not; the next round then follows at once."""
 MOST_RUNS = 4096
-"""Of which answers are kept."""
+"""Runs whose scans are kept."""
 
 
 class Scanning:
-    """What one connector knows of places, by run, which has its topic ids."""
+    """The scans of one connector, by run; a run holds its topic ids."""
 
     def __init__(self) -> None:
         self._scans: dict[OffsetRun, RunScan] = {}
         self._granted: dict[OffsetRun, int] = {}
-        """What each run may still take of this round, in bytes."""
+        """Bytes that each run may still read in this round."""
         self._costs: dict[OffsetRun, int] = {}
         self._taken = 0
-        """What was granted to runs that are not in the queue."""
+        """Bytes granted to runs that are not in the queue."""
         self._queue: dict[OffsetRun, int] = {}
-        """Runs that had to wait, the one that has waited longest first, with what those before it take."""
+        """Runs that had to wait, the one that has waited longest first, with the bytes that those before it take."""
         self._queued = 0
         self._waiting: dict[OffsetRun, int] = {}
-        """Those of this round, with what they take."""
+        """Runs that have to wait in this round, with the bytes they take."""
 
     @property
     def scans(self) -> Mapping[OffsetRun, RunScan]:
@@ -47,11 +48,11 @@ class Scanning:
 
     @property
     def unfinished(self) -> bool:
-        """Whether this round had no room for all."""
+        """Whether this round had no room for all scans."""
         return bool(self._waiting)
 
     def end_round(self, *, whole: bool = True) -> None:
-        """`whole`: every group was asked about."""
+        """Ends a round. `whole`: every group was translated in it."""
         self._scans = {run: each for run, each in self._scans.items() if each.end_round(whole=whole)}
         longest_first = [run for run in self._queue if run in self._waiting]
         self._queue, self._queued = {}, 0
@@ -68,9 +69,8 @@ class Scanning:
         most: int,
         source: LogBounds | None = None,
     ) -> bool:
-        """Whether reading (on) can make an answer exact, and there is room for it in a round of `most` bytes: what
-        stands before it is not known on the target, or, where there is a `source` to ask, not there. `run`: the one
-        that the offset lies in."""
+        """Whether scanning (on) can make an answer exact, and there is room for it in a round of `most` bytes. `run`:
+        the one that the offset lies in; `source`: None while the source does not answer."""
         if run is None or not (run.extra or run.skipped):
             return False
         scans = self._scans.get(run) or RunScan(run)
@@ -82,8 +82,8 @@ class Scanning:
     def steps(
         self, run: OffsetRun, offset: int, target: LogBounds, source: LogBounds | None = None
     ) -> Steps[None]:
-        """Reads until all is found, or the run or what it may take ends: the source first, for without it the target's
-        headers prove nothing."""
+        """Scans until all is found, or the run or its bytes end: the source first, for without it the target's headers
+        prove nothing."""
         scans = self._scans.pop(run, None) or RunScan(run)
         self._scans[run] = scans
         if len(self._scans) > MOST_RUNS:
@@ -107,7 +107,7 @@ class Scanning:
             scans.learn(answer)
 
     def _read(self, run: OffsetRun, scan: Scan) -> Steps[Scanned | None]:
-        """None where the run may take no more, or nothing can be read."""
+        """Scans once; None where the run may read no more, or nothing can be read."""
         if self._granted[run] <= 0:
             self._waiting[run] = self._costs[run]
             return None
@@ -130,7 +130,8 @@ class Scanning:
 
 
 def _by_source(scans: RunScan, offset: int, source: LogBounds | None) -> bool:
-    """Whether the source can tell how many copies stand before an offset: what transforms have dropped it does not."""
+    """Whether scanning the source can show how many copies stand before an offset; it does not show what transforms
+    have dropped."""
     run = scans.run
     whole = source is not None and source.start <= run.upstream_start and not run.transformed
     return whole and scans.uncounted_before(offset)

@@ -85,7 +85,7 @@ def test_writer(stock: Sequence[str]) -> None:
             count = min(rng.choice([1, 1, 2, 7, 150]), LONGEST - max(upstream, downstream) + 1)
             updates += count
             copied[topic_partition].went_on(count - 1)
-            due = writer.queue_stretch(topic_partition, upstream, downstream, count)
+            due = writer.queue_range(topic_partition, upstream, downstream, count)
             ours = f"{records(due)}|{shown(writer.states[topic_partition])}"
             comparison.ask(ours, "stretch", *place(topic_partition), upstream, downstream, count)
             if rng.random() < commits:

@@ -1,12 +1,12 @@
-"""Where the holes of a run are, as the run itself tells them (docs/offset-runs.md).
+"""Encodes the list of a run's holes: which offsets inside it have no copy (docs/offset-runs.md).
 
     upstream     [r r r . r r r r)         3 copies; then 1 skipped and 2 extra; then 4 copies
     downstream   [c c c M M c c c c)
 
-A list begins with what it tells, EVERYTHING or SKIPPED_ONLY. Then come stretches without a hole and the holes between
-them, in turn, as base-128 varints, lowest bits first: the number of copies of a stretch, and for the hole behind it
-`extra * 2`, plus 1 where something was skipped, which then follows. It ends with a stretch, so that two lists and the
-hole between them are a third one, without a look into either.
+A list begins with what it holds, EVERYTHING or SKIPPED_ONLY. Then come spans of copies and the holes between them, in
+turn, as base-128 varints, lowest bits first: the number of copies of a span, and for the hole behind it `extra * 2`,
+plus 1 where something was skipped, which then follows. It ends with a span, so that two lists and the hole between them
+are a third one, without decoding either.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import NamedTuple
 from bridge.model.state_records.fields import SchemaError
 
 MOST_BYTES = 2048
-"""Of a list that is kept: some 700 holes. One stands behind each commit, and one behind each transaction of the
+"""Bytes of a list at most: some 700 holes. One stands behind each commit, and one behind each transaction of the
 source."""
 PART = 4096
-"""What only the list can tell is worth more: the holes of the source may take up this part of what the run does."""
+"""The holes of the source may take up one part in so many of the run's bytes: only the list has them."""
 EVERYTHING, SKIPPED_ONLY = b"\x01", b"\x02"
 _DECODED = 512
 """Lists kept decoded, of 24 KiB each at most."""
@@ -31,7 +31,8 @@ _MOST = 2**63 - 1
 
 
 class CopySpan(NamedTuple):
-    """Copies side by side on both sides, and the hole behind them; behind the last stretch there is none."""
+    """Copies without a hole between them on either side, and the hole behind them; behind the last span there is
+    none."""
 
     copies: int
     skipped: int = 0
@@ -39,28 +40,28 @@ class CopySpan(NamedTuple):
 
 
 def whole(copies: int, *, extra_known: bool = True) -> bytes:
-    """The list of a run of which nothing was skipped."""
+    """Returns the list of a run of which nothing was skipped."""
     return (EVERYTHING if extra_known else SKIPPED_ONLY) + _varint(copies)
 
 
 def listed(spans: Iterable[CopySpan]) -> bytes:
-    """A list that tells everything, however long it gets."""
+    """Returns a list of all holes, however long it gets."""
     return EVERYTHING + _encoded(spans)
 
 
 def fits(length: int) -> bool:
-    """Whether a list of so many bytes is kept that tells everything."""
+    """Whether a list of all holes may have so many bytes."""
     return length <= MOST_BYTES
 
 
 def short(some: Sequence[CopySpan], size: int) -> bytes:
-    """A list that tells as much as is kept for a run of so many bytes; b"" where that is nothing."""
+    """Returns as much of a list as a run of so many bytes may have; b"" where that is nothing."""
     hole_list = listed(some)
     return hole_list if fits(len(hole_list)) else skipped_only(some, size)
 
 
 def beginning(hole_list: bytes, copies: int) -> bytes:
-    """The list up to so many copies."""
+    """Returns the list up to so many copies."""
     found: list[CopySpan] = []
     for each in spans(hole_list):
         if each.copies >= copies:
@@ -72,14 +73,14 @@ def beginning(hole_list: bytes, copies: int) -> bytes:
 
 
 def room(span: CopySpan) -> int:
-    """Bytes that it takes up in a list, with the hole behind it."""
+    """Returns the bytes that a span takes up in a list, with the hole behind it."""
     return len(_varint(span.copies)) + len(_hole(span.skipped, span.extra))
 
 
 def join(older: bytes, skipped: int, extra: int, newer: bytes, size: int) -> bytes:
-    """One list of two, with the hole between them: as much of it as is known, and is kept for a run of so many bytes.
-    Places of the target are left out first, for its batch headers tell most of them; b"" where not even what was
-    skipped is known."""
+    """Joins two lists and the hole between them to one, as far as a run of so many bytes may have it. Holes of the
+    target are left out first, for its batch headers show most of them; b"" where not even the skipped offsets are
+    known."""
     if not (older and newer):
         return b""
     if older[:1] == newer[:1] == EVERYTHING:
@@ -90,7 +91,7 @@ def join(older: bytes, skipped: int, extra: int, newer: bytes, size: int) -> byt
 
 
 def skipped_only(some: Iterable[CopySpan], size: int) -> bytes:
-    """A list that tells of the source only; b"" where that is too long."""
+    """Returns a list of the source's holes only; b"" where that is too long."""
     found: list[CopySpan] = []
     copies = 0
     for each in some:
@@ -103,7 +104,7 @@ def skipped_only(some: Iterable[CopySpan], size: int) -> bytes:
 
 
 def spans(hole_list: bytes) -> list[CopySpan]:
-    """Raises SchemaError for bytes that are no list."""
+    """Decodes a list. Raises SchemaError for bytes that are none."""
     if hole_list[:1] not in (EVERYTHING, SKIPPED_ONLY):
         raise SchemaError(f"holes begin with {hole_list[:1].hex() or 'nothing'}: 01 and 02 are known")
     found: list[CopySpan] = []
@@ -121,7 +122,7 @@ def spans(hole_list: bytes) -> list[CopySpan]:
 
 
 class Holes:
-    """A list, ready to be asked. Offsets count from the run's first ones, copies from its first one."""
+    """A decoded list. Offsets count from the run's first ones, copies from its first one."""
 
     def __init__(self, hole_list: bytes) -> None:
         """Raises SchemaError."""
@@ -166,7 +167,7 @@ class Holes:
 
 
 decoded = lru_cache(_DECODED)(Holes)
-"""Holes of the list; the same ones for the same list."""
+"""Decodes a list; returns the same object for the same list."""
 
 
 def _last(hole_list: bytes, skipped: int) -> CopySpan:

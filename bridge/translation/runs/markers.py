@@ -1,13 +1,13 @@
-"""Where in a run the copy of a record stands (docs/offset-runs.md).
+"""Finds where in a run the copy of a record stands (docs/offset-runs.md).
 
     downstream   d0 [c c c M c c c c M c c M c) end      c: a copy; M: a marker of ours
 
-A run says how many places hold no copy (`extra`), and how many offsets of the source have none (`skipped`), and mostly
-which: its list of holes tells. Where it does not, batch headers of either log may: control batches and those of aborted
-transactions hold nothing that is copied, and are no copies. What else may be none is a record of another producer, or
-what compaction took, and headers do not tell these. So an answer is exact when two things are known: how many copies
-stand before it, and the places without a copy; each from the list, or because as many were found as there are. Every
-other answer is still closer than without.
+A run has the number of target offsets without a copy (`extra`) and of source offsets without one (`skipped`), and
+mostly lists which they are. Where it does not, batch headers of either log may show them: control batches and those of
+aborted transactions hold nothing that is copied, and are no copies. Headers do not show records of other producers, nor
+what compaction took. So an answer is exact when two things are known: how many copies stand before it, and the target
+offsets without a copy; each from the list, or because as many were found as there are. Every other answer is still
+closer than without a scan.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from bridge.translation.runs.runs import OffsetRun
 
 
 class RunScan:
-    """Of one run; made longer by what is read of the target from `read_to` on, and of the source from `source_read_to`
-    on."""
+    """The offsets without a copy of one run, as far as they are known: from its list, and from headers of the target up
+    to `read_to` and of the source up to `source_read_to`."""
 
     def __init__(self, run: OffsetRun) -> None:
         self.run = run
         self.read_to, self.source_read_to = run.downstream_start, run.upstream_start
         self._empty, self._skipped = array("q"), array("q")
-        """Places of the target that hold no copy, and offsets of the source that have none: those that are found."""
+        """Offsets of the target that hold no copy, and of the source that have none: those that were found."""
         self._source_told = True
-        """Whether the source was not read to the run's end without telling everything."""
+        """False once the source was read to the run's end and did not show all skipped offsets."""
         self._holes, self._sound = holes_of(run)
         self._answers: dict[int, tuple[int, int]] = {}
         self._asked: set[int] = set()
@@ -46,13 +46,13 @@ class RunScan:
 
     @property
     def source_unread(self) -> int:
-        """About how many bytes of the source are still to be read; 0 where it tells nothing more."""
+        """About how many bytes of the source are still to be read; 0 where it shows nothing more."""
         left = self.run.upstream_end - self.source_read_to
         return self.run.size * left // max(1, self.run.upstream_count) + 1 if self._source_tells else 0
 
     @property
     def uncounted(self) -> int:
-        """Skipped offsets that are not found."""
+        """How many skipped offsets are not found yet."""
         return 0 if self._holes is not None else self.run.skipped - len(self._skipped)
 
     @property
@@ -63,15 +63,15 @@ class RunScan:
 
     @property
     def hidden(self) -> int:
-        """Places without a copy that are not found."""
+        """How many target offsets without a copy are not found yet."""
         listed = self._holes is not None and self._holes.tells_extra
         return 0 if listed else self.run.extra - len(self._empty)
 
     @property
     def impossible(self) -> bool:
-        """Its list is not that of this run; or too many places hold no copy, or the first or the last one: the target
-        has lost some of the run's copies, and has been written on from there. The same of the source: what was copied
-        was another log."""
+        """Whether run and logs contradict each other: the list is not that of this run; or too many target offsets hold
+        no copy, or the first or the last one: the target has lost some of the run's copies, and was written on from
+        there. The same of the source: what was copied was another log."""
         run = self.run
         return (
             not self._sound
@@ -97,8 +97,8 @@ class RunScan:
         return fewest < most and self._source_tells and offset not in self._answers
 
     def end_round(self, *, whole: bool) -> bool:
-        """Lets go of the places of what is read to the end, and keeps the answers; `whole`: of those offsets only that
-        were asked about since the last call. Answers whether anything is left."""
+        """Drops the offsets of what was read to the end, and keeps the answers; with `whole` only those for offsets
+        that were asked for since the last call. Returns whether anything is left."""
         if self.finished and (self._empty or self._skipped):
             self._sound = not self.impossible
             self._empty, self.read_to = array("q"), self.run.downstream_start
@@ -109,6 +109,7 @@ class RunScan:
         return bool(asked) or not whole
 
     def learn(self, scanned: Scanned) -> None:
+        """Takes in a scan of the target."""
         run = self.run
         for first, end in scanned.without_data:
             self._empty.extend(range(max(first, self.read_to), min(end, run.downstream_end)))
@@ -117,9 +118,9 @@ class RunScan:
         self.read_to = max(self.read_to, scanned.end)
 
     def learn_source(self, scanned: Scanned) -> None:
-        """The same of the source. What it has not told by the end of the run it never will: compaction had taken it
-        before it was copied. Nor does a log that was written anew since, which another leader did: its first batches
-        are of a later epoch than the run's last one."""
+        """Takes in a scan of the source. What it has not shown by the end of the run it never will: compaction had
+        taken it before it was copied. Nor does a log that another leader has written anew since: its first batches are
+        of a later epoch than the run's last one."""
         run = self.run
         if scanned.epoch > run.leader_epoch:
             self._source_told, self._skipped = False, array("q")
@@ -133,7 +134,8 @@ class RunScan:
             self._source_told, self._skipped = False, array("q")
 
     def before(self, offset: int) -> tuple[int, int]:
-        """How many copies the run has at least, and at most, before that of the first record at or after `offset`."""
+        """Returns how many copies the run has at least, and at most, before that of the first record at or after
+        `offset`."""
         run = self.run
         upstream = offset - run.upstream_start
         if self._holes is not None:
@@ -143,8 +145,8 @@ class RunScan:
         return max(0, upstream - self.uncounted), min(upstream, run.copies - 1)
 
     def of(self, offset: int) -> tuple[int, int]:
-        """The lowest and the highest place where the copy of the first record at or after `offset` can stand. The run's
-        first and last place hold a copy."""
+        """Returns the lowest and the highest target offset where the copy of the first record at or after `offset` can
+        stand. The run's first and last offset hold a copy."""
         self._asked.add(offset)
         if offset in self._answers:
             return self._answers[offset]
@@ -156,7 +158,7 @@ class RunScan:
         return found
 
     def _downstream(self, number: int) -> int:
-        """Of the places that are not known to be empty the one after `number` others."""
+        """Returns the target offset of copy `number`, counting offsets that are not known to be empty."""
         start, empty = self.run.downstream_start, self._empty
         if self._holes is not None and self._holes.tells_extra:
             return start + self._holes.downstream(number)
@@ -169,7 +171,7 @@ def _at_an_end(found: array[int], start: int, end: int) -> bool:
 
 
 def holes_of(run: OffsetRun) -> tuple[Holes | None, bool]:
-    """What the run's list tells, None where it has none; and whether it is a list of this run."""
+    """Returns the run's list of holes, None where it has none; and whether it is a list of this run."""
     if not run.holes:
         return None, True
     try:

@@ -1,9 +1,9 @@
-"""Runs of one partition as one: when that may be, and what it still tells. Pure.
+"""Merges runs of one partition where their answers stay close enough. Pure.
 
-A merged run lists its holes as far as the list stays short, so that answers inside it stay exact without a look at
+A merged run lists its holes as far as the list stays short, so that answers inside it stay exact without reading
 either log. A longer list is left out only so far from the newest copy that an answer may be `looseness` records too
-low: the RATIO-th part of the distance at most. Where nothing was skipped the target's batch headers still tell; so that
-there is never more to read for an answer, no run takes up more than ANCHOR_BYTES.
+low: the RATIO-th part of the distance at most. Where nothing was skipped the target's batch headers still show the
+holes; so that there is never more to read for an answer, no run takes up more than ANCHOR_BYTES.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bridge.translation.runs.holes import (
 from bridge.translation.runs.runs import OffsetRun, Segment
 
 ANCHOR_BYTES = 64 * 1024 * 1024
-"""Of the target, that a run takes up at most; its ends are places that are known on both sides."""
+"""Bytes of the target that a run takes up at most; its ends are offsets that are known on both sides."""
 ANCHORS = 4096
 """Further back than so many times ANCHOR_BYTES a run may take up this part of its distance from the newest copy: else
 those of a compacted topic, whose log never ends at its beginning, would grow without end."""
@@ -37,7 +37,8 @@ RATIO = 256
 
 
 def new_runs(segments: Sequence[Segment], copied: Copied) -> list[OffsetRun]:
-    """As few as list all holes; more only where it is not known what lies between."""
+    """Returns the runs of new segments: as few as can list all holes, and separate ones where it is not known whether
+    records between them were copied."""
     if len(segments) == 1:
         return [new_run(segments, copied)]
     new: list[OffsetRun] = []
@@ -50,8 +51,8 @@ def new_runs(segments: Sequence[Segment], copied: Copied) -> list[OffsetRun]:
 
 
 def _portions(segments: Sequence[Segment]) -> list[Sequence[Segment]]:
-    """Neighbours whose holes fit into one list, and that stay below ANCHOR_BYTES. Merging leaves few of them: a limit
-    here would make answers close behind the newest copy lower than its distance allows."""
+    """Groups neighbours whose holes fit into one list, and that stay below ANCHOR_BYTES. Merging leaves few of them: a
+    limit here would make answers close behind the newest copy lower than its distance allows."""
     begins, length, size = [0], 0, 0
     for number, span in enumerate(_spans(segments)):
         length, size = length + room(span), size + segments[number].size
@@ -71,7 +72,7 @@ def _spans(segments: Sequence[Segment]) -> list[CopySpan]:
 
 
 def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:
-    """One run of neighbours, between which nothing was copied."""
+    """Returns one run of neighbouring segments, between which nothing was copied."""
     first, last = segments[0], segments[-1]
     copies = sum(each.count for each in segments)
     run = OffsetRun(
@@ -95,7 +96,7 @@ def new_run(segments: Sequence[Segment], copied: Copied) -> OffsetRun:
 
 
 def one_of(older: OffsetRun, newer: OffsetRun, end: int, beyond: int, target_start: int) -> OffsetRun | None:
-    """Both as one, where that may be. `end`: of the newest copy; `beyond`: bytes copied since."""
+    """Merges two runs, where that is allowed; else None. `end`: of the newest copy; `beyond`: bytes copied since."""
     if newer.covered_from > older.position or newer.again:
         return None
     if newer.downstream_end <= target_start:
@@ -114,7 +115,7 @@ def one_of(older: OffsetRun, newer: OffsetRun, end: int, beyond: int, target_sta
 
 
 def joined(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
-    """One run of two; what lies between them has been skipped, or is no copy."""
+    """Merges two runs; what lies between them has been skipped, or is no copy."""
     skipped, extra = newer.upstream_start - older.upstream_end, newer.downstream_start - older.downstream_end
     try:
         hole_list = join(_hole_list(older), skipped, extra, _hole_list(newer), older.size + newer.size)
@@ -124,7 +125,7 @@ def joined(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
 
 
 def _sum(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
-    """One run of two, which does not tell its holes."""
+    """Merges two runs without a list of holes."""
     return older._replace(
         upstream_count=newer.upstream_end - older.upstream_start,
         skipped=older.skipped + newer.skipped + newer.upstream_start - older.upstream_end,
@@ -139,7 +140,7 @@ def _sum(older: OffsetRun, newer: OffsetRun) -> OffsetRun:
 
 
 def _hole_list(run: OffsetRun) -> bytes:
-    """The list of the run's holes, b"" where it is not known."""
+    """Returns the list of the run's holes, b"" where it is not known."""
     return run.holes or (b"" if run.skipped else whole(run.copies, extra_known=not run.extra))
 
 

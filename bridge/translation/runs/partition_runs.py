@@ -1,5 +1,5 @@
-"""The offset runs of one partition, as the slot that copies it keeps them: made at every commit, merged with age
-(merging).
+"""Keeps the offset runs of one partition in the slot that copies it: adds runs at every commit, merges older ones
+(`merging`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Changes = dict[int, OffsetRun | None]
 
 
 class PartitionRuns:
-    """Those of one copy; `runs` come in any order."""
+    """The runs of one copy; `runs` come in any order."""
 
     def __init__(self, runs: Iterable[OffsetRun] = (), nameless: Iterable[int] = ()) -> None:
         """`nameless`: the upstreamStart of those whose records have keys of version 0. Each is written anew under a key
@@ -37,7 +37,7 @@ class PartitionRuns:
         self._fresh = 0
         """New runs since the last merging."""
         self._at = 0
-        """The sweep looks next at this run and the one before it."""
+        """Index of the run at which the sweep goes on, with the run before it."""
         self._beyond = 0
         """Bytes of the runs that it has passed."""
 
@@ -48,7 +48,7 @@ class PartitionRuns:
 
     @property
     def others(self) -> Sequence[OffsetRun]:
-        """Those that can't be true together with the last one."""
+        """Runs that contradict the last one."""
         return self._stale
 
     @property
@@ -61,8 +61,8 @@ class PartitionRuns:
         return self._runs[-1].position if self._runs else None
 
     def pass_over(self) -> OffsetRun:
-        """Takes the last run for untrue: the others are held against each other without it, and it is dropped with the
-        next commit."""
+        """Rejects the last run: the others are checked against each other without it, and it is dropped with the next
+        commit."""
         wrong = self._runs.pop()
         self._wrong.append(wrong)
         self._runs, self._stale = consistent([*self._runs, *self._stale])
@@ -71,10 +71,10 @@ class PartitionRuns:
     def commit(
         self, segments: Sequence[Segment], position: int, copied: Copied, target_start: int = 0
     ) -> list[Change]:
-        """The records for the runs topic that belong into the transaction of these segments, which are in the order of
-        both logs; `position` is where copying goes on after it. What they contradict is dropped: runs of other topic
-        ids, and what was said of offsets that come again. Without segments only the position moves. `target_start`:
-        where the target's log begins, as far as is known."""
+        """Returns the records for the runs topic that belong into the transaction of these segments, which are in the
+        order of both logs; `position` is where copying goes on after it. What they contradict is dropped: runs of other
+        topic ids, and runs of offsets that come again. Without segments only the position moves. `target_start`: where
+        the target's log begins, as far as is known."""
         changes: _Changes = {run.upstream_start: None for run in (*self._stale, *self._wrong)}
         self._stale, self._wrong = [], []
         anew = self._take_back(position, changes)
@@ -101,7 +101,7 @@ class PartitionRuns:
         return self._records(copied.id, changes)
 
     def reset(self, position: int, target_end: int) -> list[Change]:
-        """The records after which copying goes on at `position`, because an operator wants it. What is copied again
+        """Returns the records after which copying goes on at `position`, as an operator requested. What is copied again
         then stands from `target_end` on, and the copies below it count no longer for these offsets. None without a run,
         and where copying is there already."""
         last = self.last
@@ -119,7 +119,7 @@ class PartitionRuns:
         return self._records(copied.id, changes)
 
     def hand_back(self) -> list[Change]:
-        """The record which says that a stock mirror goes on from here: nobody knows how far it comes. None without a
+        """Returns the record with which a stock mirror goes on from here; how far it comes is not known. None without a
         run."""
         last = self.last
         if last is None:
@@ -128,7 +128,8 @@ class PartitionRuns:
         return self._records(handed.copy, {handed.upstream_start: handed})
 
     def _records(self, copy: CopyId, changes: Mapping[int, OffsetRun | None]) -> list[Change]:
-        """What is dropped comes first: who follows the topic takes a position from the newest run that is left."""
+        """Returns the records of changes, dropped runs first: a reader takes its position from the newest run that is
+        left."""
         records: list[Change] = []
         for start, run in sorted(changes.items(), key=lambda change: change[1] is not None):
             nameless = start in self._nameless
@@ -140,8 +141,8 @@ class PartitionRuns:
         return records
 
     def _take_back(self, position: int, changes: _Changes) -> bool:
-        """Copying is ours again; whether it begins elsewhere than it had ended: what lies between has been copied by
-        somebody else, and is not covered."""
+        """Takes copying back after a hand-back; returns whether it begins elsewhere than it had ended: what lies
+        between was copied by another mirror, and is not covered."""
         last = self.last
         if last is None or not last.handed_back:
             return False
@@ -153,7 +154,7 @@ class PartitionRuns:
         return last.position != position
 
     def _take_bare(self, new: list[OffsetRun], changes: _Changes) -> None:
-        """The first new run takes the place of a bare position, and covers what that has covered."""
+        """Replaces a bare position by the first new run, which covers what that has covered."""
         last = self.last
         if last is None or last.upstream_count:
             return
@@ -164,8 +165,8 @@ class PartitionRuns:
             new[0] = new[0]._replace(covered_from=min(new[0].covered_from, last.covered_from))
 
     def _cut(self, first: OffsetRun, changes: _Changes) -> bool:
-        """Takes back what was said of offsets from those of `first` on; whether runs went as a whole. So does one that
-        does not tell its holes, for nobody can say where its rest would end: answers there get lower."""
+        """Cuts runs off at the offsets of `first`; returns whether whole runs were dropped. A run without a list of
+        holes is dropped whole, for it is not known where its rest would end: answers there get lower."""
         dropped = False
         while self._runs:
             last = self._runs[-1]
@@ -188,7 +189,7 @@ class PartitionRuns:
         return dropped
 
     def _merge(self, changes: _Changes, target_start: int) -> None:
-        """Merges neighbours: what is new with what was new before, and a part of all others, in turn."""
+        """Merges neighbours: new runs with those that were new before, and a part of all others, in turn."""
         newest = len(self._runs) - KEPT - 1
         low, _ = self._merged(newest, self._fresh, 0, target_start, changes)
         if self._at <= 0:
@@ -200,8 +201,8 @@ class PartitionRuns:
     def _merged(
         self, top: int, count: int, beyond: int, target_start: int, changes: _Changes
     ) -> tuple[int, int]:
-        """Looks at `count` neighbours from run `top` down, `beyond` bytes from the newest copy; answers the run where
-        that ends, and its distance."""
+        """Merges among `count` neighbours from run `top` down, `beyond` bytes from the newest copy; returns the run
+        where that ends, and its distance."""
         if top <= 0:
             return top, beyond
         low, end = max(0, top - count), self._runs[-1].downstream_end
@@ -220,9 +221,9 @@ class PartitionRuns:
 
 
 def consistent(runs: Iterable[OffsetRun]) -> tuple[list[OffsetRun], list[OffsetRun]]:
-    """The runs that can be true together with the last one, in the order of both logs; and the others. Those are of
-    topics that are no more, or stand where a later run has begun anew. No run claims to cover what another one of the
-    same topics has copied, and no bare position stands before a run."""
+    """Splits runs into those that don't contradict the last one, in the order of both logs, and the others. Those are
+    of topics that no longer exist, or overlap a later run. No run claims to cover what another one of the same topics
+    has copied, and no bare position stands before a run."""
     kept: list[OffsetRun] = []
     stale: list[OffsetRun] = []
     for run in sorted(runs, key=lambda run: run.upstream_start, reverse=True):

@@ -1,4 +1,5 @@
-"""Where copying is to go on, as an operator says it, and what that means for each partition (KIP-875)."""
+"""Plans a reset: reads where an operator wants copying to go on, and decides what that means for each partition
+(KIP-875)."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class ResetOutcome(StrEnum):
 
 
 class PartitionReset(NamedTuple):
-    """`position`: where copying would have gone on; `to`: where it goes on, `position` where nothing is changed."""
+    """The reset of one partition. `position`: where copying would have gone on; `to`: where it goes on, `position`
+    where nothing is changed."""
 
     source: TopicPartition
     target_topic: str
@@ -74,7 +76,7 @@ class PartitionReset(NamedTuple):
 
 
 class OutOfRange(Exception):
-    """An offset that a log does not have; the text names the partition, the offset and what it has."""
+    """Raised for an offset that a log does not have; the text names the partition, the offset and the log's range."""
 
 
 def plan(
@@ -84,11 +86,11 @@ def plan(
     logs: Mapping[TopicPartition, Bounds],
     at_time: Mapping[TopicPartition, int],
 ) -> list[PartitionReset]:
-    """What becomes of each partition that is wanted and was copied, in order.
+    """Plans the reset of each partition that is requested and was copied, in order.
 
-    `newest`: the newest run of each copied partition; `topic_ids`: what the source has now, None for topics that it has
-    not; `logs`: where the source's logs begin and end; `at_time`: the first offset of each timestamp that is wanted.
-    Raises OutOfRange for the first offset that its log does not have: then nothing is to be done.
+    `newest`: the newest run of each copied partition; `topic_ids`: those of the source now, None for topics that it
+    does not have; `logs`: where the source's logs begin and end; `at_time`: the first offset of each timestamp that is
+    wanted. Raises OutOfRange for the first offset that its log does not have: then nothing is to be done.
     """
     rows = []
     for tp in sorted(wanted.keys() & newest.keys()):
@@ -101,7 +103,7 @@ def plan(
 
 
 def _kept(last: OffsetRun, topic_id: str | None) -> ResetOutcome | None:
-    """Why nothing can be changed."""
+    """Returns why nothing can be changed, None where it can."""
     if last.handed_back:
         return ResetOutcome.HANDED_BACK
     if topic_id is None:

@@ -1,11 +1,11 @@
-"""Where a committed offset stands on the target, from offset runs (docs/offset-runs.md). No record is looked at.
+"""Translates a committed offset by offset runs (docs/offset-runs.md), without reading any record.
 
     source   ....[  run  )---- hole ----[  run  )........)???[ run )  position
     target       [  run  )  markers     [  run  )            [ run )  end
 
-Inside a run the answer is reckoned, by what is known of its places. In a hole, where a run says that nothing was
-copied, it is the start of the next run. Where no run says anything (copied by a stock mirror before us, or lost) it is
-the end of the run before, which is safe: a mirror copies in order. The answer may be lower than the first copy at or
+Inside a run the answer is computed from its holes. In a gap that a run covers, so that nothing in it was copied, it is
+the start of the next run. Where no run covers the offset (copied by a stock mirror before us, or lost) it is the end of
+the run before, which is safe: a mirror copies in order. The answer may be lower than the first copy at or
 after the offset, never higher.
 """
 
@@ -24,12 +24,12 @@ from bridge.translation.runs.partition_runs import consistent
 from bridge.translation.runs.runs import OffsetRun
 
 _start = attrgetter("upstream_start")
-_NOTHING: Mapping[OffsetRun, RunScan] = MappingProxyType({})
+_NO_SCANS: Mapping[OffsetRun, RunScan] = MappingProxyType({})
 
 
 class _CopyRange(NamedTuple):
-    """The first copy at or after the offset stands, or will stand, in [low, high]; `to_come` records that the group has
-    processed may be copied there first."""
+    """The range [low, high] in which the first copy at or after the offset stands, or will stand; `to_come` records
+    that the group has processed may be copied there first."""
 
     low: int
     high: int
@@ -38,18 +38,18 @@ class _CopyRange(NamedTuple):
 
 
 class ConsistentRuns:
-    """The runs of one partition that are true together, for looking up."""
+    """The runs of one partition that don't contradict each other, for look-ups."""
 
     def __init__(self, runs: Iterable[OffsetRun]) -> None:
         kept, _ = consistent(runs)
         self._again = [(run.upstream_start, run.downstream_start) for run in kept if run.again]
-        # Of a bare position nobody knows where on the target it is.
+        # A bare position has no known offset on the target.
         self._runs = [run for run in kept if run.upstream_count]
         self.transformed = any(run.transformed for run in self._runs)
-        """Whether copies may differ from their records, so that these tell nothing about them."""
+        """Whether copies may differ from their records, so that they can't be recognised by them."""
 
     def target_from(self, offset: int) -> int:
-        """Where on the target the copies begin that count for an offset: below stands an older one."""
+        """Returns where on the target the copies begin that count for an offset: below stands an older copy."""
         return max((there for start, there in self._again if start <= offset), default=0)
 
     @property
@@ -63,12 +63,12 @@ class ConsistentRuns:
         target: LogBounds,
         source_topic_id: str | None = None,
         source: LogBounds | None = None,
-        scans: Mapping[OffsetRun, RunScan] = _NOTHING,
+        scans: Mapping[OffsetRun, RunScan] = _NO_SCANS,
     ) -> Verdict | None:
-        """`exact` or `bounded`; None where runs say nothing: there are none, they are of other topics than those that
-        are there now, of what the target has lost, or contradict themselves. Without `source` and its topic's id,
-        because it can't be asked, the offset is taken to be one of the log that was copied. `scans`: what is known of
-        merged runs; one that they contradict says nothing either.
+        """Returns an `exact` or `bounded` verdict; None where no run applies: there are none, they are of other topics
+        than those that exist now, or of copies that the target has lost, or they contradict themselves. Without
+        `source` and its topic's id, because it does not answer, the offset is taken to be one of the log that was
+        copied. `scans`: of merged runs; a run that its scan contradicts does not apply either.
 
         `target.end` is the last stable offset, `source.end` the end of what may be copied.
         """
@@ -102,7 +102,7 @@ class ConsistentRuns:
         return Verdict(judgement, answer, bound, Evidence.RUN, None, flags, detail=detail)
 
     def held(self, offset: int) -> OffsetRun | None:
-        """The run that the offset lies in."""
+        """Returns the run that the offset lies in."""
         at = bisect_right(self._runs, offset, key=_start)
         return self._runs[at - 1] if at and offset < self._runs[at - 1].upstream_end else None
 
@@ -122,14 +122,14 @@ class ConsistentRuns:
 
 
 def stronger(by_run: Verdict, other: Verdict) -> Verdict:
-    """Of a bounded verdict by runs and another the one that says more; pending where they contradict each other, for
+    """Returns the closer one of a bounded verdict by runs and another; pending where they contradict each other, for
     one of them is wrong then, and may skip."""
     if other.offset is None:
         return other if other.reason is Reason.EVIDENCE_DISAGREES else by_run
     assert by_run.offset is not None
     assert by_run.bound is not None
-    # The other answer lies behind copies that the group has processed; `next_copy` is one that it has not. The place
-    # that the run tells of may itself be empty by now: compaction on the target.
+    # The other answer lies behind copies that the group has processed; `next_copy` is one that it has not. The offset
+    # that the run gives may itself be empty by now: compaction on the target.
     above = other.offset > by_run.offset + by_run.bound and Flag.AHEAD_OF_MIRROR not in by_run.flags
     copy = other.detail.get("next_copy")
     below = other.judgement is Judgement.EXACT and isinstance(copy, int) and copy < by_run.offset
@@ -139,7 +139,7 @@ def stronger(by_run: Verdict, other: Verdict) -> Verdict:
 
 
 def disagrees(by_run: Verdict, last: OffsetRun) -> Verdict:
-    """The newest run does not end with a record and its copy: these are not the logs that it tells of."""
+    """Returns a pending verdict: the newest run does not end with a record and its copy, so it is of other logs."""
     return Verdict.pending(
         Reason.EVIDENCE_DISAGREES,
         answer=by_run.offset,

@@ -1,4 +1,4 @@
-"""What a runs topic holds, by copy."""
+"""Holds the runs of a runs topic, by copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.translation.runs.runs import OffsetRun, RunKey, decode_change
 
 
 class RunTable:
-    """What a runs topic holds, followed record by record in the log's order."""
+    """The runs of a topic, applied record by record in the log's order."""
 
     def __init__(self) -> None:
         self._runs: dict[CopyId, dict[RunKey, OffsetRun]] = {}
@@ -19,7 +19,8 @@ class RunTable:
         """By key of version 0, the copy that its value has named last."""
 
     def apply(self, change: tuple[RunKey, OffsetRun | None]) -> set[CopyId]:
-        """The copies whose runs have changed: two where a key of version 0 now tells of another copy."""
+        """Applies a record; returns the copies whose runs have changed: two where a key of version 0 now names another
+        copy."""
         key, run = change
         before = CopyId(key.source, key.target_topic) if key.target_topic else self._nameless.pop(key, None)
         touched = set()
@@ -40,7 +41,7 @@ class RunTable:
         self._nameless.clear()
 
     def of(self, copy: CopyId) -> Iterable[OffsetRun]:
-        """In no order."""
+        """Returns the runs of a copy, in no order."""
         return self._runs.get(copy, {}).values()
 
     def partition_runs(self, copy: CopyId) -> PartitionRuns:

@@ -1,5 +1,4 @@
-"""Offset runs (docs/offset-runs.md): what stretches of a partition's copying say of where its records stand on the
-target.
+"""Defines offset runs and their bytes (docs/offset-runs.md): a run maps a range of source offsets to the target.
 
     key      version INT16 = 1, topic STRING, partition INT32, targetTopic STRING, upstreamStart INT64
              version INT16 = 0, topic STRING, partition INT32, upstreamStart INT64 (read, and written no more)
@@ -7,7 +6,7 @@ target.
              extra INT64, position INT64, leaderEpoch INT32, lastTimestamp INT64 (ms),
              size INT64 (bytes), sourceTopicId STRING, targetTopic STRING, targetTopicId STRING,
              flags INT8 (1: handed back, 2: copied again, 4: transformed; left out where it is 0 and nothing follows),
-             holes BYTES (left out where nothing is told; see holes)
+             holes BYTES (left out where there is no list; see holes)
 
 Topic ids are the brokers' UUIDs as text, "" where brokers have none. A null value drops the run. A reader passes over
 what stands after the last field; of a version that it does not know it reads nothing (docs/offset-runs.md).
@@ -52,7 +51,7 @@ _KEPT = 1024
 
 
 class RunKey(NamedTuple):
-    """Which run a record is of. `target_topic` is "" in a key of version 0; the value then names it."""
+    """The key of a run's record. `target_topic` is "" in a key of version 0; the value then names it."""
 
     source: TopicPartition
     target_topic: str
@@ -115,9 +114,10 @@ class OffsetRun(NamedTuple):
     size: int = 0
     """Bytes of the batches that hold the copies."""
     handed_back: bool = False
-    """Of the last one: a stock mirror was told to go on from `position`, and what it has copied since is not known."""
+    """Of the last run: copying was handed back to a stock mirror at `position`; what it has copied since is not
+    known."""
     holes: bytes = b""
-    """Where skipped and extra offsets are, as `holes` lists them; b"" where there are none, or nobody knows."""
+    """The list of skipped and extra offsets (see `holes`); b"" where there are none, or they are not known."""
     again: bool = False
     """An operator had copying begin again here: what the target holds below `downstream_start` is an older copy, which
     counts for no offset from `upstream_start` on."""
@@ -171,7 +171,7 @@ class OffsetRun(NamedTuple):
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> OffsetRun:
-        """Raises SchemaError; also for numbers that no run can have, so that nobody reckons with them."""
+        """Raises SchemaError; also for numbers that no run can have, so that no answer rests on them."""
         source, named, upstream = RunKey.decode(key)
         _version(value, "value", VERSION)
         _, covered, downstream, count, skipped, extra, position, epoch, timestamp, size = read_numbers(
@@ -237,9 +237,9 @@ class OffsetRun(NamedTuple):
 
 @dataclass(slots=True)  # not frozen: that doubles the cost of a batch
 class Segment:
-    """What one transaction has copied without a hole on either side: `count` records from `upstream_start` on stand
-    from `downstream_start` on. Nothing in [covered_from, upstream_start) was copied. `leader_epoch` is the source's,
-    `last_timestamp` that of the last record (ms), `size` the bytes of its batches."""
+    """Records that one transaction has copied without a hole on either side: `count` records from `upstream_start` on
+    stand from `downstream_start` on. Nothing in [covered_from, upstream_start) was copied. `leader_epoch` is the
+    source's, `last_timestamp` that of the last record (ms), `size` the bytes of its batches."""
 
     covered_from: int
     upstream_start: int
@@ -258,7 +258,7 @@ class Segment:
         return self.downstream_start + self.count
 
     def joined(self, new: Segment) -> Segment:
-        """Both as one; the new one goes on where this one ends, on both sides."""
+        """Joins both; the new one goes on where this one ends, on both sides."""
         return Segment(
             self.covered_from,
             self.upstream_start,
@@ -271,7 +271,7 @@ class Segment:
 
 
 def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, OffsetRun | None]:
-    """A record of the topic: a run, or None for one that was dropped. Raises SchemaError."""
+    """Decodes a record of the topic: a run, or None for one that was dropped. Raises SchemaError."""
     return RunKey.decode(key), None if value is None else OffsetRun.decode(key, value)
 
 

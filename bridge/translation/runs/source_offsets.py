@@ -1,4 +1,5 @@
-"""What copying has come to, as source offsets that stock's MirrorSourceConnector goes on from (stock §2)."""
+"""Plans a hand-back: converts positions of copying to source offsets that stock's MirrorSourceConnector goes on from
+(stock §2)."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ class HandBackOutcome(StrEnum):
 
 
 class PartitionHandBack(NamedTuple):
-    """`position`: the first offset of the source that is not copied; `offset`: what stock's source offset becomes, that
-    of the last record copied, None for none."""
+    """The hand-back of one partition. `position`: the first offset of the source that is not copied; `offset`: stock's
+    new source offset, that of the last record copied, None for none."""
 
     source: TopicPartition
     position: int
@@ -42,7 +43,8 @@ class PartitionHandBack(NamedTuple):
 def plan(
     runs: Mapping[TopicPartition, PartitionRuns], topic_ids: Mapping[str, str | None]
 ) -> list[PartitionHandBack]:
-    """By partition; `topic_ids` are those that the source has now, None for topics that it has not."""
+    """Plans the hand-back of each partition. `topic_ids`: those of the source now, None for topics that it does not
+    have."""
     return [_row(tp, each, topic_ids[tp.topic]) for tp, each in sorted(runs.items())]
 
 

@@ -66,9 +66,9 @@ def test_partition_state(lag: int, steps: Steps) -> None:
 def test_maybe_queue_offset_syncs() -> None:
     """OffsetSyncWriterTest.testMaybeQueueOffsetSyncs"""
     writer = OffsetSyncWriter(2)
-    assert writer.queue_stretch(TP, 0, 1, 1) == [OffsetSync(TP, 0, 1)]
+    assert writer.queue_range(TP, 0, 1, 1) == [OffsetSync(TP, 0, 1)]
     assert (writer.delayed, writer.states[TP].last_sync_downstream_offset) == ({}, 1)
-    assert writer.queue_stretch(TP, 1, 2, 1) == []
+    assert writer.queue_range(TP, 1, 2, 1) == []
     assert writer.delayed == {TP: OffsetSync(TP, 1, 2)}
     assert writer.states[TP].last_sync_downstream_offset == 1
 
@@ -77,14 +77,14 @@ def test_fire_pending_offset_syncs() -> None:
     """OffsetSyncWriterTest.testFirePendingOffsetSyncs, but that the second one waits for no permit (B7)."""
     writer = OffsetSyncWriter(1)
     for upstream, downstream in ((0, 100), (2, 102)):
-        assert writer.queue_stretch(TP, upstream, downstream, 1) == [OffsetSync(TP, upstream, downstream)]
+        assert writer.queue_range(TP, upstream, downstream, 1) == [OffsetSync(TP, upstream, downstream)]
         assert writer.states[TP].last_sync_downstream_offset == downstream
 
 
 def test_promote_delayed_offset_syncs() -> None:
     """OffsetSyncWriterTest.testPromoteDelayedOffsetSyncs"""
     writer = OffsetSyncWriter(50)
-    writer.queue_stretch(TP, 0, 100, 2)
+    writer.queue_range(TP, 0, 100, 2)
     assert writer.take_delayed() == [OffsetSync(TP, 1, 101)]
     assert writer.take_delayed() == []
 
@@ -94,7 +94,7 @@ def test_a_sync_that_waits_is_replaced_where_it_stands() -> None:
     both = [TopicPartition("topic", number) for number in (1, 2)]
     for offset in range(3):
         for topic_partition in both:
-            writer.queue_stretch(topic_partition, offset, offset, 1)
+            writer.queue_range(topic_partition, offset, offset, 1)
     assert writer.take_delayed() == [OffsetSync(each, 2, 2) for each in both]
 
 
@@ -103,8 +103,8 @@ def test_a_due_sync_takes_the_delayed_one_away(count: int) -> None:
     """Of a stretch too, whose last record then waits behind what other partitions have waiting."""
     writer, other = OffsetSyncWriter(100), TopicPartition("topic", 1)
     for topic_partition in (TP, other):
-        writer.queue_stretch(topic_partition, 0, 0, 2)
-    assert writer.queue_stretch(TP, 5, 5, count) == [OffsetSync(TP, 5, 5)]
+        writer.queue_range(topic_partition, 0, 0, 2)
+    assert writer.queue_range(TP, 5, 5, count) == [OffsetSync(TP, 5, 5)]
     waiting = [] if count == 1 else [OffsetSync(TP, 7, 7)]
     assert writer.take_delayed() == [OffsetSync(other, 1, 1), *waiting]
 
@@ -113,7 +113,7 @@ def test_a_due_sync_takes_the_delayed_one_away(count: int) -> None:
 def test_a_steady_flow_is_synced_every_lag_plus_one_records_and_to_its_end_at_a_commit(lag: int) -> None:
     writer, written = OffsetSyncWriter(lag), []
     for offset in range(0, 1000, 8):
-        written += [sync.upstream_offset for sync in writer.queue_stretch(TP, offset, offset + 7, 8)]
+        written += [sync.upstream_offset for sync in writer.queue_range(TP, offset, offset + 7, 8)]
     assert written == list(range(0, 1000, lag + 1))
     last = [sync.upstream_offset for sync in writer.take_delayed()]
     assert [*written, *last][-1] == 999
@@ -129,7 +129,7 @@ def test_the_end_is_answered_within_the_lag(lag: int, steps: list[tuple[int, int
     upstream = downstream = -1
     for up, down in steps:
         upstream, downstream = upstream + up, downstream + down
-        for sync in writer.queue_stretch(TP, upstream, downstream, 1):
+        for sync in writer.queue_range(TP, upstream, downstream, 1):
             store.apply(sync)
         answer = store.translate(TP, upstream + 1)
         assert answer is not None
@@ -154,6 +154,6 @@ def test_a_stretch_is_due_where_its_records_one_by_one_would_be(
             if single.update(upstream + number, downstream + number):
                 single.reset()
                 expected.append(number)
-        assert whole.update_stretch(upstream, downstream, count) == expected
+        assert whole.update_range(upstream, downstream, count) == expected
         assert vars(whole) == vars(single)
         upstream, downstream = upstream + count, downstream + count

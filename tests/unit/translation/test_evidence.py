@@ -44,7 +44,7 @@ class Synced(History):
         writer = self.writer = self.writer or OffsetSyncWriter(self.lag)
         for place, row in enumerate(rows, self.target.end):
             assert row.origin is not None
-            for sync in writer.queue_stretch(PLACE, row.origin, place, 1):
+            for sync in writer.queue_range(PLACE, row.origin, place, 1):
                 if self.random.random() < 0.9:
                     self.store.apply(sync)
         super().place(rows)
