@@ -1,4 +1,4 @@
-"""Which checkpoints a group gets: stock MirrorCheckpointTask's rules, without its clients (Kafka 4.3.1).
+"""Decides which checkpoints are emitted for a group, by stock MirrorCheckpointTask's rules (Kafka 4.3.1).
 
 A checkpoint is emitted when it is the first of its partition, when the group went back on the source, or when it takes
 the group forward on the target. All others are suppressed: the store's answer for one and the same offset goes down as
@@ -33,7 +33,8 @@ def emit(
     rename: Callable[[str], str],
     last: Mapping[TopicPartition, Checkpoint],
 ) -> list[Checkpoint]:
-    """The checkpoints to emit for one group (`checkpointsForGroup`, but for the topic filter, which is the caller's).
+    """Returns the checkpoints to emit for one group (`checkpointsForGroup`, but for the topic filter, which is the
+    caller's).
 
     `committed` is by partition of the source, None where the broker had no offset; `translate` answers None or a
     negative number where there is no translation; `rename` gives the remote topic; `last` is by remote partition, and

@@ -1,8 +1,8 @@
-"""Which topics, groups and topic configs are mirrored: lists of names and Java regexes to include and to exclude, as in
-stock.
+"""Selects which topics, groups and topic configs are mirrored: lists of names and Java regexes to include and to
+exclude, as in stock.
 
 The elements of a list are joined with `|` and must match the whole name; an empty list matches nothing, and
-so does a filter of topics or groups that was never configured. Excludes win (mm2.md 1.6).
+so does a filter of topics or groups that was never configured. Excludes win (stock §1.6).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def should_replicate_topic(
     *,
     heartbeats_replication: bool = True,
 ) -> bool:
-    """Whether a topic of the source is copied (mm2.md 3.6). Internal topics and what came from the target never are;
+    """Whether a topic of the source is copied (stock §3.6). Internal topics and what came from the target never are;
     with `heartbeats.replication.enabled` heartbeats topics are, whatever the filter says."""
     wanted = topic_filter.should_replicate_topic(topic) or (
         heartbeats_replication and policy.is_heartbeats_topic(topic)

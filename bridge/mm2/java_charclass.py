@@ -1,4 +1,4 @@
-"""Escapes and character classes of Java regexes: unions, intersections, POSIX names, quotes."""
+"""Converts escapes and character classes of Java regexes: unions, intersections, POSIX names, quotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java's regular expressions in Python's: the same matches, or a PatternProblem that names the construct.
+"""Converts Java's regular expressions to Python's: the same matches, or a PatternProblem that names the construct.
 
 Flags of a Java pattern hold from where they stand to the end of their group, across `|`; Python wants scoped
 ones, so `a(?i)b|c` becomes `a(?i:b)|(?i:c)`. Everything is ASCII unless asked for, as in Java.

@@ -1,4 +1,4 @@
-"""Stock MirrorMaker's store of offset syncs, to the slot (`OffsetSyncStore` of Kafka 4.3.1), and translation by it.
+"""Keeps offset syncs as stock MirrorMaker does, to the slot (`OffsetSyncStore` of Kafka 4.3.1), and translates by them.
 
 64 slots for each source partition, newest sync first; a sync stands in a run of slots. For slots i < j that hold
 different upstream offsets:
@@ -9,17 +9,19 @@ different upstream offsets:
 - **D**: slot 63 holds the earliest sync that may be used.
 
 So the distance between kept syncs grows exponentially with their age, and the answer for an offset that lies `x` below
-the newest sync is low by about `x` at worst. Between two syncs the answer is the older one's place plus one: what lies
-between may have been copied or not, with or without markers in between, so any other step could skip a record. For one
-state answers rise with the offset; for one offset they may fall as syncs come.
+the newest sync is low by about `x` at worst. Between two syncs the answer is the older one's downstream offset plus
+one: what lies between may have been copied or not, with or without markers in between, so any other step could skip a
+record. For one state answers rise with the offset; for one offset they may fall as syncs come.
 
-The sync after an offset is an upper bound of its place, as long as nothing was copied twice and the target's log was
-not cut back; `bounds` gives both. To interpolate between them would skip by every marker and duplicate (mm2.md 5.4).
+The sync after an offset is an upper bound of its downstream offset, as long as nothing was copied twice and the
+target's log was not cut back; `bounds` gives both. To interpolate between them would skip by every marker and duplicate
+(stock §5.4).
 
-`mended` mends what stock does when the target's log was cut back or made anew: a sync whose downstream offset is not
-above the latest one's tells so, and every kept sync at or above it points into what is gone. Those are dropped first:
-the newest sync left takes over their slots, which are lower than its own, and B and C ask less of it in a lower slot.
-With none left the new sync takes all 64. An answer is then never past the latest sync's place plus one.
+`mended` corrects what stock does when the target's log was truncated or created again: a sync whose downstream offset
+is not above the latest one's tells so, and every kept sync at or above it points into what is gone. Those are dropped
+first: the newest sync left takes over their slots, which are lower than its own, and B and C ask less of it in a lower
+slot. With none left the new sync takes all 64. An answer is then never past the latest sync's downstream offset plus
+one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""When a mirror writes offset syncs: `OffsetSyncWriter` of Kafka 4.3.1, to the record (mm2.md 3.4).
+"""Decides when a mirror writes offset syncs, as `OffsetSyncWriter` of Kafka 4.3.1 does, to the record (stock §3.4).
 
 A sync is due at once for the first record of a partition's task, after a gap upstream, where the target's log was cut
-back, and when the answer of the last one (its place plus one) lies `offset.lag.max` records back: in a steady flow one
-for every `offset.lag.max + 1` records. The others wait, the latest of each partition, until Connect commits.
+back, and when the answer of the last one (its downstream offset plus one) lies `offset.lag.max` records back: in a
+steady flow one for every `offset.lag.max + 1` records. The others wait, the latest of each partition, until Connect
+commits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from bridge.model.values import TopicPartition
 
 
 class PartitionState:
-    """What is known of one source partition. Offsets are 0 to 2^63 - 1, and -1 while there was none."""
+    """The state of one source partition. Offsets are 0 to 2^63 - 1, and -1 while there was none."""
 
     def __init__(self, max_offset_lag: int) -> None:
         self._max_offset_lag = max_offset_lag
@@ -23,7 +24,7 @@ class PartitionState:
         """Once set it stays so until `reset`."""
 
     def update(self, upstream_offset: int, downstream_offset: int) -> bool:
-        """A record was written on the target; whether a sync is due."""
+        """Notes that a record was written on the target; returns whether a sync is due."""
         last = self.last_sync_downstream_offset
         if (
             last == -1
@@ -38,15 +39,15 @@ class PartitionState:
         return self.should_sync_offsets
 
     def update_range(self, upstream_offset: int, downstream_offset: int, count: int) -> list[int]:
-        """`count` records in a row on both sides, each `update`d and the flag `reset` whenever it was set: which of
-        them were due, as numbers from 0. Costs what it answers, whatever the length of the stretch."""
+        """Notes `count` records in a row on both sides, as `update` for each and `reset` after each that was due;
+        returns which of them were due, as numbers from 0. Costs what it answers, whatever the length of the range."""
         due = []
         at = 0
         while at < count:
             if self.update(upstream_offset + at, downstream_offset + at):
                 self.reset()
                 due.append(at)
-            # Within the stretch nothing but the lag makes a sync due.
+            # Within the range nothing but the lag makes a sync due.
             lag_reached = self.last_sync_downstream_offset + 1 + self._max_offset_lag - downstream_offset
             at = max(at + 1, lag_reached)
         self.previous_upstream_offset = upstream_offset + count - 1
@@ -58,7 +59,7 @@ class PartitionState:
 
 
 class OffsetSyncWriter:
-    """What is to be written of one task's syncs, and when. One thread at a time; the caller writes them, all of them:
+    """Decides which syncs of one task are written, and when. One thread at a time; the caller writes them, all of them:
     stock has ten on their way at most, and of what waits behind these only the latest of each partition (B7)."""
 
     def __init__(self, max_offset_lag: int) -> None:
@@ -70,8 +71,8 @@ class OffsetSyncWriter:
     def queue_range(
         self, topic_partition: TopicPartition, upstream_offset: int, downstream_offset: int, count: int
     ) -> list[OffsetSync]:
-        """`count` records, in a row on both sides, stand on the target now. The syncs that are due at once, in order;
-        the last record's, where it is not due, waits."""
+        """Notes `count` records, in a row on both sides, that were written on the target. Returns the syncs that are
+        due at once, in order; the last record's, where it is not due, waits."""
         state = self.states.get(topic_partition)
         if state is None:
             state = self.states[topic_partition] = PartitionState(self._max_offset_lag)
@@ -86,8 +87,8 @@ class OffsetSyncWriter:
         return [OffsetSync(topic_partition, upstream_offset + at, downstream_offset + at) for at in due]
 
     def take_delayed(self) -> list[OffsetSync]:
-        """The transaction ends, or Connect commits: what was delayed is due now, so that a partition that has gone
-        quiet is synced to its end."""
+        """Returns the delayed syncs, when the transaction ends or Connect commits: a partition that has gone quiet is
+        synced to its end."""
         syncs = list(self.delayed.values())
         self.delayed.clear()
         return syncs

@@ -1,4 +1,4 @@
-"""The records of MirrorMaker's internal topics, to the byte (Kafka 4.3.1).
+"""Encodes and decodes the records of MirrorMaker's internal topics, to the byte (Kafka 4.3.1).
 
     record       key                                        value
     OffsetSync   topic STRING, partition INT32              upstreamOffset INT64, offset INT64

@@ -1,4 +1,5 @@
-"""Replication policies: how a topic of the source is called on the target, and back (Kafka 4.3.1's rules).
+"""Names remote topics: replication policies map a topic of the source to its name on the target, and back (Kafka
+4.3.1).
 
 Default: `A.orders`, `B.A.orders`, ... Identity: names stay, but for those that end with `heartbeats`.
 Java's `split` drops trailing empty parts, so `a.` has no source; one in front stays: `.b` has the source "".

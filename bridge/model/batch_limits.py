@@ -1,4 +1,4 @@
-"""How much may become of a batch of records when it is decompressed, and how much of it is kept at a time."""
+"""Limits how large a batch of records may get when it is decompressed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ KEY = "bridge.batch.decompressed.max.bytes"
 MOST_BYTES = 128 * 1024 * 1024
 """Its default."""
 RATIO, FREE = 1000, 8
-"""How many times as large as it is compressed a batch may be. Up to this part of the most bytes it may be more."""
+"""A batch may be RATIO times as large as it is compressed; up to one part in FREE of the most bytes it may be
+larger."""
 BYTES_A_RECORD = 32
-"""Of the most bytes, for each record that a batch may have: what is kept of one beside its bytes."""
+"""Bytes of the limit that each record of a batch counts for, beside its own."""
 
 
 class Overlarge(ValueError):
-    """There is more in a batch than the limit allows."""
+    """Raised for a batch that holds more than the limit allows."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -24,11 +25,11 @@ class Overlarge(ValueError):
 
 
 def limit(size: int, most: int) -> int:
-    """Bytes that may become of `size` compressed ones, where a batch may have `most`."""
+    """Returns how many bytes `size` compressed ones may become, where a batch may have `most`."""
     return min(most, max(most // FREE, RATIO * size))
 
 
 def most_bytes(props: Mapping[str, str]) -> int:
-    """What a connector's configuration, which is checked already, allows."""
+    """Returns the limit of a connector's configuration, which was checked before."""
     text = props.get(KEY, "").strip()
     return int(text) if text else MOST_BYTES

@@ -1,4 +1,4 @@
-"""How a cluster is named in logs and in health: by its side, alias and addresses."""
+"""Names clusters in logs and in health: by side, alias and bootstrap servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bridge.model.values import Side
 
 
 def cluster_name(side: Side, props: Mapping[str, str | None]) -> str:
-    """Such as `source cluster A (kafka-a:9092)`."""
+    """Returns a name such as `source cluster A (kafka-a:9092)`."""
     alias = props.get(f"{side}.cluster.alias") or side.value
     servers = props.get(f"{side}.cluster.bootstrap.servers")
     return f"{side} cluster {alias}" + (f" ({servers})" if servers else "")

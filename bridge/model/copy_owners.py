@@ -1,4 +1,4 @@
-"""What a connector is told whose copies belong to another one (see bridge.pipeline.claims)."""
+"""Words the errors of a connector whose copies belong to another one (see bridge.pipeline.claims)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMED = 3
 
 
 def refusals(taken: Mapping[TopicPair, str], connector: str) -> list[str]:
-    """One sentence for each owner: what belongs to it, and what to do. `taken`: by pair, who owns it."""
+    """Returns one sentence for each owner: what belongs to it, and what to do. `taken`: the owner of each pair."""
     return [
         _refusal([pair for pair in sorted(taken) if taken[pair] == owner], owner, connector)
         for owner in sorted(set(taken.values()))

@@ -1,4 +1,4 @@
-"""What the source connector and the pipeline that copies for it tell each other."""
+"""Defines what the source connector and its pipeline exchange: partitions to copy, progress, gaps, status."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from bridge.model.values import CopyId, TopicPartition
 
 TAKE_OVER_FROM = "bridge.take.over.from"
-"""The key that names connectors whose copies this one goes on with."""
+"""The key that names connectors whose copies this one takes over."""
 
 
 class Transform(NamedTuple):
-    """A function that records go through: its name in the configuration, the function as `module.function`, what it is
-    called with beside the records, and other target topics that it may send them to."""
+    """A function that records go through: its name in the configuration, the function as `module.function`, its
+    parameters, and other target topics that it may send records to."""
 
     name: str
     function: str
@@ -53,7 +53,7 @@ class Copied:
 
     @property
     def copies(self) -> tuple[Copied, ...]:
-        """This one, and then one for each other target topic."""
+        """Returns this one, and one for each other target topic."""
         others = (
             replace(self, target_topic=topic, target_topic_id=topic_id, start=None, also=())
             for topic, topic_id in self.also
@@ -73,15 +73,14 @@ class GapKind(StrEnum):
     TARGET_RECREATED = "target_recreated"
     """The remote topic was deleted, made again, or cut back: copies are gone."""
     SKIPPED = "skipped"
-    """An operator had copying go on behind them (`mirror-bridge reset`, or Connect's source offsets)."""
+    """An operator had copying go on after them (`mirror-bridge reset`, or Connect's source offsets)."""
     TARGET_NOT_EMPTY = "target_not_empty"
     """No run is known of the copy, and the remote partition holds something: the runs topic was deleted or has lost
     what it held, another tool has copied, or others write to the remote topic."""
     RUN_CONTRADICTED = "run_contradicted"
     """A run tells of more than the logs hold, and no record bears it out: it was passed over."""
     RECORD_REFUSED = "record_refused"
-    """The target's broker refuses a record, whatever is tried, or nobody can decode it; source.record.policy says to go
-    on."""
+    """The target's broker refuses a record, or it can't be decoded, and source.record.policy says to go on."""
     TRANSFORM_FAILED = "transform_failed"
     """A transform fails with a record, and source.record.policy says to go on."""
 
@@ -101,11 +100,11 @@ class Gap:
     target_topic: str = ""
     """Of the copy that lacks them; "" in entries of version 0, which do not tell."""
     connector: str = ""
-    """Who entered it into the ledger; "" before, and in entries of version 0."""
+    """The connector that wrote the entry; "" before it is written, and in entries of version 0."""
 
     @property
     def said(self) -> str:
-        """In a sentence."""
+        """Returns the gap as a sentence."""
         tp = f"{self.source.topic}-{self.source.partition}"
         since = "start" if self.upstream_from < 0 else self.upstream_from
         until = "end" if self.upstream_to < 0 else self.upstream_to
@@ -148,12 +147,12 @@ class PipelineState(StrEnum):
     STARTING = "starting"
     COPYING = "copying"
     RETRYING = "retrying"
-    """The last attempt broke; the next one comes after a pause."""
+    """The last attempt failed; the next one comes after a pause."""
     CAUGHT_UP = "caught_up"
     """Only with `until_caught_up`: all is copied, and the pipeline has ended."""
     STOPPED = "stopped"
     FAILED = "failed"
-    """A permanent error; nothing is tried any more."""
+    """A permanent error; the pipeline has given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +203,7 @@ class PipelineSpec:
     compression_level: int | None = None
     until_caught_up: bool = False
     take_over_from: Sequence[str] = ()
-    """Names of connectors that are shut out where they copy what this one wants to copy."""
+    """Names of connectors that are fenced where they copy what this one is to copy."""
     transforms: tuple[Transform, ...] = ()
     transform_timeout: float = 5.0
     transform_memory: int = 256 * 1024 * 1024

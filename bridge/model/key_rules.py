@@ -1,4 +1,5 @@
-"""What becomes of a configuration key: it is honoured, ignored where that changes nothing that arrives, or refused."""
+"""Defines what becomes of a configuration key: it is honoured, ignored where that changes no copied record, or
+refused."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from enum import StrEnum
 class Effect(StrEnum):
     HONOURED = "honoured"
     IGNORED = "ignored"
-    """It changes speed, place or words only, and the status names it with its reason."""
+    """It changes only speed, location or wording, and the status names it with its reason."""
     REFUSED = "refused"
-    """It would change what arrives, so that it is an error of validate."""
+    """It would change what is copied, so that it is an error of validate."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """`why` is for an operator: how the key is honoured, why ignoring it changes nothing that arrives, or why it is
+    """`why` is for an operator: how the key is honoured, why ignoring it changes no copied record, or why it is
     refused and what to use instead. `same`: values that ask for what happens anyway, so that nothing is ignored, and
     nothing refused."""
 
@@ -25,7 +26,7 @@ class KeyRule:
     same: tuple[str, ...] = ()
 
     def on(self, value: str) -> Effect:
-        """What becomes of the key with this value; empty is as good as not given."""
+        """Returns what becomes of the key with this value; an empty one counts as not given."""
         text = value.strip()
         if not text or text.lower() in (each.lower() for each in self.same):
             return Effect.HONOURED
@@ -45,7 +46,7 @@ def refused(why: str, *same: str) -> KeyRule:
 
 
 class Use(StrEnum):
-    """What a Kafka client of ours is for; on that depends which of its properties do anything."""
+    """The purpose of a Kafka client of ours; on it depends which of its properties have an effect."""
 
     ADMIN = "admin"
     """Looks up and changes groups and topics."""

@@ -1,4 +1,4 @@
-"""What translation asks of a log, as values: it yields a Need and is sent the answer (sans-I/O).
+"""Defines the look-ups of translation as values: it yields a Need and is sent the answer (sans-I/O).
 
 The driver gathers the needs of all translations of a round, so that neighbours in one batch share one fetch.
 """
@@ -13,7 +13,7 @@ from bridge.model.values import RecordView, Side
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Data records from `offset` on, about `max_bytes` of them, at least one batch; answered by a Window."""
+    """Reads data records from `offset` on, about `max_bytes` of them, at least one batch; answered by a Window."""
 
     side: Side
     offset: int
@@ -22,7 +22,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class FindTime:
-    """The earliest offset whose timestamp is at or after `timestamp` (ListOffsets); None when there is none.
+    """Finds the earliest offset whose timestamp is at or after `timestamp` (ListOffsets); None when there is none.
     `timestamp` is never negative: -1 and -2 mean latest and earliest there."""
 
     side: Side
@@ -31,8 +31,8 @@ class FindTime:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Which places from `offset` on hold no data, as the headers of about `max_bytes` of batches tell; answered by a
-    Scanned, or by None where nothing can be read now."""
+    """Finds the offsets from `offset` on that hold no data, by the headers of about `max_bytes` of batches; answered by
+    a Scanned, or by None where nothing can be read now."""
 
     side: Side
     offset: int
@@ -59,9 +59,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Of the places in [start, end) of one log those that control batches and batches of aborted transactions take up,
-    as [first, end), in order. Of all others nobody knows: they hold data, have held some, or never existed. `size`:
-    bytes that it cost."""
+    """The offsets in [start, end) of one log that control batches and batches of aborted transactions take up, as
+    [first, end), in order. The others hold data, have held some, or never existed. `size`: bytes that were read."""
 
     start: int
     end: int

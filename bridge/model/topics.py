@@ -1,4 +1,4 @@
-"""What the admin API says of topics beside their partitions: configs and ACLs. Numbers are those of the protocol."""
+"""Defines configs and ACLs of topics, as the admin API has them. Numbers are those of the protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class NewTopic(NamedTuple):
-    """A topic to be made; a replication factor of -1 is the brokers' default."""
+    """A topic to be created; a replication factor of -1 is the brokers' default."""
 
     name: str
     partitions: int
@@ -17,7 +17,7 @@ class NewTopic(NamedTuple):
 
 
 class ConfigSource(IntEnum):
-    """Where the value of a config comes from; what else there is counts as UNKNOWN."""
+    """Where the value of a config comes from; other sources count as UNKNOWN."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -42,9 +42,9 @@ _COMPACT = "compact"
 
 
 def not_only_compacted(topic: str, configs: Mapping[str, ConfigEntry], holds: str) -> str | None:
-    """Why a topic that must keep the newest record of every key can't be used, in the words of Connect's own check
-    (TopicAdmin.verifyTopicCleanupPolicyOnlyCompact); None where it can, or where its configs do not tell. `holds`: what
-    is in it."""
+    """Returns why a topic that must keep the newest record of every key can't be used, in the words of Connect's own
+    check (TopicAdmin.verifyTopicCleanupPolicyOnlyCompact); None where it can, or where its configs do not tell.
+    `holds`: what the topic holds."""
     entry = configs.get(_CLEANUP_POLICY)
     found = [] if entry is None or entry.value is None else entry.value.split(",")
     policies = {each.strip().lower() for each in found if each.strip()}
@@ -64,7 +64,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """Those that there are on topics."""
+    """The operations on topics."""
 
     ALL = 2
     READ = 3

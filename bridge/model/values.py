@@ -1,4 +1,5 @@
-"""The values that translation speaks in: positions, records, verdicts. Words as in docs/design: Kafka's own."""
+"""Defines the values of translation: partitions, offsets, records, verdicts. Words are Kafka's own
+(docs/glossary.md)."""
 
 from __future__ import annotations
 
@@ -114,9 +115,9 @@ class LogRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TailPart:
-    """What a tail has read. `restarted`: the topic was made anew or cut back under us; what was read before counts no
-    longer, and the records are those from its new beginning. `at_end`: the records reach as far as the log did when
-    the read began. `unreadable`: batches stepped over, because nobody can decode what their producer wrote."""
+    """Records that a tail has read. `restarted`: the topic was created again or truncated; what was read before counts
+    no longer, and the records are those from its new beginning. `at_end`: the records reach as far as the log did when
+    the read began. `unreadable`: batches that were skipped, because they can't be decoded."""
 
     records: Sequence[LogRecord]
     restarted: bool
@@ -141,7 +142,7 @@ class Judgement(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a group-partition is not (or not yet) synced. The one enum that API, metrics, logs and pages show."""
+    """Why a group-partition is not (or not yet) synced; API, metrics, logs and pages all show these codes."""
 
     OFFSET_BEYOND_END = "offset_beyond_end"
     COPY_NOT_FOUND = "copy_not_found"
@@ -183,7 +184,7 @@ class Flag(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of one group-partition.
+    """The answer for one partition of a group.
 
     `offset` is the downstream offset, None when pending. `bound` is the greatest number of records that a reader
     from `offset` reads although the group had processed them: 0 when exact, None when not known (timestamp evidence).

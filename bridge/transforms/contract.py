@@ -1,4 +1,4 @@
-"""What a transform is given, and what it may return (docs/transforms.md)."""
+"""Calls transforms and checks what they return: the contract of docs/transforms.md."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ is null for a record without any."""
 
 
 class ContractBroken(ValueError):
-    """What a transform has returned is not what it may return; the text says why."""
+    """Raised when a transform returns what it must not; the text says why."""
 
 
 def call(
     transform: Transform, parameters: dict[str, str], given: pa.RecordBatch, to: Sequence[str] = ()
 ) -> pa.RecordBatch:
-    """What the transform makes of the batch. `to`: other topics that it may send records to. Raises ContractBroken, and
-    whatever it raises."""
+    """Calls the transform with a batch and checks the result. `to`: other topics that it may send records to. Raises
+    ContractBroken, and whatever it raises."""
     return checked(given, transform(given, **parameters), to)
 
 
 def nothing() -> pa.RecordBatch:
-    """A batch without records."""
+    """Returns a batch without records."""
     return pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
 
 def checked(given: pa.RecordBatch, returned: object, to: Sequence[str] = ()) -> pa.RecordBatch:
-    """What was returned, with its columns in order and of the right types. Raises ContractBroken."""
+    """Returns a transform's result, with its columns in order and of the right types. Raises ContractBroken."""
     if not isinstance(returned, pa.RecordBatch):
         raise ContractBroken(f"it returned {_what(returned)}, not a pyarrow.RecordBatch")
     found = _typed(returned)
@@ -85,7 +85,7 @@ def _typed(returned: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _check_offsets(given: np.ndarray, found: np.ndarray) -> None:
-    """Those that are returned are some of those that were given, once each, in their order."""
+    """Checks that the returned offsets are some of the given ones, once each, in their order."""
     if len(found) > len(given):
         raise ContractBroken(
             f"it returned {len(found)} records for {len(given)}: never more than it was given"

@@ -1,4 +1,4 @@
-"""Places in JSON texts: `customer.email`, with dots into objects; lists on the way are gone through.
+"""Reads and changes values in JSON texts by path: `customer.email`, with dots into objects, through lists on the way.
 
 A part of a path that has a dot of its own stands in backticks, as in Connect (KIP-821). All else stays as it was
 written, numbers included: values are taken as raw text (msgspec.Raw).
@@ -52,14 +52,15 @@ def tree(paths: Sequence[str]) -> Tree:
     return root  # type: ignore[return-value]
 
 
-def changed(text: bytes, masked_tree: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
-    """The text with `change` made at the places: it is given a value's own text and the name of its field. The same
-    bytes where nothing is there to change. Raises ValueError for what is not JSON, or no object or list."""
+def changed(text: bytes, paths: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
+    """Returns the text with `change` applied to the values of the paths: it is called with a value's own text and the
+    name of its field. The same bytes where nothing changes. Raises ValueError for what is not JSON, or no object or
+    list."""
     opening = text.lstrip()[:1]
     if opening == b"{":
         found = _OBJECT.decode(text)
         touched = False
-        for name, deeper in masked_tree.items():
+        for name, deeper in paths.items():
             raw = found.get(name)
             if raw is None:
                 continue
@@ -70,7 +71,7 @@ def changed(text: bytes, masked_tree: Tree, change: Callable[[bytes, str], bytes
         return _encode(found) if touched else text
     if opening == b"[":
         items = [bytes(raw) for raw in _LIST.decode(text)]
-        new_items = [_inside(item, masked_tree, change) for item in items]
+        new_items = [_inside(item, paths, change) for item in items]
         if new_items == items:
             return text
         return _encode([msgspec.Raw(item) for item in new_items])
@@ -78,7 +79,7 @@ def changed(text: bytes, masked_tree: Tree, change: Callable[[bytes, str], bytes
 
 
 def values(text: bytes, path: Sequence[str]) -> Iterator[bytes]:
-    """The texts of the values at a path. Raises ValueError as `changed` does."""
+    """Yields the texts of the values at a path. Raises ValueError as `changed` does."""
     opening = text.lstrip()[:1]
     if opening == b"{":
         raw = _OBJECT.decode(text).get(path[0])
@@ -96,13 +97,13 @@ def values(text: bytes, path: Sequence[str]) -> Iterator[bytes]:
 
 
 def as_text(value: bytes) -> str:
-    """A JSON value as text: of a string what it says, of anything else how it is written."""
+    """Returns a JSON value as text: of a string its content, of anything else its JSON."""
     return _STRING.decode(value) if value.startswith(b'"') else value.decode()
 
 
-def _inside(text: bytes, masked_tree: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
-    """What is no object or list has no places inside."""
-    return changed(text, masked_tree, change) if text[:1] in (b"{", b"[") else text
+def _inside(text: bytes, paths: Tree, change: Callable[[bytes, str], bytes]) -> bytes:
+    """Changes what is inside a value; nothing in one that is no object or list."""
+    return changed(text, paths, change) if text[:1] in (b"{", b"[") else text
 
 
 def _values_inside(text: bytes, path: Sequence[str]) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Transforms that are ready to be named in `bridge.transforms`."""
+"""Provides ready transforms, to be named in `bridge.transforms`: mask_fields and drop_where."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mask_fields(
     """Masks fields of JSON values, or with `column=key` of JSON keys, as stock's MaskField does: text becomes empty,
     numbers 0, booleans false, lists and objects empty, and with a `replacement` texts and numbers become that. A record
     whose value is null or lacks the fields stays as it is; one whose value is no JSON object is an error."""
-    masked_tree = _tree(fields)
+    paths = _tree(fields)
     change = _empty if replacement is None else _replacing(replacement)
     if column not in _JSON_COLUMNS:
         raise ValueError(f"column is {column}; it must be value or key")
@@ -39,7 +39,7 @@ def mask_fields(
         texts, given = rows.to_pylist(), batch.column(at)
         for row in odd:
             text = given[row].as_py()
-            texts[row] = None if text is None else json_paths.changed(text, masked_tree, change)
+            texts[row] = None if text is None else json_paths.changed(text, paths, change)
         rows = pa.array(texts, pa.binary())
     return batch.set_column(at, SCHEMA.field(at), rows)
 
@@ -86,23 +86,23 @@ class Compiled(Protocol):
 
 @lru_cache
 def compiled_masks(fields: str, replacement: str | None) -> Compiled | None:
-    """None where some place is inside of another value. Raises ValueError."""
+    """Returns compiled masks; None where a path leads inside another value. Raises ValueError."""
     # Compiled, with what it takes to import: not before there is a record.
     from bridge.transforms.masks.masking import Masks
 
-    masked_tree = _tree(fields)
-    if any(deeper is not None for deeper in masked_tree.values()):
+    paths = _tree(fields)
+    if any(deeper is not None for deeper in paths.values()):
         return None
     if replacement is None:
-        return Masks(list(masked_tree), [b'""', b"0", b"false", b"null", b"{}", b"[]"])
+        return Masks(list(paths), [b'""', b"0", b"false", b"null", b"{}", b"[]"])
     text = msgspec.json.encode(replacement)
-    return Masks(list(masked_tree), [text, _as_number(replacement), None, b"null", None, None])
+    return Masks(list(paths), [text, _as_number(replacement), None, b"null", None, None])
 
 
 def _masked_plain(
     column: pa.Array, fields: str, replacement: str | None
 ) -> tuple[pa.Array, Sequence[int]] | None:
-    """A column with its fields masked, and the rows that were left out; None for all."""
+    """Returns a column with its fields masked, and the rows that were left out; None where all are."""
     masks, rows = compiled_masks(fields, replacement), len(column)
     there, ends, data = column.buffers()
     if masks is None or column.offset or data is None:

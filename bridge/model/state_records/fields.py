@@ -1,6 +1,5 @@
-"""The fields that records of internal topics are made of: numbers of fixed size, big-endian; BYTES, which are their
-length as INT16 and that many bytes; and STRINGs, the same in UTF-8. UTF-8 that is none becomes U+FFFD, to the same
-number of them as in Java.
+"""Reads and writes the fields of records of internal topics: numbers of fixed size, big-endian; BYTES, which are their
+length as INT16 and that many bytes; and STRINGs, the same in UTF-8. Invalid UTF-8 becomes as many U+FFFD as in Java.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 class SchemaError(ValueError):
-    """A record that can't be read, or a value that has no place in one; the text names the field."""
+    """Raised for a record that can't be read, or a value that can't be written; the text names the field."""
 
 
 def read_numbers(layout: Struct, buffer: bytes | None, at: int, what: str) -> tuple[int, ...]:
@@ -31,13 +30,13 @@ def read_numbers(layout: Struct, buffer: bytes | None, at: int, what: str) -> tu
 
 
 def read_string(buffer: bytes | None, at: int, what: str) -> tuple[str, int]:
-    """The text, and where the next field begins."""
+    """Returns the text, and where the next field begins."""
     encoded, end = read_bytes(buffer, at, what)
     return _text(encoded), end
 
 
 def read_bytes(buffer: bytes | None, at: int, what: str) -> tuple[bytes, int]:
-    """The bytes, whose length as INT16 stands before them, and where the next field begins."""
+    """Returns the bytes, whose length as INT16 stands before them, and where the next field begins."""
     (length,) = read_numbers(_INT16, buffer, at, what)
     assert buffer is not None
     if length < 0:

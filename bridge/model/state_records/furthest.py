@@ -1,7 +1,7 @@
-"""The furthest offsets that the mirror has had for a group on the target: a value of the readiness topic. Pure.
+"""Defines the record of the furthest offsets that the mirror has committed for a group on the target. Pure.
 
-An offset there that is not above tells nothing of the group's consumers: the mirror may have committed it. The flow
-back leaves such a group where it is.
+An offset of the group that is not above them may be a commit of the mirror and not of a consumer: the reverse flow
+leaves such a group where it is. A value of the readiness topic.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Furthest(NamedTuple):
 
     @staticmethod
     def after(last: Furthest | None, upstream: int, downstream: int) -> Furthest:
-        """After a translation of `upstream` to `downstream`."""
-        # A lower one for an offset that is not lower: the topic there was cut back or made anew.
+        """Returns the furthest offset after a translation of `upstream` to `downstream`."""
+        # A lower one for an offset that is not lower: the target's topic was truncated or created again.
         cut_back = last is not None and downstream < last.downstream and upstream >= last.upstream
         furthest = downstream if last is None or cut_back else max(downstream, last.furthest)
         return Furthest(upstream, downstream, furthest)
@@ -37,7 +37,7 @@ class Furthest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FurthestRecord(Value):
-    """Of a group, by target topic and partition; written before the offsets are committed."""
+    """The furthest offsets of a group, by target partition; written before the offsets are committed."""
 
     kind: ClassVar[str] = "furthest"
 
@@ -68,7 +68,7 @@ class FurthestRecord(Value):
 
     @classmethod
     def trusted(cls, obj: Mapping[str, Any]) -> FurthestRecord:
-        """Of fields that were read before."""
+        """Reads fields that were checked before."""
         return cls(
             obj["asOfMs"],
             {

@@ -1,4 +1,4 @@
-"""What is known of a group: its committed offsets on the source, and what each translates to. Pure."""
+"""Defines the record of a group: its committed offsets on the source, and the verdict on each. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class GroupRow(NamedTuple):
     detail: Detail = _NONE
 
     def fields(self) -> dict[str, Any]:
-        """As JSON; what is empty or not known is left out."""
+        """Returns the row as JSON; what is empty or not known is left out."""
         obj = {
             "topic": self.topic,
             "partition": self.partition,
@@ -94,7 +94,7 @@ class GroupRow(NamedTuple):
 
     @classmethod
     def trusted(cls, obj: Mapping[str, Any]) -> GroupRow:
-        """Of fields that were read before."""
+        """Reads fields that were checked before."""
         get = obj.get
         return cls(
             obj["topic"],
@@ -120,12 +120,12 @@ class GroupRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord(Value):
-    """Written when its meaning changes."""
+    """A group's record; written when its meaning changes."""
 
     kind: ClassVar[str] = "group"
 
     as_of_ms: int
-    """When the round began that has found it so."""
+    """When the round began that read the group."""
     task: int
     task_count: int
     state: str

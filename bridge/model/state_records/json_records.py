@@ -1,7 +1,7 @@
-"""Fields of state records that are JSON objects, each checked for its type and range.
+"""Reads fields of state records that are JSON objects, and checks each for its type and range.
 
-Whoever may write to a state topic may write anything there: nothing but SchemaError comes out of these, and no value
-that a later step could stumble over.
+Whoever may write to a state topic may write anything there: these raise nothing but SchemaError, and return no value
+that a later step could fail on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBERS = -(2**63), 2**63 - 1
 
 
 def read_object(encoded: bytes | None, what: str) -> Mapping[str, Any]:
-    """What the object holds. Raises SchemaError."""
+    """Decodes a JSON object. Raises SchemaError."""
     if encoded is None:
         raise SchemaError(f"no {what}: it is null")
     try:
@@ -45,8 +45,8 @@ def number(obj: Mapping[str, Any], name: str, least: int, most: int) -> int:
 
 
 def text(obj: Mapping[str, Any], name: str, least: int = 0) -> str:
-    """Of at least so many characters. Raises SchemaError; also for a text that has no UTF-8, for nobody could show
-    it."""
+    """Reads a text of at least so many characters. Raises SchemaError; also for a text that can't be encoded in UTF-8,
+    for it could not be shown."""
     value = obj.get(name)
     if isinstance(value, str) and least <= len(value) <= _LONGEST:
         if value.isascii():
@@ -79,7 +79,7 @@ def text_or_none(obj: Mapping[str, Any], name: str) -> str | None:
 
 
 def objects(obj: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    """The objects of a list. Raises SchemaError."""
+    """Yields the objects of a list. Raises SchemaError."""
     for each in _listed(obj, name):
         if not isinstance(each, dict):
             raise SchemaError(f"{name} holds a {type(each).__name__}: objects are needed")
@@ -87,7 +87,7 @@ def objects(obj: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
 
 
 def numbers(obj: Mapping[str, Any], name: str, ranges: Sequence[tuple[int, int]]) -> Iterator[Sequence[int]]:
-    """The rows of a list, each with a whole number of each of the ranges. Raises SchemaError."""
+    """Yields the rows of a list, each with a whole number of each of the ranges. Raises SchemaError."""
     for row in _listed(obj, name):
         if not isinstance(row, list) or len(row) != len(ranges):
             raise SchemaError(f"{name} holds what is no list of {len(ranges)} whole numbers")
@@ -95,12 +95,12 @@ def numbers(obj: Mapping[str, Any], name: str, ranges: Sequence[tuple[int, int]]
 
 
 def texts(obj: Mapping[str, Any], name: str) -> list[str]:
-    """A list of texts; none where there is no list. Raises SchemaError."""
+    """Reads a list of texts; empty where there is none. Raises SchemaError."""
     return [text({name: each}, name) for each in _listed(obj, name)] if obj.get(name) is not None else []
 
 
 def simple_values(obj: Mapping[str, Any], name: str) -> dict[str, str | int | None]:
-    """An object that holds texts, whole numbers and nulls; empty where there is none. Raises SchemaError."""
+    """Reads an object of texts, whole numbers and nulls; empty where there is none. Raises SchemaError."""
     values = obj.get(name)
     if values is None:
         return {}

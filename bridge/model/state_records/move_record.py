@@ -1,4 +1,5 @@
-"""That a group was failed over, and what is needed to go on from there: a value of the readiness topic. Pure."""
+"""Defines the record that a group was failed over, with all that later steps need: a value of the readiness topic.
+Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _MOST_COUNT = (1 << 63) - 1
 
 
 class MoveRow(NamedTuple):
-    """A committed offset on the source, and the one on the target that a consumer goes on at."""
+    """A committed offset on the source, and the one on the target at which a consumer resumes."""
 
     topic: str
     partition: int
@@ -69,7 +70,7 @@ class MoveRow(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A committed offset of the group on the target, whatever it is of."""
+    """A committed offset of the group on the target, of any topic."""
 
     topic: str
     partition: int
@@ -99,14 +100,14 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MoveRecord(Value):
-    """`moved`: the connector commits the group no more. `returned`: it does again, and the pairs of offsets in `rows`
-    mean the same place: those on the target are as its consumers have left them."""
+    """State `moved`: the connector commits the group no more. `returned`: it does again, and the offsets in `rows` are
+    equivalent pairs: those on the target are what its consumers have committed last."""
 
     kind: ClassVar[str] = "move"
     state: str
     at_ms: int
     as_of_ms: int
-    """When both clusters were queried last for what `rows` say."""
+    """When both clusters were last queried for `rows`."""
     source_away: bool
     """The source did not answer then: `as_of_ms` is older than `at_ms`."""
     missing_since_ms: int | None

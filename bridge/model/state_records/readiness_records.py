@@ -1,14 +1,14 @@
-"""The records of the readiness topic: what a connector of groups knew last, by group, task and source topic. Pure.
+"""Defines the records of the readiness topic: the last state of groups, tasks and source topics, by connector. Pure.
 
     key (fields in this order)                         value
     {"connector", "kind": "group", "name": GROUP}      GroupRecord: committed offsets, and what each translates to
     {"connector", "kind": "task", "name": INDEX}       TaskRecord: when the task's groups were looked at last
-    {"connector", "kind": "missing", "name": TOPIC}    MissingRecord: what of a source topic is not on the target
+    {"connector", "kind": "missing", "name": TOPIC}    MissingRecord: records of a source topic not on the target
     {"connector", "kind": "move", "name": GROUP}       MoveRecord: that the group was failed over
-    {"connector", "kind": "furthest", "name": GROUP}   FurthestRecord: how far the mirror has had it
+    {"connector", "kind": "furthest", "name": GROUP}   FurthestRecord: the furthest offsets of the mirror
 
-A new kind is a class like those below, named in VALUES. All connectors of one source alias share the topic. Anybody who
-may write to it may write nonsense into it: nothing but SchemaError comes out of `decode`.
+A new kind is a class like those below, named in VALUES. All connectors of one source alias share the topic. Whoever may
+write to it may write anything: `decode` raises nothing but SchemaError.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class RecordKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord(Value):
-    """Written after each round of the task that both clusters have answered, behind the records of its groups."""
+    """A task's record; written after each round that both clusters have answered, behind the records of its groups."""
 
     kind: ClassVar[str] = "task"
     as_of_ms: int
     """When the round began."""
     task_count: int
     interval_ms: int
-    """After which the next record is to be expected, if all is well."""
+    """Time to the next record, as long as rounds succeed."""
     writer: str
-    """The instance of the connector that looks after the task."""
+    """The instance of the connector that runs the task."""
 
     @property
     def meaning(self) -> int:
@@ -82,8 +82,8 @@ class TaskRecord(Value):
 
 @dataclass(frozen=True, slots=True)
 class MissingRecord(Value):
-    """Of a source topic: by partition, at most so many records are not on the target, none of them appended before a
-    time (ms); -1 for not known."""
+    """The missing records of a source topic: by partition, at most so many are not on the target, none of them appended
+    before a time (ms); -1 for not known."""
 
     kind: ClassVar[str] = "missing"
     as_of_ms: int
@@ -107,7 +107,7 @@ class MissingRecord(Value):
 VALUES: Final[Mapping[str, type[Value]]] = {
     each.kind: each for each in (GroupRecord, TaskRecord, MissingRecord, MoveRecord, FurthestRecord)
 }
-"""By kind, the classes of values."""
+"""The classes of values, by kind."""
 
 
 def encode(value: Value) -> bytes:
@@ -115,7 +115,7 @@ def encode(value: Value) -> bytes:
 
 
 def decode(key: bytes | None, value: bytes | None) -> tuple[RecordKey, Value | None]:
-    """A null value takes back what stood under its key. Raises SchemaError."""
+    """Decodes a record; a null value deletes the one of its key. Raises SchemaError."""
     found = decode_key(key)
     return found, None if value is None else decode_value(found, value)
 

@@ -1,4 +1,4 @@
-"""What a value of the readiness topic is; its kinds are named in readiness_records. Pure."""
+"""Defines the base class of values of the readiness topic; readiness_records lists its kinds. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_TASKS = 10_000
 
 
 class Value(ABC):
-    """What stands under a key. Immutable."""
+    """The value of a record. Immutable."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -19,11 +19,11 @@ class Value(ABC):
     @property
     @abstractmethod
     def meaning(self) -> int:
-        """Equal for values that read the same, but for their times: one that means the same is not written again."""
+        """A hash that is equal for values that differ only in their times: such a value is not written again."""
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
-        """As JSON, without the version."""
+        """Returns the value as JSON, without the version."""
 
     @classmethod
     @abstractmethod
@@ -32,5 +32,5 @@ class Value(ABC):
 
     @classmethod
     def trusted(cls, obj: Mapping[str, Any]) -> Self:
-        """The same of what was read before: it is not checked again."""
+        """Reads fields that were checked before, without checking them again."""
         return cls.read(obj)

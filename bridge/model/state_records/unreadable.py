@@ -1,4 +1,4 @@
-"""Records of internal topics that can't be read: counted by topic, and named for the log. Pure."""
+"""Counts records of internal topics that can't be read, and words their log lines. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 _NAMED = 10
-"""Records that are named one by one between two looks at the lines: a topic may be full of them."""
+"""Records that are named one by one between two calls of `take_lines`: a topic may be full of them."""
 
 
 class Unreadable:
-    """Partition 0 of each topic, in the log's order. A record counts once, however often its topic is read."""
+    """The unreadable records of topics' partition 0. A record counts once, however often its topic is read."""
 
     def __init__(self, topics: Iterable[str]) -> None:
         """`topics`: those that have a count of 0 from the beginning."""
@@ -44,7 +44,7 @@ class Unreadable:
             self._lines.append(f"{topic}-0: {count} batch(es) can't be decoded and are left out")
 
     def restarted(self, topic: str) -> None:
-        """The topic was made anew: its offsets are other records now."""
+        """Starts over with a topic that was created again: its offsets are other records now."""
         self._read.pop(topic, None)
 
     def take_lines(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""Masks fields of JSON objects, compiled: what nearly all records are like, at the speed of a copy.
+"""Masks fields of JSON objects in compiled loops, at nearly the speed of a copy.
 
-Whatever is not plain (places inside of others, names that stand there twice or are escaped, anything that is not JSON)
-is left to json_paths, which has the words for what is wrong; what both can do comes out the same, to the byte.
+Values that are not plain (paths inside other values, names that occur twice or are escaped, anything that is not JSON)
+are left to json_paths, which words the errors; what both can mask comes out the same, to the byte.
 """
 
 from __future__ import annotations

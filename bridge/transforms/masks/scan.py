@@ -1,4 +1,4 @@
-"""Where JSON values end, compiled. Nothing is read outside the given bytes, whatever they are."""
+"""Finds where JSON values end, in compiled loops. Nothing is read outside the given bytes, whatever they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bridge.kafka.record.jit import WIDE, Bytes, part, plain
 
 _MOST_DEEP = 60
 NO = -1
-"""No such place."""
+"""Not found, or not plain."""
 QUOTE, BACKSLASH, COMMA, COLON, _MINUS, _DOT = 0x22, 0x5C, 0x2C, 0x3A, 0x2D, 0x2E
 OPEN, CLOSE, _LIST, _END = 0x7B, 0x7D, 0x5B, 0x5D
 STRING, NUMBER, BOOLEAN, NULL, OBJECT, ARRAY = range(6)
