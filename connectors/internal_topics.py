@@ -33,18 +33,18 @@ async def make(
     `holds`: what would be lost if the topic were not compacted; "" where each record is soon followed by another one.
     None: it is there and compacted, or we may not describe it, so that nobody can tell. Raises ClusterAway.
     """
-    looked = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
-    if _missing(looked):
+    info = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
+    if _missing(info):
         making = cluster.create_compacted_topic(topic, replication_factor)
         failed = await ask(side, making, timeout_ms)
         if failed is not None:
             return failed
     for pause in LOOKS_AFTER_SECONDS:
         await asyncio.sleep(pause)
-        looked = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
-        if _missing(looked):
+        info = (await ask(side, cluster.topics([topic]), timeout_ms))[topic]
+        if _missing(info):
             continue
-        if isinstance(looked, KafkaFailure) or not holds:
+        if isinstance(info, KafkaFailure) or not holds:
             return None
         refused = await _compacted(cluster, topic, timeout_ms, side, holds)
         if not _missing(refused):
@@ -56,8 +56,8 @@ async def make(
     )
 
 
-def _missing(looked: TopicInfo | KafkaFailure | None) -> bool:
-    return isinstance(looked, KafkaFailure) and looked.fault is KafkaFault.UNKNOWN_TOPIC
+def _missing(info: TopicInfo | KafkaFailure | None) -> bool:
+    return isinstance(info, KafkaFailure) and info.fault is KafkaFault.UNKNOWN_TOPIC
 
 
 async def _compacted(

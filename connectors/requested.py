@@ -52,7 +52,7 @@ class RequestedRounds(Generic[R]):
         self._under_way = []
 
 
-def found(before: Collection[str], after: Collection[str]) -> dict[str, Any]:
+def refresh_answer(before: Collection[str], after: Collection[str]) -> dict[str, Any]:
     """Returns the answer to a refresh, from the names before and after it."""
     added, removed = sorted(set(after) - set(before)), sorted(set(before) - set(after))
     return {

@@ -41,7 +41,7 @@ def emit(
     is the caller's to update. Where two topics of the source have one remote topic the lower answer counts (stock
     fails, and emits nothing for any group).
     """
-    found: dict[TopicPartition, Checkpoint] = {}
+    lowest: dict[TopicPartition, Checkpoint] = {}
     for (topic, partition), standing in committed.items():
         if standing is None:
             continue
@@ -49,11 +49,11 @@ def emit(
         if downstream is None or downstream < 0:
             continue
         remote = TopicPartition(rename(topic), partition)
-        other = found.get(remote)
+        other = lowest.get(remote)
         if other is None or downstream < other.downstream_offset:
-            found[remote] = Checkpoint(group, remote, standing.offset, downstream, standing.metadata)
+            lowest[remote] = Checkpoint(group, remote, standing.offset, downstream, standing.metadata)
     return [
-        checkpoint for remote, checkpoint in found.items() if is_more_recent(last.get(remote), checkpoint)
+        checkpoint for remote, checkpoint in lowest.items() if is_more_recent(last.get(remote), checkpoint)
     ]
 
 

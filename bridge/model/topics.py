@@ -46,8 +46,8 @@ def not_only_compacted(topic: str, configs: Mapping[str, ConfigEntry], holds: st
     check (TopicAdmin.verifyTopicCleanupPolicyOnlyCompact); None where it can, or where its configs do not tell.
     `holds`: what the topic holds."""
     entry = configs.get(_CLEANUP_POLICY)
-    found = [] if entry is None or entry.value is None else entry.value.split(",")
-    policies = {each.strip().lower() for each in found if each.strip()}
+    values = [] if entry is None or entry.value is None else entry.value.split(",")
+    policies = {each.strip().lower() for each in values if each.strip()}
     if policies <= {_COMPACT}:
         return None
     return (

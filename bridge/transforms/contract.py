@@ -47,20 +47,20 @@ def checked(given: pa.RecordBatch, returned: object, to: Sequence[str] = ()) -> 
     """Returns a transform's result, with its columns in order and of the right types. Raises ContractBroken."""
     if not isinstance(returned, pa.RecordBatch):
         raise ContractBroken(f"it returned {_what(returned)}, not a pyarrow.RecordBatch")
-    found = _typed(returned)
+    result = _typed(returned)
     for name in ("topic", "partition", "offset", "headers"):
-        if found.column(name).null_count:
+        if result.column(name).null_count:
             raise ContractBroken(f"it returned nulls in the column {name}")
-    _check_offsets(_numbers(given, "offset"), _numbers(found, "offset"))
-    _check_topic_partition(given, found, to)
-    headers = found.column("headers").flatten()
+    _check_offsets(_numbers(given, "offset"), _numbers(result, "offset"))
+    _check_topic_partition(given, result, to)
+    headers = result.column("headers").flatten()
     if headers.null_count or headers.field("key").null_count:
         raise ContractBroken("it returned a header without a key")
     try:
-        found.validate(full=True)
+        result.validate(full=True)
     except pa.ArrowInvalid as damaged:
         raise ContractBroken(f"it returned a batch that is damaged: {damaged}") from None
-    return found
+    return result
 
 
 def _typed(returned: pa.RecordBatch) -> pa.RecordBatch:
@@ -76,44 +76,44 @@ def _typed(returned: pa.RecordBatch) -> pa.RecordBatch:
             try:
                 column = column.cast(field.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wrong:
-                said = (
+                text = (
                     f"it returned the column {field.name} as {column.type}, which is no {field.type}: {wrong}"
                 )
-                raise ContractBroken(said) from None
+                raise ContractBroken(text) from None
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=SCHEMA.names)
 
 
-def _check_offsets(given: np.ndarray, found: np.ndarray) -> None:
+def _check_offsets(given: np.ndarray, result: np.ndarray) -> None:
     """Checks that the returned offsets are some of the given ones, once each, in their order."""
-    if len(found) > len(given):
+    if len(result) > len(given):
         raise ContractBroken(
-            f"it returned {len(found)} records for {len(given)}: never more than it was given"
+            f"it returned {len(result)} records for {len(given)}: never more than it was given"
         )
-    if np.array_equal(given, found):
+    if np.array_equal(given, result):
         return
-    if len(found) and not len(given):
+    if len(result) and not len(given):
         raise ContractBroken("it returned records for none")
-    wrong = np.flatnonzero(np.diff(found) <= 0)
+    wrong = np.flatnonzero(np.diff(result) <= 0)
     if len(wrong):
-        first, second = found[wrong[0] : wrong[0] + 2].tolist()
+        first, second = result[wrong[0] : wrong[0] + 2].tolist()
         raise ContractBroken(
             f"it returned offset {second} behind {first}: records stay in order, and are returned once"
         )
-    positions = np.minimum(np.searchsorted(given, found), len(given) - 1)
-    strange = found[given[positions] != found]
+    positions = np.minimum(np.searchsorted(given, result), len(given) - 1)
+    strange = result[given[positions] != result]
     if len(strange):
         raise ContractBroken(f"it returned offset {int(strange[0])}, which it was not given")
 
 
-def _check_topic_partition(given: pa.RecordBatch, found: pa.RecordBatch, to: Sequence[str]) -> None:
-    if not found.num_rows:
+def _check_topic_partition(given: pa.RecordBatch, result: pa.RecordBatch, to: Sequence[str]) -> None:
+    if not result.num_rows:
         return
     partition = given.column("partition")[0].as_py()
-    if (_numbers(found, "partition") != partition).any():
+    if (_numbers(result, "partition") != partition).any():
         raise ContractBroken(f"it changed the partition {partition}: a copy keeps its partition")
     there = pc.unique(given.column("topic")).to_pylist()
-    for topic in pc.unique(found.column("topic")).to_pylist():
+    for topic in pc.unique(result.column("topic")).to_pylist():
         if topic not in there and topic not in to:
             raise ContractBroken(
                 f"it sent records to {topic}, which bridge.transforms.<name>.to does not name"
@@ -121,8 +121,8 @@ def _check_topic_partition(given: pa.RecordBatch, found: pa.RecordBatch, to: Seq
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> np.ndarray:
-    found: np.ndarray = batch.column(name).to_numpy(zero_copy_only=False)
-    return found
+    result: np.ndarray = batch.column(name).to_numpy(zero_copy_only=False)
+    return result
 
 
 def _what(returned: object) -> str:

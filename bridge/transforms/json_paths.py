@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 def parts(path: str) -> list[str]:
     """Raises ValueError for what is no path."""
-    found, rest = [], path
+    fields, rest = [], path
     while True:
         if rest.startswith("`"):
             part, closed, rest = rest[1:].partition("`")
@@ -33,9 +33,9 @@ def parts(path: str) -> list[str]:
             more = bool(dot)
         if not part:
             raise ValueError(f"{path or 'an empty text'} is no path: names with dots in between")
-        found.append(part)
+        fields.append(part)
         if not more:
-            return found
+            return fields
 
 
 def tree(paths: Sequence[str]) -> Tree:
@@ -58,17 +58,17 @@ def changed(text: bytes, paths: Tree, change: Callable[[bytes, str], bytes]) -> 
     list."""
     opening = text.lstrip()[:1]
     if opening == b"{":
-        found = _OBJECT.decode(text)
+        fields = _OBJECT.decode(text)
         touched = False
         for name, deeper in paths.items():
-            raw = found.get(name)
+            raw = fields.get(name)
             if raw is None:
                 continue
             old = bytes(raw)
             new = change(old, name) if deeper is None else _inside(old, deeper, change)
             if new != old:
-                found[name], touched = msgspec.Raw(new), True
-        return _encode(found) if touched else text
+                fields[name], touched = msgspec.Raw(new), True
+        return _encode(fields) if touched else text
     if opening == b"[":
         items = [bytes(raw) for raw in _LIST.decode(text)]
         new_items = [_inside(item, paths, change) for item in items]

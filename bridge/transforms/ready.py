@@ -64,15 +64,15 @@ def drop_where(
     if negate not in ("true", "false"):
         raise ValueError(f"negate is {negate}; it must be true or false")
     if field is not None:
-        found = _by_field(batch, field, holds)
+        result = _by_field(batch, field, holds)
     elif header is not None:
-        found = _by_header(batch, header, holds)
+        result = _by_header(batch, header, holds)
     elif column in _JSON_COLUMNS:
         texts = batch.column(column).to_pylist()
-        found = [text is not None and holds(text.decode(errors="replace")) for text in texts]
+        result = [text is not None and holds(text.decode(errors="replace")) for text in texts]
     else:
         raise ValueError(f"column is {column}; it must be key or value")
-    dropped = pa.array(found, pa.bool_())
+    dropped = pa.array(result, pa.bool_())
     return batch.filter(dropped if negate == "true" else pc.invert(dropped))
 
 
@@ -107,15 +107,15 @@ def _masked_plain(
     there, ends, data = column.buffers()
     if masks is None or column.offset or data is None:
         return None
-    found = masks.apply(
+    result = masks.apply(
         np.frombuffer(there, np.uint8) if column.null_count else np.empty(0, np.uint8),
         np.frombuffer(ends, np.int32, rows + 1),
         np.frombuffer(data, np.uint8),
         rows,
     )
-    if found is None:
+    if result is None:
         return None
-    out_ends, out, odd = found
+    out_ends, out, odd = result
     buffers = [there if column.null_count else None, pa.py_buffer(out_ends), pa.py_buffer(out)]
     return pa.Array.from_buffers(pa.binary(), rows, buffers), odd
 
@@ -189,7 +189,7 @@ def _by_header(batch: pa.RecordBatch, header: str, holds: Callable[[str], bool])
     named = pc.equal(headers.field("key"), header)
     rows: Iterable[int] = pc.list_parent_indices(lists).filter(named).to_pylist()
     contents = headers.field("value").filter(named).to_pylist()
-    found = [False] * batch.num_rows
+    result = [False] * batch.num_rows
     for row, content in zip(rows, contents, strict=True):
-        found[row] = found[row] or holds((content or b"").decode(errors="replace"))
-    return found
+        result[row] = result[row] or holds((content or b"").decode(errors="replace"))
+    return result

@@ -51,28 +51,28 @@ def both(
     verdict = yield from bracket(offset, source, target, memory, caps)
     if agrees(verdict, offset, bounds, target):
         return verdict
-    known = _current(bounds, target)
-    assert known is not None
+    current = _current(bounds, target)
+    assert current is not None
     assert verdict.offset is not None
-    if _above(verdict.offset, offset, known, target):
-        return _disagreement(verdict, known.upper or known.lower)
-    assert known.lower is not None
+    if _above(verdict.offset, offset, current, target):
+        return _disagreement(verdict, current.upper or current.lower)
+    assert current.lower is not None
     held = yield from are_copies(
-        known.lower.upstream_offset, known.lower.downstream_offset, source, target, memory, caps
+        current.lower.upstream_offset, current.lower.downstream_offset, source, target, memory, caps
     )
-    return _disagreement(verdict, known.lower) if held is False else verdict
+    return _disagreement(verdict, current.lower) if held is False else verdict
 
 
 def agrees(verdict: Verdict, offset: int, bounds: SyncBounds | None, target: LogBounds) -> bool:
     """Whether no sync contradicts a verdict by bracketing."""
-    known = _current(bounds, target)
-    if known is None or verdict.offset is None:
+    current = _current(bounds, target)
+    if current is None or verdict.offset is None:
         return True
-    if _above(verdict.offset, offset, known, target):
+    if _above(verdict.offset, offset, current, target):
         return False
-    if known.lower is None or verdict.bound is None:
+    if current.lower is None or verdict.bound is None:
         return True
-    return verdict.offset + verdict.bound >= _low(offset, known.lower)
+    return verdict.offset + verdict.bound >= _low(offset, current.lower)
 
 
 def _current(bounds: SyncBounds | None, target: LogBounds) -> SyncBounds | None:
@@ -151,7 +151,7 @@ def are_copies(
 ) -> Steps[bool | None]:
     """Whether the target holds at `downstream` what the source has at `upstream`; None when either is gone."""
     budget = Budget(caps or Caps())
-    found = []
+    records = []
     try:
         for side, bounds, at in (
             (Side.SOURCE, source, upstream),
@@ -160,8 +160,8 @@ def are_copies(
             if not bounds.start <= at < bounds.end:
                 return None
             section = yield from LogReader(side, bounds, budget, memory).open(at)
-            found.append(section.at(at))
+            records.append(section.at(at))
     except CapReached:
         return None
-    one, other = found
+    one, other = records
     return None if one is None or other is None else same(one, other)

@@ -70,10 +70,10 @@ def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:
 
 def code(props: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
     """By key, the classes and functions that it names in other modules than ours, without `python:`."""
-    found = {
+    names = {
         key: [name for name in _python(key, value) if not _below(name, OURS)] for key, value in props.items()
     }
-    return {key: names for key, names in found.items() if names}
+    return {key: names for key, names in names.items() if names}
 
 
 def _why(key: str, value: str, policy: Policy) -> Iterator[str]:

@@ -120,11 +120,11 @@ class KeyRules:
             return None
         roles = ROLES if role == "cluster" else (role,)
         uses = [self.uses[side, each] for side in sides for each in roles if (side, each) in self.uses]
-        found = [rule for use in uses if (rule := self.client_rule(use, name)) is not None]
+        rules = [rule for use in uses if (rule := self.client_rule(use, name)) is not None]
         if not uses:
             away = not any(side == Side.SOURCE for side, _ in self.uses)
             return _NO_SOURCE if away and sides == [Side.SOURCE] else _NO_CLIENT
-        by_effect = {rule.effect: rule for rule in reversed(found)}
+        by_effect = {rule.effect: rule for rule in reversed(rules)}
         return next((by_effect[effect] for effect in Effect if effect in by_effect), None)
 
     def _override(self, name: str) -> KeyRule | None:

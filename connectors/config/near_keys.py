@@ -36,10 +36,10 @@ class Names:
 
     def near(self, text: str) -> set[str]:
         """Names that are near, the name itself too."""
-        found = set[str]()
+        matches = set[str]()
         for each in _shortened(_plain(text)):
-            found |= self._by_text.get(each, set())
-        return found
+            matches |= self._by_text.get(each, set())
+        return matches
 
 
 class NearKeys:
@@ -54,13 +54,13 @@ class NearKeys:
         """The nearest first; the key must be none of them."""
         if key in OTHERS or len(key) > MOST:
             return []
-        found = self._keys.near(key)
+        matches = self._keys.near(key)
         for at, character in enumerate(key):
             if character not in "._-":
                 continue
             for prefix in self._prefixes.near(key[:at]):
-                found |= {f"{prefix}.{name}" for name in self._properties.near(key[at + 1 :])}
-        return sorted(found, key=lambda other: (_edits(_plain(key), _plain(other)), -len(other), other))
+                matches |= {f"{prefix}.{name}" for name in self._properties.near(key[at + 1 :])}
+        return sorted(matches, key=lambda other: (_edits(_plain(key), _plain(other)), -len(other), other))
 
 
 def _edits(text: str, other: str) -> int:

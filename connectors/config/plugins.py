@@ -149,14 +149,14 @@ def load_function(
     right = f"{_PYTHON}module.function"
     try:
         module, function = _named(name, right, right)
-        found = getattr(module, function, None)
-        if not callable(found):
+        loaded = getattr(module, function, None)
+        if not callable(loaded):
             raise _Unusable(f"the module {module.__name__} has no function {function}")
-        if said := _call("called with a batch without records, it", try_out, found):
-            raise _Unusable(str(said))
+        if failure := _call("called with a batch without records, it", try_out, loaded):
+            raise _Unusable(str(failure))
     except _Unusable as problem:
         return ConfigError(key, invalid(key, name, _scrubbed(str(problem), props)))
-    return cast(Callable[..., object], found)
+    return cast(Callable[..., object], loaded)
 
 
 class _Unusable(Exception):

@@ -102,8 +102,8 @@ class ListOf:
     def check(self, name: str, value: Value) -> str | None:
         assert isinstance(value, tuple)
         if not value and not self.allow_empty:
-            known = shown(self.values) if self.values else "any non-empty value"
-            return f"Configuration '{name}' must not be empty. Valid values include: {known}"
+            allowed = shown(self.values) if self.values else "any non-empty value"
+            return f"Configuration '{name}' must not be empty. Valid values include: {allowed}"
         return list_problem(name, value, self.values)
 
     def json(self) -> Json:
@@ -161,13 +161,13 @@ class Url:
         return {"kind": "url"}
 
 
-def list_problem(name: str, value: Sequence[str], known: tuple[str, ...] = ()) -> str | None:
-    """As Kafka goes about it: duplicates first, then one element after the other. `known`: none for any."""
+def list_problem(name: str, value: Sequence[str], allowed: tuple[str, ...] = ()) -> str | None:
+    """As Kafka goes about it: duplicates first, then one element after the other. `allowed`: none for any."""
     if len(set(value)) < len(value):
         return f"Configuration '{name}' values must not be duplicated."
     for one in value:
         if not one:
             return f"Configuration '{name}' values must not be empty."
-        if known and (problem := In(known).check(name, one)):
+        if allowed and (problem := In(allowed).check(name, one)):
             return problem
     return None

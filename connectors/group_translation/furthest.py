@@ -54,11 +54,11 @@ class FurthestOffsets:
         marks: dict[str, int] = {}
         due: dict[tuple[str, str], FurthestRecord] = {}
         for group, rows in translated.items():
-            known = [row for row in rows if row.verdict.offset is not None]
-            mark = hash(tuple((row.target, row.committed.offset, row.verdict.offset) for row in known))
-            if known and self._kept.get(group) != mark:
+            answered = [row for row in rows if row.verdict.offset is not None]
+            mark = hash(tuple((row.target, row.committed.offset, row.verdict.offset) for row in answered))
+            if answered and self._kept.get(group) != mark:
                 marks[group] = mark
-                due[FurthestRecord.kind, group] = self._record(group, known, there[group], now_ms)
+                due[FurthestRecord.kind, group] = self._record(group, answered, there[group], now_ms)
         if not due or time.monotonic() < self._not_before:
             return
         try:
@@ -70,13 +70,15 @@ class FurthestOffsets:
             return
         self._kept |= marks
 
-    def _record(self, group: str, known: Sequence[Translated], there: Offsets, now_ms: int) -> FurthestRecord:
+    def _record(
+        self, group: str, answered: Sequence[Translated], there: Offsets, now_ms: int
+    ) -> FurthestRecord:
         before = self._store.get(FurthestRecord, group)
         rows = {} if before is None else dict(before.rows)
         if not isinstance(there, KafkaFailure):
-            current = {row.target for row in known}
+            current = {row.target for row in answered}
             rows = {tp: row for tp, row in rows.items() if tp in there or tp in current}
-        for row in known:
+        for row in answered:
             assert row.verdict.offset is not None
             rows[row.target] = Furthest.after(rows.get(row.target), row.committed.offset, row.verdict.offset)
         return FurthestRecord(now_ms, rows)

@@ -68,10 +68,10 @@ class Keeping:
 
     def looked_at(self, assignment: Assignment, tasks: Collection[int]) -> dict[int, TaskRecord]:
         """Returns the records of these tasks that were written for the present number of tasks."""
-        found = {task: self.store.get(TaskRecord, str(task)) for task in tasks}
+        records = {task: self.store.get(TaskRecord, str(task)) for task in tasks}
         return {
             task: record
-            for task, record in found.items()
+            for task, record in records.items()
             if record is not None and record.task_count == assignment.task_count
         }
 
@@ -168,13 +168,13 @@ class Keeping:
         topics: dict[str, list[tuple[int, int, int]]] = {}
         for (topic, partition), each in missing.items():
             topics.setdefault(topic, []).append((partition, each.records, each.since_ms))
-        found: dict[StoredKey, Value | None] = {
+        records: dict[StoredKey, Value | None] = {
             ("missing", topic): MissingRecord(began_ms, tuple(sorted(rows))) for topic, rows in topics.items()
         }
         if len(assignment.active) == assignment.task_count:  # else others may look at them
             gone = (name for name in self.store.names(MissingRecord) if name not in topics)
-            found |= dict.fromkeys((("missing", name) for name in gone), None)
-        return found
+            records |= dict.fromkeys((("missing", name) for name in gone), None)
+        return records
 
     def _with_reason(
         self, name: str, record: GroupRecord | Reason | None, assignment: Assignment, began_ms: int
@@ -184,7 +184,7 @@ class Keeping:
         if not isinstance(record, Reason):
             return None if record is None else replace(record, as_of_ms=began_ms)
         waits = self._due.get(("group", name))
-        known = waits if isinstance(waits, GroupRecord) else self.store.get(GroupRecord, name)
+        last = waits if isinstance(waits, GroupRecord) else self.store.get(GroupRecord, name)
         count = assignment.task_count
-        rows, state = ((), "EMPTY") if known is None else (known.rows, known.state)
+        rows, state = ((), "EMPTY") if last is None else (last.rows, last.state)
         return GroupRecord(began_ms, task_of(name, count), count, state, record.value, rows)

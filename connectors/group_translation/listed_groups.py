@@ -64,7 +64,7 @@ class ListedGroups:
         wait = self._options.admin_timeout_ms
         wait, self._asked = (wait if self._asked else min(wait, int(FIRST_LOOK * 1000))), True
         listed = await ask(Side.SOURCE, self._source.list_groups(), wait)
-        chosen = {name: found for name, found in listed.items() if self._chosen(found)}
+        chosen = {name: listing for name, listing in listed.items() if self._chosen(listing)}
         chosen |= await self._left_out([name for name in self._groups if name not in listed])
         changed = self._refreshed is not None and chosen.keys() != self._groups.keys()
         self._groups, self._refreshed = chosen, now
@@ -75,10 +75,10 @@ class ListedGroups:
         no error, until it has loaded them; their reports would be gone for as long (R5)."""
         if not missing:
             return {}
-        found = await ask(Side.SOURCE, self._source.committed(missing), self._options.admin_timeout_ms)
+        offsets = await ask(Side.SOURCE, self._source.committed(missing), self._options.admin_timeout_ms)
         return {
             name: self._groups[name]
-            for name, got in found.items()
+            for name, got in offsets.items()
             if (got.retriable if isinstance(got, KafkaFailure) else got)
         }
 

@@ -120,7 +120,7 @@ class Moves:
 
     def _report(self, name: str, task: int, record: MoveRecord) -> GroupReport:
         bounds = [row.bound for row in record.rows]
-        known = [bound for bound in bounds if bound is not None]
+        known_bounds = [bound for bound in bounds if bound is not None]
         return GroupReport(
             group=name,
             connector=self._name,
@@ -129,7 +129,7 @@ class Moves:
             task=task,
             ready=False,
             verdict="bounded" if any(row.verdict == "bounded" for row in record.rows) else "exact",
-            bound=sum(known) if len(known) == len(bounds) else None,
+            bound=sum(known_bounds) if len(known_bounds) == len(bounds) else None,
             target_state="MOVED",
             synced_at_ms=record.at_ms,
             reason=Reason.MOVED.value,
@@ -176,8 +176,8 @@ class Moves:
                 raise OperationRefused(f"group {name} is not moved: there is nothing to roll back")
             self._refuse_active(name, states[name])
             there = _offsets_or_raise(Side.TARGET, offsets[name])
-            known = {(each.topic, each.partition) for each in self.moved[name].snapshot}
-            left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in known]
+            known_bounds = {(each.topic, each.partition) for each in self.moved[name].snapshot}
+            left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in known_bounds]
         for name in names:
             wanted = {
                 TopicPartition(each.topic, each.partition): Committed(

@@ -15,7 +15,7 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.move_plan import MoveFacts
 from connectors.group_translation.moves import Moves
-from connectors.requested import RequestedRounds, found, not_offered
+from connectors.requested import RequestedRounds, not_offered, refresh_answer
 
 _DISABLED = (
     "a failover is kept in the readiness topic on the target, which emit.group-readiness.enabled=false or dry.run=true "
@@ -69,7 +69,7 @@ class GroupOperations:
         away = await self._rounds.round()
         if away is not None and not (arguments.get("without_source") and away.on_source):
             raise away
-        return found(before, self._groups.all) | ({"away": str(away.with_side())} if away else {})
+        return refresh_answer(before, self._groups.all) | ({"away": str(away.with_side())} if away else {})
 
     async def _move(self, arguments: Arguments) -> Arguments:
         self._check_enabled()

@@ -75,13 +75,13 @@ class ReadinessTopic:
     async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
         """Takes over, while the source is down, the groups of tasks that this instance has not looked at yet."""
         self._keeping.broke_off()
-        looked = self._keeping.looked_at(assignment, assignment.active - set(summary.tasks))
-        if not looked:
+        records = self._keeping.looked_at(assignment, assignment.active - set(summary.tasks))
+        if not records:
             return summary
-        await self._recall(assignment, looked, reason)
-        known = [] if summary.as_of_ms is None or not summary.tasks else [summary.as_of_ms]
-        as_of_ms = min([*known, *(each.as_of_ms for each in looked.values())])
-        return replace(summary, as_of_ms=as_of_ms, tasks=sorted({*summary.tasks, *looked}))
+        await self._recall(assignment, records, reason)
+        as_of = [] if summary.as_of_ms is None or not summary.tasks else [summary.as_of_ms]
+        as_of_ms = min([*as_of, *(each.as_of_ms for each in records.values())])
+        return replace(summary, as_of_ms=as_of_ms, tasks=sorted({*summary.tasks, *records}))
 
     async def _recall(self, assignment: Assignment, tasks: Collection[int], reason: Reason) -> None:
         if assignment.task_count != self._recalled[0]:

@@ -56,7 +56,7 @@ def report_of(
 ) -> GroupReport:
     """Returns the report that the record was written with. `reason`: why the group was not read since."""
     bounds = [row.bound for row in record.rows]
-    known = [bound for bound in bounds if bound is not None]
+    known_bounds = [bound for bound in bounds if bound is not None]
     reasons = [row.reason for row in record.rows if row.reason]
     verdicts = {row.verdict for row in record.rows}
     return GroupReport(
@@ -67,7 +67,7 @@ def report_of(
         task=task,
         ready=record.reason is None and all(map(_stands, record.rows)),
         verdict=next((each for each in _WEAKEST if each in verdicts), "pending"),
-        bound=sum(known) if known and len(known) == len(bounds) else None,
+        bound=sum(known_bounds) if known_bounds and len(known_bounds) == len(bounds) else None,
         target_state=record.state,
         synced_at_ms=record.as_of_ms,
         reason=reason.value if reason else record.reason or (reasons[0] if reasons else None),

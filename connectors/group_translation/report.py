@@ -34,7 +34,7 @@ def report(
     reasons = [row.verdict.reason for row in plan.rows if row.verdict.reason]
     reason: Reason | None = plan.reason or (reasons[0] if reasons else None)
     bounds = [row.verdict.bound for row in plan.rows]
-    known = [bound for bound in bounds if bound is not None]
+    known_bounds = [bound for bound in bounds if bound is not None]
     return GroupReport(
         group=plan.group,
         connector=connector,
@@ -43,7 +43,7 @@ def report(
         task=task,
         ready=ready,
         verdict=max(judgements, key=_ORDER.index, default=Judgement.PENDING).value,
-        bound=sum(known) if known and len(known) == len(bounds) else None,
+        bound=sum(known_bounds) if known_bounds and len(known_bounds) == len(bounds) else None,
         target_state=state,
         synced_at_ms=synced_at_ms,
         reason=reason.value if reason else None,
@@ -83,8 +83,8 @@ def fingerprint(plan: GroupPlan) -> int:
     return hash((plan.reason, *rows))
 
 
-def pack(found: GroupReport) -> bytes:
-    return zlib.compress(found.model_dump_json().encode(), 1)
+def pack(group_report: GroupReport) -> bytes:
+    return zlib.compress(group_report.model_dump_json().encode(), 1)
 
 
 def unpack(packed: bytes) -> GroupReport:

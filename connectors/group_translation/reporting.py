@@ -50,11 +50,11 @@ class Reports:
             tally.count(plan)
             mark = hash((fingerprint(plan), reason, self.task(name)))
             if self._last.get(name, (None,))[0] != mark:
-                changed[name] = found = self._report(plan, now_ms, reason)
-                self._last[name] = (mark, pack(found))
+                changed[name] = group_report = self._report(plan, now_ms, reason)
+                self._last[name] = (mark, pack(group_report))
                 if reason is None:
                     task = self.task(name), self.task_count
-                    self.changed[name] = record_of(plan, now_ms, *task, found.target_state)
+                    self.changed[name] = record_of(plan, now_ms, *task, group_report.target_state)
         for name, reason in outcome.failures.items():
             tally.seen.add(name)
             changed[name] = self._outdated(name, reason)
@@ -70,8 +70,8 @@ class Reports:
             tally.seen.add(name)
             mark = hash((Reason.GROUP_TYPE_UNSUPPORTED, self.task(name)))
             if self._last.get(name, (None,))[0] != mark:
-                changed[name] = found = self._outdated(name, Reason.GROUP_TYPE_UNSUPPORTED)
-                self._last[name] = (mark, pack(found))
+                changed[name] = group_report = self._outdated(name, Reason.GROUP_TYPE_UNSUPPORTED)
+                self._last[name] = (mark, pack(group_report))
                 self.changed[name] = Reason.GROUP_TYPE_UNSUPPORTED
         return changed
 
@@ -92,14 +92,14 @@ class Reports:
         shown where the record has none."""
         changed: dict[str, GroupReport | None] = {}
         for name, record in records.items():
-            changed[name] = found = self.recorded(name, record, reason)
-            self._last[name] = (None, pack(found))
+            changed[name] = group_report = self.recorded(name, record, reason)
+            self._last[name] = (None, pack(group_report))
         self._publisher.groups(changed)
 
     def last(self, name: str) -> GroupReport | None:
         """Returns the report as it was published last."""
-        found = self._last.get(name)
-        return None if found is None else unpack(found[1])
+        group_report = self._last.get(name)
+        return None if group_report is None else unpack(group_report[1])
 
     def forget(self, name: str) -> None:
         """Drops the group's report: another instance runs its task."""
@@ -127,7 +127,7 @@ class Reports:
         """Makes a report of a plan. `reason`: shown where the plan has none."""
         options = self._options
         state = "ACTIVE" if plan.reason is Reason.GROUP_ACTIVE_ON_TARGET else "EMPTY"
-        found = report(
+        group_report = report(
             plan,
             connector=self._name,
             source=options.source_alias,
@@ -136,13 +136,17 @@ class Reports:
             state=state,
             synced_at_ms=now_ms,
         )
-        return found.model_copy(update={"reason": reason.value}) if reason and not found.reason else found
+        return (
+            group_report.model_copy(update={"reason": reason.value})
+            if reason and not group_report.reason
+            else group_report
+        )
 
     def _outdated(self, name: str, reason: Reason, *, ready: bool = False) -> GroupReport:
         """Returns the report of a group that could not be read: its last verdicts, and why there are no newer ones
         (R5). `ready`: whether it stays ready if it was."""
         _, packed = self._last.get(name, (None, None))
         last = self._report(GroupPlan(name, (), reason), None) if packed is None else unpack(packed)
-        found = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})
-        self._last[name] = (None, pack(found))
-        return found
+        group_report = last.model_copy(update={"reason": reason.value, "ready": ready and last.ready})
+        self._last[name] = (None, pack(group_report))
+        return group_report

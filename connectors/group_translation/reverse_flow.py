@@ -93,15 +93,15 @@ class ReverseFlow:
     def _furthest(self, group: str, tp: TopicPartition) -> list[int]:
         """Returns the furthest offsets by each source of information. A move record counts only where there is no
         furthest record, which is newer."""
-        found = []
+        offsets = []
         if (checkpoint := self._checkpoints.get(group, {}).get(tp)) is not None:
-            found.append(checkpoint.furthest)
+            offsets.append(checkpoint.furthest)
         kept = self._records.get(group, {})
         for (connector, kind), rows in kept.items():
             newer = kept.get((connector, FurthestRecord.kind), {}) if kind == MoveRecord.kind else {}
             if tp in rows and tp not in newer:
-                found.append(rows[tp])
-        return found
+                offsets.append(rows[tp])
+        return offsets
 
     def _apply_checkpoint(self, checkpoint: Checkpoint) -> None:
         group, tp, upstream, downstream, _ = checkpoint
@@ -127,10 +127,10 @@ class ReverseFlow:
 
 def _decode(key: bytes | None, value: bytes | None) -> Change | None:
     """None for what else the topic holds. Raises SchemaError."""
-    found = decode_key(key)
-    if found.kind not in _KINDS:
+    offsets = decode_key(key)
+    if offsets.kind not in _KINDS:
         return None
-    return found, None if value is None else decode_value(found, value)
+    return offsets, None if value is None else decode_value(offsets, value)
 
 
 def _held(rows: Sequence[Translated], why: str) -> list[Translated]:

@@ -101,9 +101,9 @@ class StoredState:
     def all(self, kind: type[V]) -> Iterator[tuple[str, V]]:
         """Yields names and values; values may come and go meanwhile."""
         for name in self.names(kind):
-            found = self.get(kind, name)
-            if found is not None:
-                yield name, found
+            value = self.get(kind, name)
+            if value is not None:
+                yield name, value
 
     def names(self, kind: type[Value]) -> list[str]:
         return [name for each, name in self._kept if each == kind.kind]

@@ -54,9 +54,9 @@ class VerdictCache:
         bounds: tuple[Bounds, Bounds],
     ) -> Verdict | None:
         """The exact verdict on `offset`, if it still holds. `bounds`: of source and target now."""
-        found = self._pair(source, target, identity).verdicts.get(offset)
+        cached = self._pair(source, target, identity).verdicts.get(offset)
         source_now, target_now = bounds
-        return _holds(found, target_now) if source_now.start <= offset <= source_now.end else None
+        return _holds(cached, target_now) if source_now.start <= offset <= source_now.end else None
 
     def recall_without_source(
         self, source: TopicPartition, target: TopicPartition, target_id: str, offset: int, target_now: Bounds
@@ -69,8 +69,8 @@ class VerdictCache:
             target_now.leader_epoch,
         ):
             return None
-        found = _holds(pair.verdicts.get(offset), target_now)
-        return None if found is None or found.evidence is Evidence.RUN else found
+        cached = _holds(pair.verdicts.get(offset), target_now)
+        return None if cached is None or cached.evidence is Evidence.RUN else cached
 
     def remember(
         self,
@@ -96,7 +96,7 @@ class VerdictCache:
             kept = self._pairs[pair]
             if len(kept.verdicts) > len(seen[pair]):
                 kept.verdicts = {
-                    offset: found for offset, found in kept.verdicts.items() if offset in seen[pair]
+                    offset: cached for offset, cached in kept.verdicts.items() if offset in seen[pair]
                 }
 
     def _pair(self, source: TopicPartition, target: TopicPartition, identity: PairIdentity) -> _CachedPair:
@@ -106,11 +106,11 @@ class VerdictCache:
         return pair
 
 
-def _holds(found: tuple[Verdict, int] | None, target: Bounds) -> Verdict | None:
+def _holds(cached: tuple[Verdict, int] | None, target: Bounds) -> Verdict | None:
     """A verdict that was exact with the target's end then, if it is so with its bounds now."""
-    if found is None:
+    if cached is None:
         return None
-    verdict, end = found
+    verdict, end = cached
     assert verdict.offset is not None
     if not target.start <= verdict.offset <= target.end:
         return None

@@ -66,13 +66,13 @@ class RemoteNames:
 
 def remote_acls(source: Iterable[TopicAcl], names: RemoteNames) -> set[TopicAcl]:
     """Returns the ACLs that the target is to have for those of the source."""
-    found = set()
+    remote = set()
     for acl in source:
         operation = _operation(acl)
         if operation is not None:
             for pattern, name in names.mapped(acl.pattern, acl.name):
-                found.add(acl._replace(name=name, pattern=pattern, operation=operation))
-    return found
+                remote.add(acl._replace(name=name, pattern=pattern, operation=operation))
+    return remote
 
 
 def plan_acls(wanted: Set[TopicAcl], there: Set[TopicAcl], names: RemoteNames, *, revoke: bool) -> AclPlan:

@@ -29,25 +29,25 @@ def destinations(
     Raises OperationRefused where it is not clear which partitions are meant, or an offset is of another flow.
     """
     reset = LATEST if from_latest else EARLIEST
-    found: dict[TopicPartition, Destination] = {}
+    result: dict[TopicPartition, Destination] = {}
     for partition, offset in offsets:
         tp = _tp(partition, alias)
         if tp is None and offset is not None:
             raise OperationRefused(f"source partition {dict(partition)} is none of source cluster {alias}")
         if tp is not None:
-            found[tp] = reset if offset is None else Destination(ResetTo.OFFSET, int(offset["offset"]) + 1)
+            result[tp] = reset if offset is None else Destination(ResetTo.OFFSET, int(offset["offset"]) + 1)
     if not offsets:
         return dict.fromkeys(copied, reset)
-    others = sorted(set(copied) - found.keys())
+    others = sorted(set(copied) - result.keys())
     if others and all(offset is None for _, offset in offsets):
         named = ", ".join(f"{topic}-{partition}" for topic, partition in others[:_NAMED])
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         raise OperationRefused(
-            f"Connect has stored offsets of {len(found)} partition(s), and {named}{more} were copied too: it is not "
+            f"Connect has stored offsets of {len(result)} partition(s), and {named}{more} were copied too: it is not "
             "clear whether those are meant. To copy everything again: mirror-bridge reset NAME --to earliest; to copy "
             "some partitions again name them with --topic and --partition"
         )
-    return found
+    return result
 
 
 def _tp(partition: Mapping[str, Any], alias: str) -> TopicPartition | None:

@@ -53,16 +53,16 @@ class Sides:
     ) -> tuple[dict[str, TopicInfo | None], dict[str, KafkaFailure]]:
         """Returns each topic, None for those that do not exist; and failures of those that could not be described."""
         answers = await self.ask(side, self.cluster(side).topics(names, right=_RIGHTS[side])) if names else {}
-        found: dict[str, TopicInfo | None] = {}
+        described: dict[str, TopicInfo | None] = {}
         unknown = {}
         for name, answer in answers.items():
             if isinstance(answer, TopicInfo):
-                found[name] = answer
+                described[name] = answer
             elif answer.fault is KafkaFault.UNKNOWN_TOPIC:
-                found[name] = None
+                described[name] = None
             else:
                 unknown[name] = of(side, answer)
-        return found, unknown
+        return described, unknown
 
     async def configs(
         self, side: Side, names: Sequence[str]
@@ -70,18 +70,18 @@ class Sides:
         """Returns the configs of topics; topics that are gone are left out. Those that we may not describe are one
         failure, in stock's words (stock §1.8)."""
         answers = await self.ask(side, self.admin(side).configs(names)) if names else {}
-        found, refused, others = {}, [], []
+        described, refused, others = {}, [], []
         for name, answer in answers.items():
             if not isinstance(answer, KafkaFailure):
-                found[name] = answer
+                described[name] = answer
             elif answer.fault is KafkaFault.NOT_AUTHORIZED:
                 refused.append(name)
             elif answer.fault is not KafkaFault.UNKNOWN_TOPIC:
                 others.append(of(side, answer))
         if refused:
-            said = (
+            text = (
                 "TopicAuthorizationException occurred while trying to describe configs for topics "
                 f"[{', '.join(sorted(refused))}] on {self._aliases[side]} cluster; grant {_CONFIGS[side]} on them"
             )
-            others.append(KafkaFailure(KafkaFault.NOT_AUTHORIZED, said))
-        return found, others
+            others.append(KafkaFailure(KafkaFault.NOT_AUTHORIZED, text))
+        return described, others

@@ -21,14 +21,14 @@ def taken(props: Mapping[str, str | None], others: Iterable[CopiedTopics]) -> li
     """Returns errors for a configuration that has no others."""
     name = props.get("name") or ""
     options = SourceOptions.from_props(props, CheckedOnOpen())
-    found = {
+    owners = {
         (topic, target): other.name
         for other in others
         if other.name not in (name, *options.take_over_from) and _same_flow(props, other.config)
         for topic, target in other.topics
         if (remote := options.remote_of(topic)) is not None and target in (remote, *options.also(topic))
     }
-    return [ConfigError("topics", said) for said in refusals(found, name or "this connector")]
+    return [ConfigError("topics", text) for text in refusals(owners, name or "this connector")]
 
 
 def _same_flow(one: Mapping[str, str | None], other: Mapping[str, str | None]) -> bool:

@@ -76,17 +76,17 @@ class Reporter:
         whole, self._totals = self._totals is None, totals
         return CopyReport(totals, changed, sorted(gone), gaps, whole)
 
-    def _row(self, copied: Copied, found: Progress | None, now: float) -> Progress | None:
+    def _row(self, copied: Copied, progress: Progress | None, now: float) -> Progress | None:
         """Returns a partition's row; the last one, with rates of 0, where a new driver has no progress yet."""
         tp = copied.source
-        if found is None:
+        if progress is None:
             row = self._rows.get(tp)
             return row and row._replace(record_rate=0.0, byte_rate=0.0)
         began = (now, 0, 0)
         counters = self._counters.setdefault(tp, _Counters((0, 0), began, began))
-        counters.count(found.records, found.bytes)
+        counters.count(progress.records, progress.bytes)
         record_rate, byte_rate = counters.per_second(now)
-        return found._replace(
+        return progress._replace(
             records=counters.records, bytes=counters.bytes, record_rate=record_rate, byte_rate=byte_rate
         )
 
@@ -101,7 +101,7 @@ class Reporter:
 
     def _sums(self, status: PipelineStatus, partitions: int) -> CopyTotals:
         rows = self._rows.values()
-        known = [row.lag for row in rows if row.lag >= 0]
+        lags = [row.lag for row in rows if row.lag >= 0]
         busy = [row for row in rows if row.record_rate > 0]
         return CopyTotals(
             source=self._source,
@@ -110,7 +110,7 @@ class Reporter:
             layout=status.layout,
             restarts=status.restarts,
             partitions=partitions,
-            lag=sum(known) if known else None,
+            lag=sum(lags) if lags else None,
             records=self._records + sum(row.records for row in rows),
             bytes=self._bytes + sum(row.bytes for row in rows),
             record_rate=round(sum(row.record_rate for row in rows), 1),
@@ -127,14 +127,14 @@ def gap_report(gap: Gap) -> GapReport:
         partition=gap.source.partition,
         kind=gap.kind.value,
         topic_id=gap.topic_id,
-        upstream_from=_known(gap.upstream_from),
-        upstream_to=_known(gap.upstream_to),
+        upstream_from=_or_none(gap.upstream_from),
+        upstream_to=_or_none(gap.upstream_to),
         seen_at_ms=gap.seen_at_ms,
         detail=gap.detail,
     )
 
 
-def _known(value: int) -> int | None:
+def _or_none(value: int) -> int | None:
     return value if value >= 0 else None
 
 

@@ -48,11 +48,11 @@ class ConfigSync:
         except ClusterAway as away:
             if away.failure.fault is not KafkaFault.UNSUPPORTED:
                 raise
-            said = (
+            text = (
                 f"the target cluster '{self._options.target_alias}' is not compatible with IncrementalAlterConfigs "
                 "API; set sync.topic.configs.enabled=false"
             )
-            return [KafkaFailure(KafkaFault.UNSUPPORTED, said, retriable=False)]
+            return [KafkaFailure(KafkaFault.UNSUPPORTED, text, retriable=False)]
         return list(failed(Side.TARGET, done).values())
 
 
@@ -72,11 +72,11 @@ class AclSync:
         except ClusterAway as away:
             if away.failure.fault is not KafkaFault.NOT_AUTHORIZED:
                 raise
-            said = (
+            text = (
                 f"{away.side} cluster: {away.failure}; grant DESCRIBE and on the target ALTER on the cluster, or set "
                 "sync.topic.acls.enabled=false"
             )
-            return [KafkaFailure(KafkaFault.NOT_AUTHORIZED, said)]
+            return [KafkaFailure(KafkaFault.NOT_AUTHORIZED, text)]
         if source is None or target is None:
             return []
         names = RemoteNames(self._names(), options.replicates, options.remote)

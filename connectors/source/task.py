@@ -20,7 +20,7 @@ from connectors.base import Arguments, Assignment, Operation, Publisher, Summary
 from connectors.cluster_away import ClusterAway
 from connectors.outages import Outages
 from connectors.ports import Clusters, Pipeline, Pipelines
-from connectors.requested import RequestedRounds, does_not_run, found, not_offered
+from connectors.requested import RequestedRounds, does_not_run, not_offered, refresh_answer
 from connectors.source.cluster_calls import Sides, of
 from connectors.source.discovery import DiscoveredTopics, Discovery
 from connectors.source.duty_failures import DutyFailures
@@ -111,7 +111,10 @@ class SourceInstance:
         failures, away = await self._requested.round()
         if away is not None:
             raise away
-        return {**found(before, self._discovered.names), "errors": [str(failure) for failure in failures]}
+        return {
+            **refresh_answer(before, self._discovered.names),
+            "errors": [str(failure) for failure in failures],
+        }
 
     async def close(self) -> None:
         await self._stop_copying()

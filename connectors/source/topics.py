@@ -63,14 +63,14 @@ def copied(
     also: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[Copied]:
     """Partitions that are there on both sides. Those that only the target has mean nothing."""
-    found: list[Copied] = []
+    partitions: list[Copied] = []
     for topic, info in sorted(sources.items()):
         there = remotes.get(names[topic])
         others = [remotes.get(name) for name in also.get(topic, ())]
         infos = [each for each in (there, *others) if each is not None]
         if there is not None and len(infos) == 1 + len(others):
             transforms = transforms_of(topic)
-            found += [
+            partitions += [
                 Copied(
                     TopicPartition(topic, number),
                     info.topic_id,
@@ -81,4 +81,4 @@ def copied(
                 )
                 for number in range(min(info.partitions, *(each.partitions for each in infos)))
             ]
-    return found
+    return partitions

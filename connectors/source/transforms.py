@@ -49,13 +49,13 @@ def transforms(
     wrong = {error.key for error in config.errors}
     for name in names:
         if name.startswith(_PYTHON):
-            found = _function(name, there)
+            result = _function(name, there)
         else:
-            found = _named(name, given, there, loaded=f"{TRANSFORMS}.{name}.type" not in wrong)
-        if isinstance(found, ChosenTransform):
-            chosen.append(found)
+            result = _named(name, given, there, loaded=f"{TRANSFORMS}.{name}.type" not in wrong)
+        if isinstance(result, ChosenTransform):
+            chosen.append(result)
         else:
-            errors += found
+            errors += result
     return chosen, errors
 
 
@@ -74,7 +74,7 @@ def _named(
     own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
     parameters = {key: value for key, value in own.items() if key not in _OWN}
     topics, to = split_list(own.get("topics", ".*")), split_list(own.get("to", ""))
-    errors = [ConfigError(f"{prefix}to", said) for said in _of_targets(f"{prefix}to", to)]
+    errors = [ConfigError(f"{prefix}to", text) for text in _of_targets(f"{prefix}to", to)]
     if (
         problem := pattern_list_problem(topics)
         if topics
@@ -128,8 +128,8 @@ def _errors(
         wrong.extend(_of_parameters(function, parameters, prefix))
         return None if wrong else _tried_out(function, parameters, to)
 
-    found = load_function(key, name, there, try_out)
-    return [found] if isinstance(found, ConfigError) else wrong
+    result = load_function(key, name, there, try_out)
+    return [result] if isinstance(result, ConfigError) else wrong
 
 
 def _of_parameters(

@@ -71,12 +71,12 @@ class TaskRecord(Value):
         }
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> TaskRecord:
+    def read(cls, obj: Mapping[str, Any]) -> TaskRecord:
         return cls(
-            number(found, "asOfMs", 0, LAST_MS),
-            number(found, "taskCount", 1, MOST_TASKS),
-            number(found, "intervalMs", 1, _MOST_MS),
-            text(found, "writer", 1),
+            number(obj, "asOfMs", 0, LAST_MS),
+            number(obj, "taskCount", 1, MOST_TASKS),
+            number(obj, "intervalMs", 1, _MOST_MS),
+            text(obj, "writer", 1),
         )
 
 
@@ -98,10 +98,10 @@ class MissingRecord(Value):
         return {"asOfMs": self.as_of_ms, "partitions": [list(row) for row in self.rows]}
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> MissingRecord:
+    def read(cls, obj: Mapping[str, Any]) -> MissingRecord:
         ranges = ((0, MOST_PARTITION), (-1, _MOST_COUNT), (-1, LAST_MS))
-        rows = [(row[0], row[1], row[2]) for row in numbers(found, "partitions", ranges)]
-        return cls(number(found, "asOfMs", 0, LAST_MS), tuple(rows))
+        rows = [(row[0], row[1], row[2]) for row in numbers(obj, "partitions", ranges)]
+        return cls(number(obj, "asOfMs", 0, LAST_MS), tuple(rows))
 
 
 VALUES: Final[Mapping[str, type[Value]]] = {
@@ -116,17 +116,17 @@ def encode(value: Value) -> bytes:
 
 def decode(key: bytes | None, value: bytes | None) -> tuple[RecordKey, Value | None]:
     """Decodes a record; a null value deletes the one of its key. Raises SchemaError."""
-    found = decode_key(key)
-    return found, None if value is None else decode_value(found, value)
+    obj = decode_key(key)
+    return obj, None if value is None else decode_value(obj, value)
 
 
 def decode_key(key: bytes | None) -> RecordKey:
     """Raises SchemaError."""
-    found = read_object(key, "key")
-    if list(found) != list(RecordKey._fields):
+    obj = read_object(key, "key")
+    if list(obj) != list(RecordKey._fields):
         fields = ", ".join(RecordKey._fields)
         raise SchemaError(f"its key has other fields than {fields}, in this order")
-    made = RecordKey(text(found, "connector", 1), text(found, "kind", 1), text(found, "name"))
+    made = RecordKey(text(obj, "connector", 1), text(obj, "kind", 1), text(obj, "name"))
     if made.kind not in VALUES:
         raise SchemaError(f"kind is {made.kind[:60]!a}: {', '.join(VALUES)} are known")
     if made.kind == TaskRecord.kind and made.name not in _TASKS:
@@ -138,9 +138,9 @@ def decode_key(key: bytes | None) -> RecordKey:
 
 def decode_value(key: RecordKey, value: bytes) -> Value:
     """Raises SchemaError."""
-    found = read_object(value, "value")
-    number(found, "version", VERSION, VERSION)
-    return VALUES[key.kind].read(found)
+    obj = read_object(value, "value")
+    number(obj, "version", VERSION, VERSION)
+    return VALUES[key.kind].read(obj)
 
 
 _TASKS = frozenset(map(str, range(MOST_TASKS)))

@@ -33,7 +33,7 @@ class Masks:
     def __init__(self, names: list[str], left: list[bytes | None]) -> None:
         self._names = _texts([name.encode() for name in names])
         self._left = _texts([text or b"" for text in left])
-        self._known = np.array([text is not None for text in left], np.uint8)
+        self._supported = np.array([text is not None for text in left], np.uint8)
         self._longest = len(names) * max(5, *(len(text or b"") for text in left))
 
     def apply(
@@ -49,7 +49,7 @@ class Masks:
         if len(there):
             nulls = np.flatnonzero(np.unpackbits(there, count=rows, bitorder="little") == 0)
             odd[nulls] = 1
-        mask(data, ends, *self._names, *self._left, self._known, out, out_ends, odd)
+        mask(data, ends, *self._names, *self._left, self._supported, out, out_ends, odd)
         odd[nulls] = 0
         return out_ends, out[: out_ends[rows]], np.flatnonzero(odd).tolist()
 
@@ -90,7 +90,7 @@ def _object(
     name_ends: Numbers,
     left: Bytes,
     left_ends: Numbers,
-    known: Bytes,
+    supported: Bytes,
     seen: Numbers,
     out: Bytes,
     first: int,
@@ -141,7 +141,7 @@ def _object(
             its, size = name_ends[number], name_ends[number + 1] - name_ends[number]
             if _is(data, name, until, names, its, size):
                 kind = kind_of(int(data[value]))
-                if not known[kind]:
+                if not supported[kind]:
                     return NO
                 its, size = left_ends[kind], left_ends[kind + 1] - left_ends[kind]
                 if not _is(data, value, at, left, its, size):
@@ -173,7 +173,7 @@ def mask(
     name_ends: Numbers,
     left: Bytes,
     left_ends: Numbers,
-    known: Bytes,
+    supported: Bytes,
     out: Bytes,
     ends: np.ndarray,
     odd: Bytes,
@@ -183,7 +183,7 @@ def mask(
     for row in range(len(odd)):
         if not odd[row]:
             at, end = int(begins[row]), int(begins[row + 1])
-            done = _object(data, at, end, names, name_ends, left, left_ends, known, seen, out, put)
+            done = _object(data, at, end, names, name_ends, left, left_ends, supported, seen, out, put)
             if done < 0:
                 odd[row] = 1
             else:

@@ -38,8 +38,8 @@ def _escaped(data: Bytes, at: int, end: int) -> int:
         return NO
     kind = data[at]
     if kind != 0x75:
-        for known in (0x22, 0x5C, 0x2F, 0x62, 0x66, 0x6E, 0x72, 0x74):
-            if kind == known:
+        for escape in (0x22, 0x5C, 0x2F, 0x62, 0x66, 0x6E, 0x72, 0x74):
+            if kind == escape:
                 return at + 1
         return NO
     if at + 5 > end:

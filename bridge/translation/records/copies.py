@@ -30,19 +30,19 @@ class Copies:
         self._source, self._target = source, target
         self.source, self.target = source.bounds, target.bounds
         self.memory, self.budget = memory, budget
-        self._known: list[LogSection] = []
+        self._sections: list[LogSection] = []
         self.unsure_first = False
         """Whether the first records of the target may be copies of one before the offset, or of one after it."""
 
     def open_target(self, offset: int) -> Steps[LogSection]:
         """Returns a section of the target that covers `offset`, or ends at it when that is the log's end."""
-        for section in self._known:
+        for section in self._sections:
             if section.covers(offset) or (section.at_end and section.end == offset):
                 return section
         section = yield from self._target.open(max(self.target.start, offset - duplicates.BLOCK))
         while not section.covers(offset) and not section.at_end:
             yield from section.forward()
-        self._known.append(section)
+        self._sections.append(section)
         return section
 
     def of_last_before(self, offset: int, source_log: LogSection) -> Steps[Anchor | None]:
@@ -56,13 +56,13 @@ class Copies:
             # The first is tried in any case: what stood lower when the anchors were found may be gone.
             if candidate is None or (tried and candidate.offset < lowest):
                 break
-            found = yield from self._usable_copy(
+            anchor = yield from self._usable_copy(
                 candidate, offset, source_log, section, searched=tried < _SEARCHED
             )
-            if found is None and tried == 0:
-                found = yield from self._head(offset, source_log)
-            if found is not None:
-                return found if floor is None or found.downstream > floor.downstream else floor
+            if anchor is None and tried == 0:
+                anchor = yield from self._head(offset, source_log)
+            if anchor is not None:
+                return anchor if floor is None or anchor.downstream > floor.downstream else floor
             # The copy is compacted away, or was never made: step back.
             edge = candidate.offset
             if tried >= _SINGLE_STEPS:
@@ -105,15 +105,15 @@ class Copies:
     def _is_before(
         self,
         offset: int,
-        found: Anchor,
+        anchor: Anchor,
         record: RecordView,
         source_log: LogSection,
         record_log: LogSection,
     ) -> Steps[bool]:
         """Whether the anchor is not the copy of a later identical record, at or after `offset`, too far away to be
         seen. It can't be one where the target can't have lost an earlier copy; else its neighbours decide."""
-        downstream, known = found.downstream, self.memory.at_or_above(offset)
-        if known is not None and known <= downstream:
+        downstream, unprocessed = anchor.downstream, self.memory.at_or_above(offset)
+        if unprocessed is not None and unprocessed <= downstream:
             return False
         target_log = yield from self.open_target(downstream)
         below = self.memory.below(record.offset + 1)
@@ -157,35 +157,35 @@ class Copies:
             if copy is not None and same(copy, record):
                 return (yield from self.lowest(record, guess))
         nearby = min(
-            (r.offset for known in self._known for r in known.records if same(r, record)), default=None
+            (r.offset for section in self._sections for r in section.records if same(r, record)), default=None
         )
         if searched or nearby is not None:
             return (yield from self.lowest(record, nearby))
         return None
 
-    def lowest(self, record: RecordView, known: int | None) -> Steps[Anchor | None]:
+    def lowest(self, record: RecordView, known_copy: int | None) -> Steps[Anchor | None]:
         """Finds the lowest copy of `record`; None when there is none, or the budget was too small to prove it. No copy
-        stands below the first offset of its timestamp, nor below the lowest copy of an earlier record. `known`: the
-        offset of some copy."""
+        stands below the first offset of its timestamp, nor below the lowest copy of an earlier record. `known_copy`:
+        the offset of some copy."""
         start = yield from self._target.first_at_time(record.timestamp)
         if start is None:
             return None
         anchor = self.memory.below(record.offset)
         start = max(start, anchor.downstream + 1 if anchor else 0)
-        if known is not None and start >= known:
-            return Anchor(record.offset, known)
+        if known_copy is not None and start >= known_copy:
+            return Anchor(record.offset, known_copy)
         if start >= self.target.end:
             return None
         downstream = None
         with self.budget.part():
             section = yield from self.open_target(start)
-            if known is None:
+            if known_copy is None:
                 copy = yield from duplicates.first_at_or_after(
                     section, start, record, self.memory, duplicates.PATIENCE
                 )
                 downstream = copy.offset if copy else None
             else:
-                downstream = yield from _first_until(section, start, known, record)
+                downstream = yield from _first_until(section, start, known_copy, record)
         return None if downstream is None else Anchor(record.offset, downstream)
 
     def _head(self, offset: int, source_log: LogSection) -> Steps[Anchor | None]:
@@ -287,18 +287,18 @@ class Copies:
         return None if oldest is None else (yield from self._copy_of(oldest, searched=True))
 
 
-def _first_until(section: LogSection, start: int, known: int, record: RecordView) -> Steps[int]:
-    """Finds the lowest offset of `record` in [start, known]; it stands at `known`. Reads all of it: between a copy and
-    an earlier one may stand anything that foreign writers have sent."""
+def _first_until(section: LogSection, start: int, known_copy: int, record: RecordView) -> Steps[int]:
+    """Finds the lowest offset of `record` in [start, known_copy]; it stands at `known_copy`. Reads all of it: between a
+    copy and an earlier one may stand anything that foreign writers have sent."""
     index = section.index(start)
     while True:
         while index < len(section.records):
             candidate = section.records[index]
-            if candidate.offset >= known:
-                return known
+            if candidate.offset >= known_copy:
+                return known_copy
             if same(candidate, record):
                 return candidate.offset
             index += 1
-        if section.end > known or section.at_end:
-            return known
+        if section.end > known_copy or section.at_end:
+            return known_copy
         yield from section.forward()

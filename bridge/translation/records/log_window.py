@@ -112,10 +112,10 @@ class LogReader:
         (-1 means latest there, -2 earliest); about those nothing is known but the log's start."""
         if timestamp < 0:
             return self.bounds.start
-        found = yield FindTime(self.side, timestamp)
-        if isinstance(found, Window | Scanned):
-            raise TypeError(f"a FindTime is answered by an offset or None, not by {found!r}")
-        return None if found is None or found >= self.bounds.end else max(found, self.bounds.start)
+        answer = yield FindTime(self.side, timestamp)
+        if isinstance(answer, Window | Scanned):
+            raise TypeError(f"a FindTime is answered by an offset or None, not by {answer!r}")
+        return None if answer is None or answer >= self.bounds.end else max(answer, self.bounds.start)
 
     def open(self, offset: int) -> Steps[LogSection]:
         """Returns a section that covers `offset`, or ends at it where that is the log's end. An empty log is not

@@ -62,14 +62,14 @@ def short(some: Sequence[CopySpan], size: int) -> bytes:
 
 def beginning(hole_list: bytes, copies: int) -> bytes:
     """Returns the list up to so many copies."""
-    found: list[CopySpan] = []
+    result: list[CopySpan] = []
     for each in spans(hole_list):
         if each.copies >= copies:
-            found.append(CopySpan(copies))
+            result.append(CopySpan(copies))
             break
-        found.append(each)
+        result.append(each)
         copies -= each.copies
-    return hole_list[:1] + _encoded(found)
+    return hole_list[:1] + _encoded(result)
 
 
 def room(span: CopySpan) -> int:
@@ -92,14 +92,14 @@ def join(older: bytes, skipped: int, extra: int, newer: bytes, size: int) -> byt
 
 def skipped_only(some: Iterable[CopySpan], size: int) -> bytes:
     """Returns a list of the source's holes only; b"" where that is too long."""
-    found: list[CopySpan] = []
+    result: list[CopySpan] = []
     copies = 0
     for each in some:
         copies += each.copies
         if each.skipped:
-            found.append(CopySpan(copies, each.skipped))
+            result.append(CopySpan(copies, each.skipped))
             copies = 0
-    encoded = SKIPPED_ONLY + _encoded([*found, CopySpan(copies)])
+    encoded = SKIPPED_ONLY + _encoded([*result, CopySpan(copies)])
     return encoded if len(encoded) <= max(MOST_BYTES, size // PART) else b""
 
 
@@ -107,17 +107,17 @@ def spans(hole_list: bytes) -> list[CopySpan]:
     """Decodes a list. Raises SchemaError for bytes that are none."""
     if hole_list[:1] not in (EVERYTHING, SKIPPED_ONLY):
         raise SchemaError(f"holes begin with {hole_list[:1].hex() or 'nothing'}: 01 and 02 are known")
-    found: list[CopySpan] = []
+    result: list[CopySpan] = []
     numbers = _numbers(hole_list[1:])
     for copies in numbers:
         if not copies:
             raise SchemaError("holes with no copy between them")
         hole = next(numbers, None)
         if hole is None:
-            found.append(CopySpan(copies))
-            return found
+            result.append(CopySpan(copies))
+            return result
         skipped = next(numbers, 0) if hole & 1 else 0
-        found.append(CopySpan(copies, skipped, hole >> 1))
+        result.append(CopySpan(copies, skipped, hole >> 1))
     raise SchemaError("holes that do not end with a copy")
 
 

@@ -58,8 +58,8 @@ class RunScan:
     @property
     def _source_tells(self) -> bool:
         run = self.run
-        known = self._source_told and run.leader_epoch >= 0
-        return known and self.uncounted > 0 and self.source_read_to < run.upstream_end
+        answer = self._source_told and run.leader_epoch >= 0
+        return answer and self.uncounted > 0 and self.source_read_to < run.upstream_end
 
     @property
     def hidden(self) -> int:
@@ -105,7 +105,7 @@ class RunScan:
             self._skipped, self.source_read_to = array("q"), self.run.upstream_start
         asked, self._asked = self._asked, set()
         if whole:
-            self._answers = {offset: known for offset, known in self._answers.items() if offset in asked}
+            self._answers = {offset: answer for offset, answer in self._answers.items() if offset in asked}
         return bool(asked) or not whole
 
     def learn(self, scanned: Scanned) -> None:
@@ -152,10 +152,10 @@ class RunScan:
             return self._answers[offset]
         fewest, most = self.before(offset)
         low = self._downstream(fewest)
-        found = low, self._downstream(most + self.hidden) if most else self.run.downstream_start
+        answer = low, self._downstream(most + self.hidden) if most else self.run.downstream_start
         if self.finished:
-            self._answers[offset] = found
-        return found
+            self._answers[offset] = answer
+        return answer
 
     def _downstream(self, number: int) -> int:
         """Returns the target offset of copy `number`, counting offsets that are not known to be empty."""
@@ -166,8 +166,8 @@ class RunScan:
         return start + number + passed
 
 
-def _at_an_end(found: array[int], start: int, end: int) -> bool:
-    return bool(found) and (found[0] == start or found[-1] == end - 1)
+def _at_an_end(answer: array[int], start: int, end: int) -> bool:
+    return bool(answer) and (answer[0] == start or answer[-1] == end - 1)
 
 
 def holes_of(run: OffsetRun) -> tuple[Holes | None, bool]:

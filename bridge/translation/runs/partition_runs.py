@@ -77,14 +77,14 @@ class PartitionRuns:
         the target's log begins, as far as is known."""
         changes: _Changes = {run.upstream_start: None for run in (*self._stale, *self._wrong)}
         self._stale, self._wrong = [], []
-        anew = self._take_back(position, changes)
+        anew = self._resume_after_hand_back(position, changes)
         new = new_runs(segments, copied)
         first = new[0] if new else new_run([Segment(position, position, 0, 0)], copied)
         if self._runs and self._runs[-1].incarnation != first.incarnation:
             changes |= {run.upstream_start: None for run in self._runs}
             self._runs = []
         if new:
-            self._take_bare(new, changes)
+            self._replace_bare_position(new, changes)
         dropped = self._cut(first, changes)
         if new:
             if self._runs:
@@ -140,7 +140,7 @@ class PartitionRuns:
                 records.append((RunKey(*copy, start).encode(), None if run is None else run.value()))
         return records
 
-    def _take_back(self, position: int, changes: _Changes) -> bool:
+    def _resume_after_hand_back(self, position: int, changes: _Changes) -> bool:
         """Takes copying back after a hand-back; returns whether it begins elsewhere than it had ended: what lies
         between was copied by another mirror, and is not covered."""
         last = self.last
@@ -153,7 +153,7 @@ class PartitionRuns:
             self._runs.pop()
         return last.position != position
 
-    def _take_bare(self, new: list[OffsetRun], changes: _Changes) -> None:
+    def _replace_bare_position(self, new: list[OffsetRun], changes: _Changes) -> None:
         """Replaces a bare position by the first new run, which covers what that has covered."""
         last = self.last
         if last is None or last.upstream_count:
@@ -206,17 +206,17 @@ class PartitionRuns:
         if top <= 0:
             return top, beyond
         low, end = max(0, top - count), self._runs[-1].downstream_end
-        found = [self._runs[top]]
+        kept_runs = [self._runs[top]]
         for older in reversed(self._runs[low:top]):
-            newer = found[-1]
+            newer = kept_runs[-1]
             merged = one_of(older, newer, end, beyond, target_start)
             if merged is None:
                 beyond += newer.size
-                found.append(older)
+                kept_runs.append(older)
             else:
                 changes[newer.upstream_start] = None
-                changes[older.upstream_start] = found[-1] = merged
-        self._runs[low : top + 1] = reversed(found)
+                changes[older.upstream_start] = kept_runs[-1] = merged
+        self._runs[low : top + 1] = reversed(kept_runs)
         return low, beyond
 
 

@@ -54,15 +54,15 @@ class RunTable:
 
 
 def read_runs(
-    records: Iterable[LogRecord], troubles: list[SchemaError] | None = None
+    records: Iterable[LogRecord], errors: list[SchemaError] | None = None
 ) -> dict[CopyId, PartitionRuns]:
     """The runs of a whole runs topic. A record that can't be read costs itself only; what is wrong with it is added to
-    `troubles`."""
+    `errors`."""
     table = RunTable()
     for record in records:
         try:
             table.apply(decode_change(record.key, record.value))
         except SchemaError as problem:
-            if troubles is not None:
-                troubles.append(problem)
+            if errors is not None:
+                errors.append(problem)
     return {copy: table.partition_runs(copy) for copy in table.copies}

@@ -292,10 +292,10 @@ def _names(source_topic_id: str, target_topic: str, target_topic_id: str) -> byt
     )
 
 
-def _version(buffer: bytes | None, what: str, *known: int) -> int:
+def _version(buffer: bytes | None, what: str, *supported: int) -> int:
     (version,) = read_numbers(_VERSION, buffer, 0, f"version of the {what}")
-    if version not in known:
+    if version not in supported:
         raise SchemaError(
-            f"version {version} of the {what} is not known; known: {', '.join(map(str, known))}"
+            f"version {version} of the {what} is not known; known: {', '.join(map(str, supported))}"
         )
     return version
