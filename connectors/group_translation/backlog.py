@@ -38,7 +38,7 @@ def copied_to(
         return memory.reached if memory.reached >= source.end or seen else None
     ids = (last.source_topic_id, identity.source_id), (last.target_topic_id, identity.target_id)
     if any(then and now and then != now for then, now in ids):
-        return 0  # a topic was made again, and nothing of it is copied yet
+        return 0  # a topic was created again, and nothing of it is copied yet
     return last.position if last.downstream_end <= target.end else None
 
 
@@ -79,7 +79,8 @@ class Backlog:
         observed = self._observed.setdefault(tp, deque())
         at, seen_end = observed[-1] if observed else (at_ms, end)
         if end < seen_end or at_ms < at:
-            # Cut back or made again: offsets mean others now. Or the clock was set back: times do.
+            # The log was truncated or the topic created again, so offsets are other records now; or the clock was set
+            # back.
             self._forget(tp)
             observed = self._observed.setdefault(tp, deque())
         observed.append((at_ms, end))

@@ -168,7 +168,7 @@ class GroupsInstance(Generic[Options]):
 
     async def _pause(self, began: float) -> None:
         """Waits until the next round is due, or the assignment changes."""
-        # After a failure not by what was due: it is due still, and there would be no pause at all.
+        # After a failure `_due` does not count: everything is still due, and there would be no pause at all.
         soon = began + min(self._interval, self._failures.pause)
         due = soon if self._failures else self._due(began)
         try:
@@ -179,7 +179,7 @@ class GroupsInstance(Generic[Options]):
 
     async def _round(self, began: float) -> ClusterAway | None:
         """Runs a round; returns the cluster that did not answer, if there is one."""
-        # One that changes meanwhile counts from the next round on, which follows at once.
+        # An assignment that changes meanwhile counts from the next round on, which follows at once.
         tally, began_ms, assignment = Tally(), int(time.time() * 1000), self._assignment
         try:
             # The groups first: a group that is not listed has no report that says why it is not synced.
@@ -278,7 +278,7 @@ class GroupsInstance(Generic[Options]):
         if not self._failures:
             reason = reason_of(away.side, away.failure)
             mine = self._groups.of(self._assignment)
-            # What stood on the target when the source went still does: it is asked again without the source.
+            # A ready group stays so: its offsets still stand on the target, and are read again without the source.
             ready = away.side is Side.SOURCE
             self._reports.away({*self._reports.names(), *mine}, reason, ready=ready)
         self._failures.add(away.failure)

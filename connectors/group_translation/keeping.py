@@ -29,7 +29,7 @@ TASKS_EVERY = 5.0
 WITHIN = 10.0
 """Seconds that writing, or the first reading, may delay the rounds; the rest is done after the next one."""
 PORTION = 200
-"""Records that are written together: what is written by the time counts."""
+"""Records that are written together; on a timeout those that are written count."""
 SILENT_MS = 7 * 86_400_000
 """Records of another connector are deleted when it has written nothing for so long,"""
 SILENT_ROUNDS = 3_600.0
@@ -51,7 +51,7 @@ class Keeping:
         """Since when both clusters have answered all rounds (monotonic seconds)."""
         self._lost = 0
 
-    # -- learning --------------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
         """Reads the topic, within WITHIN seconds; the rounds report whatever fails."""
@@ -66,7 +66,7 @@ class Keeping:
         lost, self._lost = self._lost != self.store.lost, self.store.lost
         return lost
 
-    def looked_at(self, assignment: Assignment, tasks: Collection[int]) -> dict[int, TaskRecord]:
+    def task_records(self, assignment: Assignment, tasks: Collection[int]) -> dict[int, TaskRecord]:
         """Returns the records of these tasks that were written for the present number of tasks."""
         records = {task: self.store.get(TaskRecord, str(task)) for task in tasks}
         return {
@@ -81,7 +81,7 @@ class Keeping:
         others = [task for task in range(assignment.task_count) if task not in assignment.active]
         return {
             task: (record.as_of_ms, record.interval_ms)
-            for task, record in self.looked_at(assignment, others).items()
+            for task, record in self.task_records(assignment, others).items()
             if record.writer != self.writer
         }
 
@@ -127,7 +127,7 @@ class Keeping:
         self, assignment: Assignment, missing: Mapping[TopicPartition, Missing], began_ms: int, now: float
     ) -> None:
         if not self.store.whole:
-            await self.store.follow()  # what means the same as what stands there is not written again
+            await self.store.follow()  # so that `put` leaves out values that have not changed
         while self._due:
             due = dict(islice(self._due.items(), PORTION))
             await self.store.put(due)

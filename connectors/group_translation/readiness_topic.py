@@ -75,7 +75,7 @@ class ReadinessTopic:
     async def recall(self, assignment: Assignment, summary: Summary, reason: Reason) -> Summary:
         """Takes over, while the source is down, the groups of tasks that this instance has not looked at yet."""
         self._keeping.broke_off()
-        records = self._keeping.looked_at(assignment, assignment.active - set(summary.tasks))
+        records = self._keeping.task_records(assignment, assignment.active - set(summary.tasks))
         if not records:
             return summary
         await self._recall(assignment, records, reason)
