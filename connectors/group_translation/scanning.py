@@ -73,10 +73,10 @@ class Scanning:
         the one that the offset lies in; `source`: None while the source does not answer."""
         if run is None or not (run.extra or run.skipped):
             return False
-        scans = self._scans.get(run) or RunScan(run)
-        by_source = _by_source(scans, offset, source)
-        by_target = scans.unsettled(offset) and scans.read_to < min(run.downstream_end, target.end)
-        unread = scans.unread * (scans.hidden > 0) + scans.source_unread * by_source
+        run_scan = self._scans.get(run) or RunScan(run)
+        by_source = _by_source(run_scan, offset, source)
+        by_target = run_scan.unsettled(offset) and run_scan.read_to < min(run.downstream_end, target.end)
+        unread = run_scan.unread * (run_scan.hidden > 0) + run_scan.source_unread * by_source
         return (by_source or by_target) and self._grant(run, unread, most)
 
     def steps(
@@ -84,27 +84,27 @@ class Scanning:
     ) -> Steps[None]:
         """Scans until all is found, or the run or its bytes end: the source first, for without it the target's headers
         prove nothing."""
-        scans = self._scans.pop(run, None) or RunScan(run)
-        self._scans[run] = scans
+        run_scan = self._scans.pop(run, None) or RunScan(run)
+        self._scans[run] = run_scan
         if len(self._scans) > MOST_RUNS:
             del self._scans[next(iter(self._scans))]
-        while _by_source(scans, offset, source):
-            size = min(READ_BYTES, scans.source_unread)
-            answer = yield from self._read(run, Scan(Side.SOURCE, scans.source_read_to, size))
+        while _by_source(run_scan, offset, source):
+            size = min(READ_BYTES, run_scan.source_unread)
+            answer = yield from self._read(run, Scan(Side.SOURCE, run_scan.source_read_to, size))
             if answer is None:
                 return
-            if answer.end > scans.source_read_to:  # several groups in one run read it side by side
+            if answer.end > run_scan.source_read_to:  # several groups in one run read it side by side
                 self._granted[run] -= answer.size
-            scans.learn_source(answer)
+            run_scan.learn_source(answer)
         end = min(run.downstream_end, target.end)
-        while scans.unsettled(offset) and scans.read_to < end:
-            size = min(READ_BYTES, scans.unread + 1)
-            answer = yield from self._read(run, Scan(Side.TARGET, max(scans.read_to, target.start), size))
+        while run_scan.unsettled(offset) and run_scan.read_to < end:
+            size = min(READ_BYTES, run_scan.unread + 1)
+            answer = yield from self._read(run, Scan(Side.TARGET, max(run_scan.read_to, target.start), size))
             if answer is None:
                 return
-            if answer.end > scans.read_to:
+            if answer.end > run_scan.read_to:
                 self._granted[run] -= answer.size
-            scans.learn(answer)
+            run_scan.learn(answer)
 
     def _read(self, run: OffsetRun, scan: Scan) -> Steps[Scanned | None]:
         """Scans once; None where the run may read no more, or nothing can be read."""
@@ -129,9 +129,9 @@ class Scanning:
         return True
 
 
-def _by_source(scans: RunScan, offset: int, source: LogBounds | None) -> bool:
+def _by_source(run_scan: RunScan, offset: int, source: LogBounds | None) -> bool:
     """Whether scanning the source can show how many copies stand before an offset; it does not show what transforms
     have dropped."""
-    run = scans.run
+    run = run_scan.run
     whole = source is not None and source.start <= run.upstream_start and not run.transformed
-    return whole and scans.uncounted_before(offset)
+    return whole and run_scan.uncounted_before(offset)

@@ -163,7 +163,7 @@ def test_a_group_that_nothing_is_known_of_stays() -> None:
     published = back(a, b)
     (row,) = published.reports["g"].partitions
     assert (row.reason, home(a)) == ("moved_by_mirror", 5)
-    assert row.detail["said"] == "nothing tells what the flow A to B has committed of the group"
+    assert row.detail["said"] == "the flow A to B has left no checkpoint and no readiness record of the group"
 
 
 def test_stocks_checkpoints_tell_it_too() -> None:
