@@ -21,18 +21,18 @@ class ReplicationPolicy(ABC):
 
     @abstractmethod
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Name on the target of the source's topic."""
+        """Returns the name on the target of the source's topic."""
 
     @abstractmethod
     def topic_source(self, topic: str) -> str | None:
-        """Alias of the cluster that the topic was mirrored from; None for a topic that was not mirrored."""
+        """Returns the alias of the cluster that the topic was mirrored from; None for a topic that was not mirrored."""
 
     @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
-        """Name on the cluster that the topic was mirrored from; None for a topic that was not mirrored."""
+        """Returns the name on the cluster that the topic was mirrored from; None for a topic that was not mirrored."""
 
     def original_topic(self, topic: str) -> str:
-        """Name on the cluster where the records were first written."""
+        """Returns the name on the cluster where the records were first written."""
         while True:
             upstream = self.upstream_topic(topic)
             if upstream is None or upstream == topic:

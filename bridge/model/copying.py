@@ -67,18 +67,19 @@ class GapKind(StrEnum):
     TRUNCATED = "truncated"
     """The source's log begins above where copying had come to: retention or DeleteRecords was faster."""
     CUT_BACK = "cut_back"
-    """The source's log ends below where copying had come to, or took another way: an unclean election."""
+    """The source's log ends below where copying had come to, or has diverged from what was copied: an unclean
+    election."""
     SOURCE_RECREATED = "source_recreated"
-    """The source topic was deleted and made again under its name."""
+    """The source topic was deleted and created again under its name."""
     TARGET_RECREATED = "target_recreated"
-    """The remote topic was deleted, made again, or cut back: copies are gone."""
+    """The remote topic was deleted, created again, or truncated: copies are gone."""
     SKIPPED = "skipped"
-    """An operator had copying go on after them (`mirror-bridge reset`, or Connect's source offsets)."""
+    """An operator moved the position past them (`mirror-bridge reset`, or Connect's source offsets)."""
     TARGET_NOT_EMPTY = "target_not_empty"
     """No run is known of the copy, and the remote partition holds something: the runs topic was deleted or has lost
     what it held, another tool has copied, or others write to the remote topic."""
     RUN_CONTRADICTED = "run_contradicted"
-    """A run tells of more than the logs hold, and no record bears it out: it was passed over."""
+    """A run claims more than the logs hold, and no record confirms it: the run was rejected."""
     RECORD_REFUSED = "record_refused"
     """The target's broker refuses a record, or it can't be decoded, and source.record.policy says to go on."""
     TRANSFORM_FAILED = "transform_failed"
@@ -98,12 +99,12 @@ class Gap:
     seen_at_ms: int
     detail: str = ""
     target_topic: str = ""
-    """Of the copy that lacks them; "" in entries of version 0, which do not tell."""
+    """Of the copy that lacks them; "" in entries of version 0, which lack it."""
     connector: str = ""
     """The connector that wrote the entry; "" before it is written, and in entries of version 0."""
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """Returns the gap as a sentence."""
         tp = f"{self.source.topic}-{self.source.partition}"
         since = "start" if self.upstream_from < 0 else self.upstream_from

@@ -136,7 +136,7 @@ _REMEDIES = {
 def refusal(gaps: Sequence[Gap]) -> str:
     """Why nothing is copied behind the gaps where the policy says so, and what to do."""
     remedy = _REMEDIES.get(gaps[0].kind, "").format(target=gaps[0].target_topic)
-    return f"source.gap.policy is fail: {gaps[0].said}{'. ' if remedy else ''}{remedy}"
+    return f"source.gap.policy is fail: {gaps[0].sentence}{'. ' if remedy else ''}{remedy}"
 
 
 def _taken_over(copied: Copied, start: int, source: Bounds, now_ms: int) -> Resume:

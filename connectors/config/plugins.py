@@ -96,15 +96,15 @@ REPLICATION_POLICY: Slot[ReplicationPolicy] = Slot(
 
 @dataclass(slots=True)
 class Plugins:
-    """The plugins of one configuration; what is wrong with them gathers in `errors`."""
+    """Loads the plugins of one configuration, and collects their errors in `errors`."""
 
     given: Mapping[str, str]
     config: ValidatedConfig
     errors: list[ConfigError] = field(default_factory=list)
 
     def load(self, slot: Slot[T]) -> T | None:
-        """None together with an error. Not loaded where its key has an error already, and not configured where one has
-        that the plugin reads: one cause, one error."""
+        """Loads a plugin; None together with an error. It is not loaded where its key has an error already, and not
+        configured where one has that the plugin reads: one cause, one error."""
         wrong = {error.key for error in self.config.errors}
         if slot.key in wrong:
             return None
@@ -116,7 +116,8 @@ class Plugins:
         return plugin
 
     def _as_plugins_see_it(self) -> Props:
-        """Filters know `groups` only, and values as ConfigDef reads them."""
+        """Returns the configuration as plugins get it: filters know `groups` only, and values as ConfigDef reads
+        them."""
         seen = {key: value.strip(JAVA_WHITESPACE) for key, value in self.given.items()}
         if "group" in seen:
             seen["groups"] = seen["group"]
@@ -124,14 +125,14 @@ class Plugins:
 
 
 def sound(plugin: T | None) -> T:
-    """A plugin of a configuration that has no errors."""
+    """Returns a plugin of a configuration that has no errors."""
     if plugin is None:
         raise AssertionError("a plugin is missing only together with an error")
     return plugin
 
 
 def load(slot: Slot[T], name: str, props: Props | None) -> T | ConfigError:
-    """The plugin of that name, configured with `props` (None: not at all); or what is wrong with the name."""
+    """Returns the plugin of that name, configured with `props` (None: not at all); or the error of its key."""
     try:
         plugin = _make(slot, name)
         configure = getattr(plugin, "configure", None)
@@ -145,7 +146,7 @@ def load(slot: Slot[T], name: str, props: Props | None) -> T | ConfigError:
 def load_function(
     key: str, name: str, props: Props, try_out: Callable[[Callable[..., object]], str | None]
 ) -> Callable[..., object] | ConfigError:
-    """The function of that name; or what is wrong with it, with what `try_out` says or raises too."""
+    """Returns the function of that name; or the error of its key, which may be what `try_out` returns or raises."""
     right = f"{_PYTHON}module.function"
     try:
         module, function = _named(name, right, right)
@@ -160,7 +161,7 @@ def load_function(
 
 
 class _Unusable(Exception):
-    pass
+    """Raised for a plugin that can't be used; the text says why."""
 
 
 def _make(slot: Slot[T], name: str) -> T:
@@ -180,7 +181,7 @@ def _make(slot: Slot[T], name: str) -> T:
 
 
 def _named(name: str, form: str, right: str) -> tuple[ModuleType, str]:
-    """The module that a name begins with, and what it names there."""
+    """Returns the module that a name begins with, and the name inside it."""
     if not name.startswith(_PYTHON):
         raise _Unusable(f"Java classes can't be loaded here; use {right}")
     module, _, wanted = name.removeprefix(_PYTHON).rpartition(".")
@@ -193,12 +194,12 @@ def _call(what: str, function: Callable[..., object], *arguments: object) -> obj
     try:
         return function(*arguments)
     except Exception as error:
-        # Foreign code may raise whatever it likes; it is the operator's to mend, so its words are passed on.
+        # Foreign code may raise whatever it likes; the operator has to correct it, so its text is passed on.
         raise _Unusable(f"{what} failed with {type(error).__name__}: {error}") from error
 
 
 def _scrubbed(message: str, props: Props) -> str:
-    """Foreign code sees the whole configuration; its words must not carry secrets out."""
+    """Hides secrets in a message: foreign code sees the whole configuration, and its messages may quote it."""
     for key, value in props.items():
         if value and looks_secret(key):
             message = message.replace(value, "[hidden]")

@@ -1,4 +1,5 @@
-"""What both clusters answer about pairs of partitions before their offsets are translated: ids, epochs, log bounds."""
+"""Asks both clusters for topic ids, epochs and log bounds of pairs of partitions before their offsets are
+translated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which target partition holds the copies of a source partition."""
+"""Pairs source partitions with the target partitions that hold their copies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ PartitionPair = tuple[TopicPartition, TopicPartition]
 
 
 class PartitionPairs:
-    """Pairs source partitions with their counterparts; hands out the same objects each time, for there are many groups
-    to a partition."""
+    """The pairs of one connector. Returns the same objects each time, for there are many groups to a partition."""
 
     def __init__(self, options: GroupOptions, *, reverse: bool) -> None:
         """`reverse`: copies of the target's own topics are paired with those (failback)."""

@@ -34,6 +34,8 @@ _HOLDS = "what is known of groups while the source is away"
 
 
 class _Stored(NamedTuple):
+    """A value as it is held in memory."""
+
     meaning: int
     packed: bytes
     """The value as stored, compressed: a fifth of its size, and a twentieth of the objects'."""
@@ -93,6 +95,7 @@ class StoredState:
         self.whole = self._log.remark is None
 
     def get(self, kind: type[V], name: str) -> V | None:
+        """Returns the newest value of that name, None where there is none."""
         kept = self._kept.get((kind.kind, name))
         if kept is None:
             return None
@@ -106,6 +109,7 @@ class StoredState:
                 yield name, value
 
     def names(self, kind: type[Value]) -> list[str]:
+        """Returns the names that have a value of that kind."""
         return [name for each, name in self._kept if each == kind.kind]
 
     def meaning(self, kind: type[Value], name: str) -> int | None:
@@ -191,7 +195,7 @@ class StoredState:
         key = record_key.kind, record_key.name
         if record_key.kind == GroupRecord.kind:
             self._changed.add(record_key.name)
-        # What can't be read has replaced what stood there all the same.
+        # A record that can't be decoded has replaced the earlier one all the same.
         self._kept.pop(key, None)
         if record.value is not None:
             self._keep(key, decode_value(record_key, record.value), record.value)

@@ -288,6 +288,6 @@ class SourceInstance:
 
 def _gaps(gaps: Sequence[Gap]) -> list[str]:
     """Returns the newest gaps, one text each, and how many older ones there are."""
-    named = [gap.said for gap in gaps[-_GAPS:]]
+    named = [gap.sentence for gap in gaps[-_GAPS:]]
     more = len(gaps) - len(named)
     return [*named, *([f"{more} older gap(s), see the gap ledger"] if more else [])]

@@ -17,28 +17,30 @@ _GZIP_DEFAULT = "-1"
 
 
 def client_property(there: Mapping[str, str], name: str, *prefixes: str) -> tuple[str, str]:
-    """The key that gives a client property, and its value, "" when not given; of the prefixes the last one wins, as
-    `source.consumer.*` does over `consumer.*` (stock §1.1)."""
-    found = (f"{prefixes[0]}{name}", "")
+    """Returns the key that sets a client property, and its value, "" when not given; of the prefixes the last one wins,
+    as `source.consumer.*` does over `consumer.*` (stock §1.1)."""
+    effective = (f"{prefixes[0]}{name}", "")
     for key in (f"{prefix}{name}" for prefix in prefixes):
         if key in there:
-            found = key, there[key].strip(JAVA_WHITESPACE)
-    return found
+            effective = key, there[key].strip(JAVA_WHITESPACE)
+    return effective
 
 
 def written_with(there: Mapping[str, str], name: str) -> tuple[str, str]:
-    """A property of what writes the copies. Stock writes them with Connect's producer, hence the override."""
+    """Returns the key and value of a property of the producer of copies. Stock writes them with Connect's producer,
+    hence the override."""
     return client_property(there, name, "producer.", "target.producer.", OVERRIDE)
 
 
 def compression_level(there: Mapping[str, str]) -> int | None:
-    """Of the codec that is chosen; None for its default."""
+    """Returns the compression level of the configured codec; None for its default."""
     codec = written_with(there, "compression.type")[1]
     text = written_with(there, f"compression.{codec}.level")[1] if codec in _LEVELS else ""
     return int(text) if text else None
 
 
 def writing_errors(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+    """Checks the properties that copies are written with."""
     key, value = written_with(there, "batch.size")
     if value and not (value.isascii() and value.isdigit() and int(value) < 1 << 31):
         yield ConfigError(key, invalid(key, value, "Not a number of type INT that is at least 0"))
@@ -62,9 +64,10 @@ def _among(text: str, levels: range) -> bool:
 
 
 def _servers(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
-    """In stock the override alone says where copies go; topics and offset runs would be looked for elsewhere."""
+    """Refuses an override of the bootstrap servers that names another cluster: with stock copies alone would go there,
+    and topics and offset runs would not be found."""
     key = f"{OVERRIDE}bootstrap.servers"
-    known = config.items(_SERVERS)
-    if known and there.get(key) and set(split_list(there[key])) != set(known):
-        why = f"copies go to the cluster of {_SERVERS}, {','.join(known)}; give its servers there only"
+    servers = config.items(_SERVERS)
+    if servers and there.get(key) and set(split_list(there[key])) != set(servers):
+        why = f"copies go to the cluster of {_SERVERS}, {','.join(servers)}; give its servers there only"
         yield ConfigError(key, invalid(key, there[key], why))

@@ -28,7 +28,7 @@ class Value(ABC):
     @classmethod
     @abstractmethod
     def read(cls, obj: Mapping[str, Any]) -> Self:
-        """Raises SchemaError."""
+        """Reads and checks a value. Raises SchemaError."""
 
     @classmethod
     def trusted(cls, obj: Mapping[str, Any]) -> Self:

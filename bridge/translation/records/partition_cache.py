@@ -33,16 +33,17 @@ class Anchor(NamedTuple):
 
 
 class PartitionMemory:
-    """Anchors in upstream order, the lowest one apart, and the largest disorder seen (ms)."""
+    """What was learned of one pair of partitions: anchors in upstream order, and the largest disorder of timestamps
+    (ms)."""
 
     def __init__(self) -> None:
         self.low: Anchor | None = None
         """The first record of the target that has an original, and that original."""
         self.low_sought = False
         self.gapless = True
-        """No offset without a data record was ever seen on either side: so far this is a plain log."""
+        """Whether every offset seen so far on either side had a data record: then these are plain logs."""
         self.reached = 0
-        """The mirror has come as far as this source offset at least: it has copied all below it that was there."""
+        """The source offset up to which the mirror has copied everything, at least."""
         self.tail_seen: tuple[int, int] | None = None
         """The ends of both logs when the end of the target was last read for how far the mirror has come."""
         self.disorder = 0
@@ -63,12 +64,12 @@ class PartitionMemory:
         self.reached = max(self.reached, offset)
 
     def below(self, offset: int) -> Anchor | None:
-        """The nearest anchor whose record was processed by a group committed at `offset`."""
+        """Returns the nearest anchor whose record was processed by a group committed at `offset`."""
         at = bisect_left(self._anchors, (offset,))
         return self._anchors[at - 1] if at else None
 
     def at_or_above(self, offset: int) -> int | None:
-        """The lowest target offset known of a record that a group committed at `offset` has not processed."""
+        """Returns the lowest known target offset of a record that a group committed at `offset` has not processed."""
         at = bisect_left(self._anchors, (offset,))
         anchors = [*self._anchors[at : at + 1], *([self.low] if self.low else [])]
         return min((anchor.downstream for anchor in anchors if anchor.upstream >= offset), default=None)
@@ -83,7 +84,7 @@ class PartitionMemory:
 
     def observe(self, records: Sequence[RecordView]) -> None:
         """Learns by how much timestamps of the source go back: within these records, and between them and those
-        observed before. Negative ones say nothing of time."""
+        observed before. Negative timestamps are left out."""
         if not records or (window := (records[0].offset, records[-1].offset)) in self._observed:
             return
         if len(self._observed) >= _MOST_OBSERVED:

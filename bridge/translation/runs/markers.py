@@ -31,24 +31,24 @@ class RunScan:
         self.read_to, self.source_read_to = run.downstream_start, run.upstream_start
         self._empty, self._skipped = array("q"), array("q")
         """Offsets of the target that hold no copy, and of the source that have none: those that were found."""
-        self._source_told = True
+        self._source_helps = True
         """False once the source was read to the run's end and did not show all skipped offsets."""
         self._holes, self._sound = holes_of(run)
         self._answers: dict[int, tuple[int, int]] = {}
-        self._asked: set[int] = set()
+        self._requested: set[int] = set()
 
     @property
     def unread(self) -> int:
         """About how many bytes of the target are still to be read."""
         run = self.run
-        left, places = run.downstream_end - self.read_to, run.downstream_end - run.downstream_start
-        return max(0, (run.size + MARKER_BYTES * run.extra) * left // max(1, places))
+        left, width = run.downstream_end - self.read_to, run.downstream_end - run.downstream_start
+        return max(0, (run.size + MARKER_BYTES * run.extra) * left // max(1, width))
 
     @property
     def source_unread(self) -> int:
         """About how many bytes of the source are still to be read; 0 where it shows nothing more."""
         left = self.run.upstream_end - self.source_read_to
-        return self.run.size * left // max(1, self.run.upstream_count) + 1 if self._source_tells else 0
+        return self.run.size * left // max(1, self.run.upstream_count) + 1 if self._source_readable else 0
 
     @property
     def uncounted(self) -> int:
@@ -56,10 +56,14 @@ class RunScan:
         return 0 if self._holes is not None else self.run.skipped - len(self._skipped)
 
     @property
-    def _source_tells(self) -> bool:
+    def _source_readable(self) -> bool:
         run = self.run
-        answer = self._source_told and run.leader_epoch >= 0
-        return answer and self.uncounted > 0 and self.source_read_to < run.upstream_end
+        return (
+            self._source_helps
+            and run.leader_epoch >= 0
+            and self.uncounted > 0
+            and self.source_read_to < run.upstream_end
+        )
 
     @property
     def hidden(self) -> int:
@@ -84,7 +88,7 @@ class RunScan:
     def finished(self) -> bool:
         """Whether nothing more is to be found."""
         target_read = self.hidden <= 0 or self.read_to >= self.run.downstream_end
-        return target_read and (not self._source_told or self.uncounted <= 0)
+        return target_read and (not self._source_helps or self.uncounted <= 0)
 
     def unsettled(self, offset: int) -> bool:
         """Whether the answer for an offset can become exact by reading the target."""
@@ -92,9 +96,9 @@ class RunScan:
         return 0 < fewest == most and self.hidden > 0 and offset not in self._answers
 
     def uncounted_before(self, offset: int) -> bool:
-        """Whether reading the source can tell how many copies stand before that of an offset."""
+        """Whether reading the source can show how many copies stand before that of an offset."""
         fewest, most = self.before(offset)
-        return fewest < most and self._source_tells and offset not in self._answers
+        return fewest < most and self._source_readable and offset not in self._answers
 
     def end_round(self, *, whole: bool) -> bool:
         """Drops the offsets of what was read to the end, and keeps the answers; with `whole` only those for offsets
@@ -103,10 +107,12 @@ class RunScan:
             self._sound = not self.impossible
             self._empty, self.read_to = array("q"), self.run.downstream_start
             self._skipped, self.source_read_to = array("q"), self.run.upstream_start
-        asked, self._asked = self._asked, set()
+        requested, self._requested = self._requested, set()
         if whole:
-            self._answers = {offset: answer for offset, answer in self._answers.items() if offset in asked}
-        return bool(asked) or not whole
+            self._answers = {
+                offset: answer for offset, answer in self._answers.items() if offset in requested
+            }
+        return bool(requested) or not whole
 
     def learn(self, scanned: Scanned) -> None:
         """Takes in a scan of the target."""
@@ -123,7 +129,7 @@ class RunScan:
         of a later epoch than the run's last one."""
         run = self.run
         if scanned.epoch > run.leader_epoch:
-            self._source_told, self._skipped = False, array("q")
+            self._source_helps, self._skipped = False, array("q")
             return
         for first, end in scanned.without_data:
             self._skipped.extend(range(max(first, self.source_read_to), min(end, run.upstream_end)))
@@ -131,7 +137,7 @@ class RunScan:
                 break
         self.source_read_to = max(self.source_read_to, scanned.end)
         if self.uncounted > 0 and self.source_read_to >= run.upstream_end:
-            self._source_told, self._skipped = False, array("q")
+            self._source_helps, self._skipped = False, array("q")
 
     def before(self, offset: int) -> tuple[int, int]:
         """Returns how many copies the run has at least, and at most, before that of the first record at or after
@@ -147,7 +153,7 @@ class RunScan:
     def of(self, offset: int) -> tuple[int, int]:
         """Returns the lowest and the highest target offset where the copy of the first record at or after `offset` can
         stand. The run's first and last offset hold a copy."""
-        self._asked.add(offset)
+        self._requested.add(offset)
         if offset in self._answers:
             return self._answers[offset]
         fewest, most = self.before(offset)
@@ -166,8 +172,8 @@ class RunScan:
         return start + number + passed
 
 
-def _at_an_end(answer: array[int], start: int, end: int) -> bool:
-    return bool(answer) and (answer[0] == start or answer[-1] == end - 1)
+def _at_an_end(offsets: array[int], start: int, end: int) -> bool:
+    return bool(offsets) and (offsets[0] == start or offsets[-1] == end - 1)
 
 
 def holes_of(run: OffsetRun) -> tuple[Holes | None, bool]:

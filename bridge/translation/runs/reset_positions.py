@@ -13,6 +13,8 @@ from bridge.translation.runs.runs import OffsetRun
 
 
 class ResetTo(StrEnum):
+    """Where copying is to go on, as Kafka's OffsetSpec names it."""
+
     EARLIEST = "earliest"
     LATEST = "latest"
     OFFSET = "offset"
@@ -20,7 +22,7 @@ class ResetTo(StrEnum):
 
 
 class Destination(NamedTuple):
-    """`value`: an offset, or a timestamp in ms."""
+    """Where a partition's copying is to go on. `value`: an offset, or a timestamp in ms."""
 
     kind: ResetTo
     value: int = 0
@@ -32,7 +34,7 @@ EARLIEST, LATEST = Destination(ResetTo.EARLIEST), Destination(ResetTo.LATEST)
 def destination(text: str) -> Destination:
     """Reads `earliest`, `latest`, an offset, or a time as ISO 8601 has it; without a zone it is UTC.
 
-    Raises ValueError with what would be right.
+    Raises ValueError, with the forms that are allowed.
     """
     if text in (ResetTo.EARLIEST, ResetTo.LATEST):
         return Destination(ResetTo(text))
@@ -49,6 +51,8 @@ def destination(text: str) -> Destination:
 
 
 class ResetOutcome(StrEnum):
+    """What a reset does to one partition."""
+
     AGAIN = "copied again"
     SKIPPED = "skipped"
     """Records between the two positions are not copied."""
@@ -95,14 +99,14 @@ def plan(
     rows = []
     for tp in sorted(wanted.keys() & newest.keys()):
         last, topic_id = newest[tp], topic_ids[tp.topic]
-        keep = _kept(last, topic_id)
-        to = last.position if keep else _offset(tp, wanted[tp], logs[tp], at_time)
-        outcome = keep or _outcome(last.position, to)
+        fixed = _unchangeable(last, topic_id)
+        to = last.position if fixed else _offset(tp, wanted[tp], logs[tp], at_time)
+        outcome = fixed or _outcome(last.position, to)
         rows.append(PartitionReset(tp, last.target_topic, last.position, to, outcome))
     return rows
 
 
-def _kept(last: OffsetRun, topic_id: str | None) -> ResetOutcome | None:
+def _unchangeable(last: OffsetRun, topic_id: str | None) -> ResetOutcome | None:
     """Returns why nothing can be changed, None where it can."""
     if last.handed_back:
         return ResetOutcome.HANDED_BACK

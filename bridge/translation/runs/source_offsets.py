@@ -12,6 +12,8 @@ from bridge.translation.runs.partition_runs import PartitionRuns
 
 
 class HandBackOutcome(StrEnum):
+    """What a hand-back does to one partition."""
+
     HANDED_BACK = "handed back"
     FROM_RESET = "no offset"
     """Nothing was copied yet: stock begins where consumer.auto.offset.reset says."""

@@ -117,7 +117,7 @@ def test_with_fail_the_sentence_says_what_to_do() -> None:
     ):
         assert words in said
     (cut,) = resumed(run(), Bounds(0, 450)).gaps
-    assert refusal([cut]) == f"source.gap.policy is fail: {cut.said}"
+    assert refusal([cut]) == f"source.gap.policy is fail: {cut.sentence}"
 
 
 # -- runs that tell of more than a log holds ---------------------------------------------------------------------------
@@ -432,7 +432,7 @@ def test_whatever_stands_in_the_ledger_is_read_or_refused(changed: dict[str, obj
         gap = read_ledger(*entry(**changed))
         assert gap is not None
         assert read_ledger(*ledger_entry(gap, gap.connector)) == gap
-        assert gap.said
+        assert gap.sentence
 
 
 @pytest.mark.parametrize(
