@@ -39,7 +39,7 @@ _TABLE = "| Key | Type | Default | Valid | Meaning |\n| --- | --- | --- | --- | 
 
 
 def definition_json(kind: str) -> Json:
-    """One connector's definition, in the form that the shim reads."""
+    """Returns one connector's definition, in the form that the shim reads."""
     found = KINDS[kind]
     return {
         "kind": found.kind,
@@ -70,8 +70,8 @@ def export_definitions(target: Path, clients: Iterable[ClientRow]) -> list[Path]
 
 
 def keys_markdown(clients: Iterable[ClientRow]) -> str:
-    """A table of all keys, by connector and group; groups that connectors have in common come once, at the end; and
-    what becomes of other keys."""
+    """Returns a table of all keys, by connector and group; groups that connectors have in common come once, at the end;
+    then the table of other keys."""
     parts, common = [_HEAD], dict[str, list[Key]]()
     for kind in KINDS.values():
         parts.append(f"\n## {_class(kind)}\n")

@@ -44,10 +44,10 @@ class TopicAdmin(Protocol):
     KafkaFailure."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaFailure | None]:
-        """None: created, or there already. Brokers may learn of it a moment later only."""
+        """Creates topics; None where one was created, or exists. Brokers may learn of it a moment later only."""
 
     async def create_partitions(self, totals: Mapping[str, int]) -> Mapping[str, KafkaFailure | None]:
-        """How many partitions each topic is to have; one that has as many already is no failure."""
+        """Grows topics to these numbers of partitions; one that has as many already is no failure."""
 
     async def configs(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, ConfigEntry] | KafkaFailure]:
         """Returns every config of each topic, defaults too."""

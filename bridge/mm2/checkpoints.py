@@ -72,5 +72,6 @@ class CheckpointStore:
         return self.of_group(group).get(topic_partition)
 
     def of_group(self, group: str) -> Mapping[TopicPartition, Checkpoint]:
-        """By remote partition; empty for a group without checkpoints. For reading only, and now: it may change."""
+        """Returns a group's checkpoints by remote partition; empty for a group without checkpoints. For reading only,
+        and now: it may change."""
         return self._groups.get(group, _NONE)

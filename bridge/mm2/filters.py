@@ -130,13 +130,13 @@ def should_replicate_topic(
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """A value of type LIST as Kafka reads it."""
+    """Splits a value of type LIST as Kafka does."""
     trimmed = text.strip(JAVA_WHITESPACE)
     return tuple(_COMMA.split(trimmed)) if trimmed else ()
 
 
 def pattern_list_problem(patterns: Sequence[str]) -> str | None:
-    """What is wrong with a list of patterns, as a sentence without its end; None when it compiles."""
+    """Checks a list of patterns: returns the error as a sentence without its end; None when it compiles."""
     for pattern in patterns:
         try:
             PatternList((pattern,))

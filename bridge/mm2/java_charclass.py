@@ -59,7 +59,7 @@ class Scanner:
         return self.text[self.at : self.at + length]
 
     def quoted(self) -> str:
-        """The text up to `\\E`, or to the end."""
+        """Reads the text up to `\\E`, or to the end."""
         end = self.text.find("\\E", self.at)
         start, stop = self.at, len(self.text) if end < 0 else end
         self.at = stop if end < 0 else end + 2
@@ -123,7 +123,7 @@ class CharClassReader:
         return Atom("", f"[^{text}]") if negated else Atom(text, f"[{text}]")
 
     def read(self) -> str:
-        """A class after its `[`, as a Python expression for one character."""
+        """Converts a class after its `[` to a Python expression for one character."""
         scanner = self.scanner
         negated = scanner.startswith("^")
         scanner.at += negated

@@ -80,12 +80,12 @@ class OffsetSyncStore:
         _insert(slots, pair)
 
     def finish_start(self) -> None:
-        """The topic has been read to the end it had at start; translation begins."""
+        """Begins translation: the topic was read to the end that it had at the start."""
         self._started = True
         self._only_last = False
 
     def translate(self, topic_partition: TopicPartition, offset: int) -> int | None:
-        """The downstream offset for a group that committed `offset`.
+        """Returns the downstream offset for a group that committed `offset`.
 
         None before `finish_start` and for a partition without syncs; -1 where the oldest usable sync is past the
         offset. At the end of what a long can hold the step wraps around, as in stock.
@@ -101,7 +101,7 @@ class OffsetSyncStore:
         return -1
 
     def bounds(self, topic_partition: TopicPartition, offset: int) -> SyncBounds | None:
-        """The syncs around an offset; None where `translate` answers None. `lower` is the one that it uses."""
+        """Returns the syncs around an offset; None where `translate` answers None. `lower` is the one that it uses."""
         slots = self._slots.get(topic_partition) if self._started else None
         if slots is None:
             return None
@@ -116,12 +116,12 @@ class OffsetSyncStore:
         return SyncBounds(None, upper and OffsetSync(topic_partition, *upper))
 
     def sync_for(self, topic_partition: TopicPartition, slot: int) -> OffsetSync | None:
-        """The sync in a slot (0 to 63); None for a partition without syncs."""
+        """Returns the sync in a slot (0 to 63); None for a partition without syncs."""
         slots = self._slots.get(topic_partition)
         return OffsetSync(topic_partition, *slots[slot]) if slots else None
 
     def kept(self, topic_partition: TopicPartition) -> list[tuple[int, OffsetSync]]:
-        """The distinct syncs, newest first, each with the first slot that holds it."""
+        """Returns the distinct syncs, newest first, each with the first slot that holds it."""
         slots = self._slots.get(topic_partition, [])
         return [
             (slot, OffsetSync(topic_partition, *pair))
@@ -173,7 +173,7 @@ def _insert(slots: list[_SlotPair], new: _SlotPair) -> None:
 
 
 def _end_of_run(slots: list[_SlotPair], slot: int) -> int:
-    """The last slot that holds the same sync."""
+    """Returns the last slot that holds the same sync."""
     pair = slots[slot]
     while slot < _LAST and slots[slot + 1] is pair:
         slot += 1

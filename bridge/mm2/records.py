@@ -169,7 +169,8 @@ def _in_range(record: Positioned) -> Positioned:
 
 @lru_cache(_KEYS_KEPT)
 def _topic_partition(key: bytes | None) -> TopicPartition:
-    """Kept: a topic of a million offset syncs has a thousand keys, and the values then share one object for each."""
+    """Decodes a key. Cached: a topic of a million offset syncs has a thousand keys, and the syncs then share one object
+    for each."""
     topic, at = read_string(key, 0, "topic of the key")
     (partition,) = read_numbers(_INT32, key, at, "partition of the key")
     return TopicPartition(topic, partition)

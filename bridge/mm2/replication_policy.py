@@ -186,8 +186,9 @@ def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
 def counterpart(
     policy: ReplicationPolicy, topic: str, source_alias: str, target_alias: str, *, reverse: bool
 ) -> str | None:
-    """Where on the target the records of a source's topic are: its copy there. None for what came from the target;
-    with `reverse` (failback, KIP-1098) a copy of a topic of the target itself has that topic as its counterpart.
+    """Returns the topic of the target that has the records of a source's topic: its copy. None for what came from the
+    target; with `reverse` (failback, KIP-1098) a copy of a topic of the target itself has that topic as its
+    counterpart.
 
     One hop only, `upstream_topic` and not stock's `original_topic`: on A, `B.C.t` is a copy of B's `C.t`, not of a `t`.
     """

@@ -11,8 +11,8 @@ UNREACHABLE = -1
 
 
 def sources(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
-    """Aliases of the clusters that the topic came through, the nearest first. Ends where one comes again: names that a
-    policy leaves unchanged have the same source for ever."""
+    """Yields the aliases of the clusters that the topic came through, the nearest first. Ends where one comes again:
+    names that a policy leaves unchanged have the same source for ever."""
     seen: set[str] = set()
     name: str | None = topic
     while name is not None:
@@ -38,17 +38,17 @@ def checkpoint_topics(policy: ReplicationPolicy, topics: Iterable[str]) -> set[s
 
 
 def upstream_clusters(policy: ReplicationPolicy, topics: Iterable[str]) -> set[str]:
-    """Every cluster whose heartbeats arrive, however many hops away."""
+    """Returns every cluster whose heartbeats arrive, however many hops away."""
     return {source for topic in heartbeat_topics(policy, topics) for source in sources(policy, topic)}
 
 
 def replication_hops(policy: ReplicationPolicy, topics: Iterable[str], alias: str) -> int:
-    """The fewest hops that heartbeats of the cluster take; UNREACHABLE when none arrive."""
+    """Returns the fewest hops that heartbeats of the cluster take; UNREACHABLE when none arrive."""
     hops = (count_hops(policy, topic, alias) for topic in heartbeat_topics(policy, topics))
     return min((count for count in hops if count != UNREACHABLE), default=UNREACHABLE)
 
 
 def remote_topics(policy: ReplicationPolicy, topics: Iterable[str], source: str | None = None) -> set[str]:
-    """Mirrored topics, internal ones left out; only those mirrored directly from `source` if that is given."""
+    """Returns mirrored topics, internal ones left out; only those mirrored directly from `source` if that is given."""
     found = {topic: policy.topic_source(topic) for topic in topics if not policy.is_internal_topic(topic)}
     return {topic for topic, its in found.items() if its is not None and source in (None, its)}

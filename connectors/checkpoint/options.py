@@ -58,5 +58,6 @@ class CheckpointOptions(GroupOptions):
 
 
 def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
-    """Every key with its value and errors; rules across keys, plugins and client properties included."""
+    """Checks a configuration: every key with its value and errors; rules across keys, plugins and client properties
+    included."""
     return check(DEFINITION, props, clients).config

@@ -60,7 +60,7 @@ def allowed(clients: ClientCheck, policy: Policy) -> ClientCheck:
 
 
 def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:
-    """All at once, in the order of the keys."""
+    """Returns all errors at once, in the order of the keys."""
     return [
         ConfigError(key, invalid(key, "[hidden]" if looks_secret(key) else value, why))
         for key, value in props.items()
@@ -69,7 +69,8 @@ def refused(props: Mapping[str, str], policy: Policy) -> list[ConfigError]:
 
 
 def code(props: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    """By key, the classes and functions that it names in other modules than ours, without `python:`."""
+    """Returns, by key, the classes and functions that a configuration names in other modules than ours, without
+    `python:`."""
     names = {
         key: [name for name in _python(key, value) if not _below(name, OURS)] for key, value in props.items()
     }
@@ -119,7 +120,8 @@ def _servers(value: str, policy: Policy) -> Iterator[str]:
 
 
 def _python(key: str, value: str) -> Iterator[str]:
-    """What the value names with `python:`, in a list or alone. Parameters of transforms are texts of their own."""
+    """Yields the names that a value has with `python:`, in a list or alone. Parameters of transforms are not
+    searched."""
     parameter = _TRANSFORM_KEY.fullmatch(key)
     if parameter is not None and parameter["own"] != "type":
         return
@@ -135,7 +137,7 @@ def _below(name: str, modules: Sequence[str]) -> bool:
 
 
 def _now(patterns: Sequence[str], setting: str = "") -> str:
-    """How a setting stands."""
+    """Returns how a setting of the service is set, for an error."""
     if setting:
         return f"; {setting} is {','.join(patterns)}"
     return f", which is {','.join(patterns)} now" if patterns else ", which is empty now"

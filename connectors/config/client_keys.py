@@ -92,7 +92,7 @@ _OAUTH: tuple[_Row, ...] = (
 
 
 def unprefixed_keys() -> list[Key]:
-    """In stock's order."""
+    """Returns the keys, in stock's order."""
     return [*(_key("", row) for row in (*_SSL, *_SASL)), *(_key("sasl.oauthbearer.", row) for row in _OAUTH)]
 
 

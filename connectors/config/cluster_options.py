@@ -132,7 +132,8 @@ def cluster_keys(side: str, group: str) -> list[Key]:
 
 
 def bridge_keys(group: str) -> list[Key]:
-    """How the shim in the worker reaches the service; read by the shim, checked here as well."""
+    """Returns the keys with which the shim in the worker reaches the service; the shim reads them, and they are checked
+    here as well."""
     own = [
         replace(
             _key(

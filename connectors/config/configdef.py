@@ -30,7 +30,7 @@ __all__ = [
 
 
 def given(props: Mapping[str, str | None]) -> dict[str, str]:
-    """What was given: a key given as null counts as not given."""
+    """Returns the keys that were given: one given as null counts as not given."""
     return {key: value for key, value in props.items() if value is not None}
 
 
@@ -62,7 +62,7 @@ class ConfigDef:
         return list(dict.fromkeys(key.group for key in self.keys.values()))
 
     def validate(self, props: Mapping[str, str | None]) -> ValidatedConfig:
-        """Every key with its value and errors. Keys that are not defined are none of ours."""
+        """Returns every key with its value and errors. Keys that are not defined are none of ours."""
         config = ValidatedConfig(tuple(parse_value(key, props.get(name)) for name, key in self.keys.items()))
         return config.with_errors(self._broken(config))
 

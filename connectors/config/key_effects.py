@@ -74,14 +74,14 @@ class KeyRules:
                 yield IgnoredSetting(key=key, reason=rule.why)
 
     def refused(self, given: Mapping[str, str]) -> Iterator[ConfigError]:
-        """Connect's own keys that can't be honoured; of client properties the clients tell themselves."""
+        """Yields errors for Connect's own keys that can't be honoured; client properties are checked by the clients."""
         for key, value in given.items():
             rule = self._connects(key)
             if rule is not None and rule.on(value) is Effect.REFUSED:
                 yield ConfigError(key, invalid(key, value, rule.why))
 
     def misspelt(self, given: Mapping[str, str]) -> Iterator[ConfigError]:
-        """Keys that do nothing, and that are written nearly as one that does something."""
+        """Yields errors for unknown keys that are spelt nearly as a known one."""
         for key in given:
             meant = self._meant(key) if self.rule(key) is NOBODYS else None
             if meant is not None:
@@ -110,7 +110,7 @@ class KeyRules:
         return None
 
     def _clients(self, key: str) -> KeyRule | None:
-        """Of a key with a prefix that means a client, of either side or of both."""
+        """Returns the rule of a key whose prefix names a client, of either side or of both."""
         if key.startswith(OVERRIDE):
             return self._override(key.removeprefix(OVERRIDE))
         prefix, _, rest = key.partition(".")

@@ -107,7 +107,7 @@ class Key:
 
 
 def numbered(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """The keys, each with its place within its group."""
+    """Returns the keys, each with its order within its group."""
     counts: Counter[str] = Counter()
     found = []
     for key in keys:
@@ -117,7 +117,7 @@ def numbered(keys: Iterable[Key]) -> tuple[Key, ...]:
 
 
 class Unparsable(ValueError):
-    """A text that is not of the key's type; the message is the end of Kafka's sentence."""
+    """Raised for a text that is not of the key's type; the message is the end of Kafka's sentence."""
 
 
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -126,7 +126,8 @@ _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 
 
 def parse(kind: Type, text: str) -> Value:
-    """Kafka's `ConfigDef.parseType`. Lists come as tuples, a CLASS stays a name: the JVM loads those."""
+    """Parses a value as Kafka's `ConfigDef.parseType` does. Lists come as tuples, a CLASS stays a name: the JVM loads
+    those."""
     trimmed = text.strip(JAVA_WHITESPACE)
     if kind is Type.LIST:
         return split_list(text)
@@ -151,7 +152,7 @@ def parse(kind: Type, text: str) -> Value:
 
 
 def undefined(name: str) -> Key:
-    """A stand-in for a key that no definition of ours has (client properties under a prefix)."""
+    """Returns a stand-in for a key that no definition of ours has (client properties under a prefix)."""
     return Key(name, Type.STRING, None, Importance.LOW, "A property of the Kafka clients.", "Clients")
 
 

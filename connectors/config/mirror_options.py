@@ -33,7 +33,7 @@ _HIGH, _LOW = Importance.HIGH, Importance.LOW
 
 
 def mirror_keys(group: str) -> list[Key]:
-    """In stock's order (stock §1.1)."""
+    """Returns the keys, in stock's order (stock §1.1)."""
     return [
         Key(
             "enabled",
@@ -190,7 +190,7 @@ def syncs_location(doc: str, group: str) -> Key:
 
 
 def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
-    """What is wrong across the keys of `mirror_keys`."""
+    """Checks rules across the keys of `mirror_keys`."""
     yield from alias_errors(config)
     for provider in config.items(PROVIDERS) or ():
         referring = sorted(key for key, value in given.items() if f"${{{provider}:" in value)
@@ -203,7 +203,7 @@ def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator
 
 
 def alias_errors(config: ValidatedConfig) -> Iterator[ConfigError]:
-    """Aliases differ, hold only what a topic name may hold, and not the separator."""
+    """Checks that aliases differ, hold only what a topic name may hold, and not the separator."""
     aliases = [key for key in (SOURCE_ALIAS, TARGET_ALIAS) if config.good(key)]
     for key in aliases:
         alias = config.text(key)

@@ -20,13 +20,13 @@ def _plain(text: str) -> str:
 
 
 def _shortened(text: str) -> Iterator[str]:
-    """The text, and the text without each of its characters."""
+    """Yields the text, and the text without each of its characters."""
     yield text
     yield from (text[:at] + text[at + 1 :] for at in range(len(text)))
 
 
 class Names:
-    """Names to be found by something that is near."""
+    """An index of names, searched by a text that is near."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._by_text: dict[str, set[str]] = {}
@@ -35,7 +35,7 @@ class Names:
                 self._by_text.setdefault(text, set()).add(name)
 
     def near(self, text: str) -> set[str]:
-        """Names that are near, the name itself too."""
+        """Returns the names near a text, with the text itself where it is one."""
         matches = set[str]()
         for each in _shortened(_plain(text)):
             matches |= self._by_text.get(each, set())
@@ -51,7 +51,7 @@ class NearKeys:
         self._properties = Names(properties)
 
     def of(self, key: str) -> list[str]:
-        """The nearest first; the key must be none of them."""
+        """Returns the names near an unknown key, the nearest first."""
         if key in OTHERS or len(key) > MOST:
             return []
         matches = self._keys.near(key)
@@ -64,7 +64,7 @@ class NearKeys:
 
 
 def _edits(text: str, other: str) -> int:
-    """How many characters are too many, missing, or others; of texts that are near."""
+    """Returns how many characters are too many, missing, or different, of two near texts."""
     if len(text) != len(other):
         return abs(len(text) - len(other))
     wrong = [pair for pair in zip(text, other, strict=True) if pair[0] != pair[1]]

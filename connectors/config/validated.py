@@ -98,7 +98,7 @@ class ValidatedConfig:
         return value if isinstance(value, tuple) else None
 
     def with_errors(self, errors: Iterable[ConfigError]) -> ValidatedConfig:
-        """With more errors; those of keys that are not defined come last."""
+        """Returns the configuration with more errors; those of keys that are not defined come last."""
         entries = {entry.key.name: entry for entry in self.entries}
         for error in errors:
             entry = entries.get(error.key) or KeyValue(undefined(error.key), None)
@@ -107,7 +107,7 @@ class ValidatedConfig:
         return ValidatedConfig(tuple(entries.values()), self.ignored)
 
     def with_errors_instead(self, errors: Sequence[ConfigError]) -> ValidatedConfig:
-        """With these errors in the place of all others of their keys."""
+        """Returns the configuration with these errors in place of all others of their keys."""
         keys = {error.key for error in errors}
         kept = (replace(each, errors=()) if each.key.name in keys else each for each in self.entries)
         return ValidatedConfig(tuple(kept), self.ignored).with_errors(errors)
@@ -121,7 +121,7 @@ class ValidatedConfig:
         return ValidatedConfig(tuple(entries.values()), tuple(ignored))
 
     def response(self, name: str, warnings: Sequence[ConfigWarning] = ()) -> ValidateResponse:
-        """Connect's `ConfigInfos`; `name` is the connector's class."""
+        """Returns Connect's `ConfigInfos`; `name` is the connector's class."""
         return ValidateResponse(
             name=name,
             error_count=len(self.errors),
@@ -133,7 +133,7 @@ class ValidatedConfig:
 
 
 def describe(key: Key) -> ConfigKey:
-    """A key as Connect describes one."""
+    """Describes a key as Connect does."""
     return ConfigKey(
         name=key.name,
         type=key.type.value,

@@ -25,12 +25,12 @@ class Validator(Protocol):
 
 
 def invalid(name: str, value: Value, why: str) -> str:
-    """Kafka's `ConfigException(name, value, message)`."""
+    """Words an error as Kafka's `ConfigException(name, value, message)`."""
     return f"Invalid value {shown(value)} for configuration {name}: {why}"
 
 
 def shown(value: Value) -> str:
-    """A value as Java prints it."""
+    """Formats a value as Java prints it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -41,7 +41,7 @@ def shown(value: Value) -> str:
 
 
 def _double(value: float) -> str:
-    """Java's Double.toString: with an exponent from 10^7 on, and below 10^-3."""
+    """Formats a number as Java's Double.toString: with an exponent from 10^7 on, and below 10^-3."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -162,7 +162,7 @@ class Url:
 
 
 def list_problem(name: str, value: Sequence[str], allowed: tuple[str, ...] = ()) -> str | None:
-    """As Kafka goes about it: duplicates first, then one element after the other. `allowed`: none for any."""
+    """Checks a list as Kafka does: duplicates first, then one element after the other. `allowed`: none for any."""
     if len(set(value)) < len(value):
         return f"Configuration '{name}' values must not be duplicated."
     for one in value:

@@ -34,7 +34,8 @@ class GroupOffsetOptions(GroupOptions):
 
 
 def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
-    """Every key with its value and errors; rules across keys, plugins and client properties included."""
+    """Checks a configuration: every key with its value and errors; rules across keys, plugins and client properties
+    included."""
     return _check(props, clients).config
 
 

@@ -1,4 +1,4 @@
-"""Configurations of connectors that follow groups: checked as a whole, every error at once, then typed."""
+"""Checks configurations of connectors that translate groups, all errors at once, and converts them to options."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from connectors.ports import ClientCheck
 
 Props = Mapping[str, str | None]
 Rules = Callable[[Mapping[str, str], ValidatedConfig], Iterable[ConfigError]]
-"""What is wrong across keys, in what was given and what it was parsed to."""
+"""Errors of rules across keys, from what was given and what it was parsed to."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """What these connectors have in common. Intervals in seconds where not named otherwise."""
+    """The options that these connectors have in common. Intervals in seconds where not named otherwise."""
 
     enabled: bool
     source_alias: str
@@ -46,7 +46,7 @@ class GroupOptions:
     dry_run: bool
     lease_ms: int
     readiness_enabled: bool
-    """What is known of groups is kept in the readiness topic."""
+    """Whether the state of groups is written to the readiness topic."""
     readiness_replication_factor: int
     """-1: the brokers' default."""
     source_committed_only: bool
@@ -62,7 +62,7 @@ class Checked:
     policy: ReplicationPolicy | None
 
     def common(self) -> dict[str, Any]:
-        """The fields of GroupOptions. Raises ConfigRejected with every error at once."""
+        """Returns the fields of GroupOptions. Raises ConfigRejected with every error at once."""
         config = self.config
         config.raise_if_invalid()
         return {
@@ -87,7 +87,8 @@ class Checked:
 
 
 def check(definition: ConfigDef, props: Props, clients: ClientCheck, rules: Rules | None = None) -> Checked:
-    """Every key with its value and errors; rules across keys, plugins and client properties included."""
+    """Checks a configuration: every key with its value and errors; rules across keys, plugins and client properties
+    included."""
     there = given(props)
     config = definition.validate(props).with_errors(clients.refused(there))
     plugins = Plugins(there, config)
@@ -99,6 +100,6 @@ def check(definition: ConfigDef, props: Props, clients: ClientCheck, rules: Rule
 
 
 def _mirror_isolation(props: Mapping[str, str]) -> str | None:
-    """The source consumer's isolation level as stock resolves it; compared to the letter, as stock does."""
+    """Returns the source consumer's isolation level as stock resolves it; compared to the letter, as stock does."""
     own = props.get("source.consumer.isolation.level")
     return props.get("consumer.isolation.level") if own is None else own

@@ -1,4 +1,5 @@
-"""Keys of the connectors that follow consumer groups: stock's words where stock has the key (stock §1.3)."""
+"""Defines the keys of the connectors that translate consumer groups; in stock's words where stock has the key
+(stock §1.3)."""
 
 from __future__ import annotations
 
@@ -108,7 +109,7 @@ def reverse(group: str) -> Key:
 
 
 def writing_keys(group: str) -> tuple[Key, ...]:
-    """How offsets on the target are written; ours."""
+    """Returns the keys for committing on the target; ours."""
     return (
         Key(
             REWIND,
@@ -132,7 +133,7 @@ def writing_keys(group: str) -> tuple[Key, ...]:
 
 
 def readiness_keys(group: str) -> tuple[Key, ...]:
-    """What is known of groups, kept on the target; ours."""
+    """Returns the keys for the readiness topic; ours."""
     return (
         flag(
             EMIT_READINESS,

@@ -105,7 +105,8 @@ def _topics_of(
     source_topics: Mapping[str, TopicInfo | KafkaFailure],
     target_topics: Mapping[str, TopicInfo | KafkaFailure],
 ) -> tuple[TopicInfo, TopicInfo] | Verdict:
-    """Both topics of a pair, or why it is pending: what the source lacks is the cause of what the target lacks."""
+    """Returns both topics of a pair, or why it is pending: what the source lacks is the cause of what the target
+    lacks."""
     source, target = source_topics[pair[0].topic], target_topics[pair[1].topic]
     if isinstance(source, KafkaFailure):
         return _pending(Side.SOURCE, source)

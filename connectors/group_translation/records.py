@@ -113,7 +113,7 @@ def written_of(record: GroupRecord) -> Mapping[TopicPartition, OwnCommit]:
 
 
 def _verdict(row: GroupRow) -> Verdict | None:
-    """None where it has values of a later version that this one does not know."""
+    """Returns a row's verdict; None where it has values of a later version that this one does not know."""
     try:
         return Verdict(
             Judgement(row.verdict),

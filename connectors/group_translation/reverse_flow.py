@@ -126,7 +126,7 @@ class ReverseFlow:
 
 
 def _decode(key: bytes | None, value: bytes | None) -> Change | None:
-    """None for what else the topic holds. Raises SchemaError."""
+    """Decodes a record of the readiness topic; None for other kinds. Raises SchemaError."""
     offsets = decode_key(key)
     if offsets.kind not in _KINDS:
         return None

@@ -96,15 +96,15 @@ class Rounds:
         return self._behind
 
     def source_end(self, tp: TopicPartition) -> int | None:
-        """The end of a source partition as this round has seen it."""
+        """Returns the end of a source partition as this round has seen it."""
         return self._source_ends.get(tp)
 
     def target_end(self, tp: TopicPartition) -> int | None:
-        """The end of a target partition as this round has seen it."""
+        """Returns the end of a target partition as this round has seen it."""
         return self._target_ends.get(tp)
 
     def end(self, *, whole: bool = True) -> None:
-        """Ends a round: lets go of what it read. `whole`: it did not break off."""
+        """Ends a round: drops what it read. `whole`: it did not break off."""
         self._pairs.end_round(whole=whole)
         self._verdicts.end_round(whole=whole)
         self._source_ends, self._target_ends, self._behind = {}, {}, {}

@@ -223,11 +223,11 @@ class ByRuns:
         return verdict
 
     def target_from(self, copy: CopyId, offset: int) -> int:
-        """Where on the target the copies begin that count for an offset; 0 where all count."""
+        """Returns where on the target the copies begin that count for an offset; 0 where all count."""
         return self._runs.of(copy).target_from(offset)
 
     def last(self, copy: CopyId) -> OffsetRun | None:
-        """The newest run."""
+        """Returns the newest run of a copy."""
         return self._runs.of(copy).last
 
     @property
@@ -253,7 +253,7 @@ class ByRuns:
         }
 
     def _by_runs(self, question: Question) -> tuple[Verdict | None, OffsetRun | None]:
-        """The verdict by runs alone, and the newest run; None where there is none."""
+        """Returns the verdict by runs alone, and the newest run; None where there is none."""
         runs, identity = self._runs.of(question.copy), question.identity
         logs = identity.target_id, question.target, identity.source_id, question.source
         return runs.translate(question.offset, *logs, self._scanning.scans), runs.last

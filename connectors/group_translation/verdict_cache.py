@@ -53,7 +53,7 @@ class VerdictCache:
         offset: int,
         bounds: tuple[Bounds, Bounds],
     ) -> Verdict | None:
-        """The exact verdict on `offset`, if it still holds. `bounds`: of source and target now."""
+        """Returns the exact verdict on `offset`, if it still holds. `bounds`: of source and target now."""
         cached = self._pair(source, target, identity).verdicts.get(offset)
         source_now, target_now = bounds
         return _holds(cached, target_now) if source_now.start <= offset <= source_now.end else None
@@ -61,8 +61,8 @@ class VerdictCache:
     def recall_without_source(
         self, source: TopicPartition, target: TopicPartition, target_id: str, offset: int, target_now: Bounds
     ) -> Verdict | None:
-        """The same while the source can't be asked, unless it rests on runs, which answer for themselves. `target_now`:
-        the target's bounds."""
+        """Returns the same while the source can't be asked, unless it rests on runs, which are translated by again.
+        `target_now`: the target's bounds."""
         pair = self._pairs.get((source, target))
         if pair is None or (pair.identity.target_id, pair.identity.target_epoch) != (
             target_id,
@@ -107,7 +107,7 @@ class VerdictCache:
 
 
 def _holds(cached: tuple[Verdict, int] | None, target: Bounds) -> Verdict | None:
-    """A verdict that was exact with the target's end then, if it is so with its bounds now."""
+    """Returns a verdict that was exact with the target's end then, if it is exact with its bounds now."""
     if cached is None:
         return None
     verdict, end = cached

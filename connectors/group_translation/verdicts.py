@@ -174,7 +174,8 @@ class GroupVerdicts:
         return Job(*pair, offset, steps)
 
     def _counted(self, pair: PartitionPair, offset: int, target: Bounds) -> Bounds:
-        """The target's log without copies that were copied again since: they answer no offset of the newer copy."""
+        """Returns the target's bounds without older copies that an operator's reset has had copied again: they are no
+        copies of the records from there on."""
         copy = CopyId(pair[0], pair[1].topic)
         start = 0 if self._by_runs is None else self._by_runs.target_from(copy, offset)
         return target if start <= target.start else replace(target, start=min(start, target.end))
@@ -191,7 +192,7 @@ class GroupVerdicts:
         return verdict
 
     def _behind(self, states: Mapping[PartitionPair, PairState]) -> dict[TopicPartition, Behind]:
-        """Ends of the source's logs, and up to where they are copied."""
+        """Returns the ends of the source's logs, and up to where they are copied."""
         return {
             pair[0]: (state.source.end, self._copied_to(pair, state))
             for pair, state in states.items()

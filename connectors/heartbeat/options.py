@@ -48,7 +48,8 @@ class HeartbeatOptions:
 
 
 def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
-    """Every key with its value and errors; rules across keys, the policy and client properties included."""
+    """Checks a configuration: every key with its value and errors; rules across keys, the policy and client properties
+    included."""
     return _check(props, clients)[0]
 
 

@@ -41,8 +41,8 @@ class RemoteNames:
         return prefix if regular else ""
 
     def mapped(self, pattern: PatternType, name: str) -> Iterator[tuple[PatternType, str]]:
-        """Rules for many topics stay rules for many where a prefix holds just the remote topics; else each copied topic
-        gets a rule of its own."""
+        """Maps a rule's name. Rules for many topics stay rules for many where a prefix holds just the remote topics;
+        else each copied topic gets a rule of its own."""
         everything = pattern is PatternType.LITERAL and name == WILDCARD
         if pattern is PatternType.LITERAL and not everything:
             if self.replicates(name):
@@ -76,9 +76,9 @@ def remote_acls(source: Iterable[TopicAcl], names: RemoteNames) -> set[TopicAcl]
 
 
 def plan_acls(wanted: Set[TopicAcl], there: Set[TopicAcl], names: RemoteNames, *, revoke: bool) -> AclPlan:
-    """With `revoke` (`sync.topic.acls.revoke`) rules of the kind that we make go when the source has none for them.
-    Never a DENY: one that was made by hand can't be told from a copy, and without it somebody could read what they
-    must not."""
+    """Plans what to create and delete. With `revoke` (`sync.topic.acls.revoke`) rules of the kind that we make are
+    deleted when the source has none for them. Never a DENY: one that was made by hand can't be told from a copy, and
+    without it somebody could read what they must not."""
     gone = {acl for acl in there - wanted if _as_ours(acl) and names.holds(acl)} if revoke else set()
     return AclPlan(wanted - there, gone)
 

@@ -23,8 +23,8 @@ Offsets = Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
 def destinations(
     offsets: Offsets, alias: str, copied: Collection[TopicPartition], *, from_latest: bool
 ) -> dict[TopicPartition, Destination]:
-    """Where each of the partitions goes on, as with stock: behind the record that the offset names, or, without an
-    offset, where consumer.auto.offset.reset says (`from_latest`). Without any partition all are meant.
+    """Returns where each of the partitions goes on, as with stock: behind the record that the offset names, or, without
+    an offset, where consumer.auto.offset.reset says (`from_latest`). Without any partition all are meant.
 
     Raises OperationRefused where it is not clear which partitions are meant, or an offset is of another flow.
     """
@@ -51,7 +51,7 @@ def destinations(
 
 
 def _tp(partition: Mapping[str, Any], alias: str) -> TopicPartition | None:
-    """None for a partition of something else; deleting that is always right (as in stock)."""
+    """Returns the partition; None for one of another source, whose offset may always be deleted (as in stock)."""
     topic, number = partition.get("topic"), partition.get("partition")
     if partition.get("cluster") != alias or not isinstance(topic, str) or not isinstance(number, int):
         return None

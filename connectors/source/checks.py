@@ -56,7 +56,8 @@ class Chosen:
 
 
 def validate(props: Props, clients: ClientCheck) -> ValidatedConfig:
-    """Every key with its value and errors; rules across keys, plugins and client properties included."""
+    """Checks a configuration: every key with its value and errors; rules across keys, plugins and client properties
+    included."""
     return check(props, clients)[0]
 
 
@@ -88,7 +89,7 @@ def check(props: Props, clients: ClientCheck) -> tuple[ValidatedConfig, Chosen]:
 
 
 def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
-    """Stock's two rules, in its words. Connect's own key is parsed as Connect does."""
+    """Checks stock's two rules across keys, in its words. Connect's own key is parsed as Connect does."""
     required = there.get("exactly.once.support", "").strip(JAVA_WHITESPACE).lower() == "required"
     if required and isolation(there) != COMMITTED:
         yield ConfigError("exactly.once.support", NOT_EXACTLY_ONCE)
@@ -117,7 +118,7 @@ def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
 
 
 def isolation(there: Mapping[str, str]) -> str:
-    """Of the source's consumer; unlike stock's it reads committed data only unless told otherwise."""
+    """Returns the isolation level of the source's consumer; unlike stock's it is read_committed by default."""
     return client_property(there, "isolation.level", "consumer.", "source.consumer.")[1] or COMMITTED
 
 
@@ -131,7 +132,7 @@ def _reading(there: Mapping[str, str]) -> Iterator[ConfigError]:
 def _writing(
     there: Mapping[str, str], config: ValidatedConfig, clients: ClientCheck
 ) -> Iterator[ConfigError]:
-    """Records go to the target; offset syncs to either side."""
+    """Checks the producers: of records to the target, of offset syncs to either side."""
     yield from clients.check_producer(Side.TARGET, there)
     if config.flag(EMIT_SYNCS) and config.value(SYNCS_LOCATION) == "source":
         yield from clients.check_producer(Side.SOURCE, there)

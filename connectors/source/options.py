@@ -128,22 +128,23 @@ class SourceOptions:
         return self.policy.format_remote_topic(self.source_alias, topic)
 
     def remote_of(self, topic: str) -> str | None:
-        """The topic on the target that a topic of the source is copied to; None where it is not copied."""
+        """Returns the topic on the target that a topic of the source is copied to; None where it is not copied."""
         return self.remote(topic) if self.replicates(topic) else None
 
     def transforms_of(self, topic: str) -> tuple[int, ...]:
-        """Those that the topic's records go through, by their numbers. Heartbeats are MirrorMaker's own."""
+        """Returns the transforms that the topic's records go through, by their numbers. Heartbeats are MirrorMaker's
+        own."""
         if self.policy.is_heartbeats_topic(topic):
             return ()
         return tuple(number for number, each in enumerate(self.transforms) if each.topics.matches(topic))
 
     def also(self, topic: str) -> tuple[str, ...]:
-        """Other topics of the target that transforms may send the topic's records to."""
+        """Returns the other topics of the target that transforms may send the topic's records to."""
         named = (to for number in self.transforms_of(topic) for to in self.transforms[number].transform.to)
         return tuple(to for to in dict.fromkeys(named) if to != self.remote(topic))
 
     def spec(self, name: str, props: Mapping[str, str]) -> PipelineSpec:
-        """The pipeline of the connector `name`, whose whole configuration is `props`."""
+        """Returns the spec of the pipeline of connector `name`, whose whole configuration is `props`."""
         policy, alias = self.policy, self.source_alias
         syncs_alias = alias if self.syncs_on_target else self.target_alias
         return PipelineSpec(
@@ -172,5 +173,6 @@ class SourceOptions:
 
 
 def _internal_replication(config: ValidatedConfig) -> str:
-    """The key that counts for internal topics: without offset syncs stock allows none of the keys of their topic."""
+    """Returns the key that counts for internal topics: without offset syncs stock allows none of the keys of their
+    topic."""
     return keys.SYNCS_REPLICATION_FACTOR if config.flag(keys.EMIT_SYNCS) else keys.REPLICATION_FACTOR

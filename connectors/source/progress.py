@@ -91,7 +91,8 @@ class Reporter:
         )
 
     def _new_gaps(self, status: PipelineStatus) -> Sequence[GapReport] | None:
-        """A driver that has made no layout yet may not have read the ledger."""
+        """Returns the gaps if they have changed, else None. A driver that has made no layout yet may not have read the
+        ledger."""
         if status.layout == 0 or (
             status.gap_counts == self._gap_counts and tuple(status.gaps) == tuple(self._gaps)
         ):

@@ -253,7 +253,7 @@ class SourceInstance:
             self._publisher.progress(report)
 
     def _away_since_ms(self, now_ms: int) -> Mapping[str, int]:
-        """Which clusters did not answer a duty's last round, and since when."""
+        """Returns which clusters did not answer a duty's last round, and since when."""
         sides = {duty.away.value for duty in self._duties if duty.away is not None}
         self._away = {side: self._away.get(side, now_ms) for side in sorted(sides)}
         return self._away

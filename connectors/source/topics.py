@@ -50,7 +50,7 @@ def plan_topics(
 
 
 def missing(wanted: Mapping[str, int], remotes: Mapping[str, TopicInfo | None]) -> list[str]:
-    """Remote topics that are not there with all of their partitions."""
+    """Returns remote topics that are not there with all of their partitions."""
     counts = {name: info.partitions for name, info in remotes.items() if info is not None}
     return [name for name, partitions in wanted.items() if counts.get(name, 0) < partitions]
 

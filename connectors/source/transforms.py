@@ -60,7 +60,7 @@ def transforms(
 
 
 def _function(name: str, there: Mapping[str, str]) -> ChosenTransform | list[ConfigError]:
-    """One that is in the list itself: for all topics, and without parameters."""
+    """Reads a function that is in the list itself: for all topics, and without parameters."""
     errors = _errors(TRANSFORMS, name, {}, "", there)
     function = name.removeprefix(_PYTHON)
     return errors or ChosenTransform(Transform(function, function, {}), PatternList((".*",)))
@@ -105,7 +105,7 @@ def _of_targets(key: str, topics: Sequence[str]) -> Iterator[str]:
 
 
 def _of_no_transform(names: tuple[str, ...], given: Mapping[str, str]) -> Iterator[ConfigError]:
-    """Keys that would do nothing."""
+    """Yields errors for keys of no transform."""
     for key in given:
         name = key.removeprefix(f"{TRANSFORMS}.").partition(".")[0]
         if name not in names:
@@ -121,7 +121,7 @@ def _errors(
     there: Mapping[str, str],
     to: Sequence[str] = (),
 ) -> list[ConfigError]:
-    """Of a function and its parameters."""
+    """Checks a function and its parameters."""
     wrong: list[ConfigError] = []
 
     def try_out(function: Callable[..., object]) -> str | None:
@@ -135,7 +135,7 @@ def _errors(
 def _of_parameters(
     function: Callable[..., object], parameters: Mapping[str, str], prefix: str
 ) -> Iterator[ConfigError]:
-    """Against the function's signature; what has none is tried out only."""
+    """Checks parameters against the function's signature; a function without one is only tried out."""
     try:
         _, *takes = inspect.signature(function).parameters.values()
     except ValueError:
@@ -160,8 +160,8 @@ def _of_parameters(
 def _tried_out(
     function: Callable[..., object], parameters: Mapping[str, str], to: Sequence[str]
 ) -> str | None:
-    """What is wrong with what it returns for a batch without records. What it raises for its parameters is known then
-    before there are any."""
+    """Calls the function with a batch without records; returns what is wrong with its result. What it raises for its
+    parameters is found here, before there are records."""
     from bridge.transforms.contract import ContractBroken, call, nothing
 
     try:

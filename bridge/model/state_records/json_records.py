@@ -69,12 +69,12 @@ def flag(obj: Mapping[str, Any], name: str) -> bool:
 
 
 def number_or_none(obj: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
-    """None where there is none. Raises SchemaError."""
+    """Reads an optional field; None where it is missing. Raises SchemaError."""
     return None if obj.get(name) is None else number(obj, name, least, most)
 
 
 def text_or_none(obj: Mapping[str, Any], name: str) -> str | None:
-    """None where there is none. Raises SchemaError."""
+    """Reads an optional field; None where it is missing. Raises SchemaError."""
     return None if obj.get(name) is None else text(obj, name)
 
 

@@ -48,7 +48,7 @@ class Unreadable:
         self._read.pop(topic, None)
 
     def take_lines(self) -> list[str]:
-        """For the log, each once."""
+        """Returns lines for the log, each once."""
         more = [f"{topic}-0: {count} more records can't be read" for topic, count in self._more.items()]
         lines = [*self._lines, *more]
         self._lines, self._more = [], Counter()

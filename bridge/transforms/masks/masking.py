@@ -39,8 +39,8 @@ class Masks:
     def apply(
         self, there: Bytes, ends: np.ndarray, data: Bytes, rows: int
     ) -> tuple[np.ndarray, Bytes, list[int]] | None:
-        """Ends and bytes of a column of byte strings (see bridge.kafka.record.arrow_columns.Texts) with all fields
-        masked, and the rows that were left out, which are empty. None for a column that is too large."""
+        """Returns ends and bytes of a column of byte strings (see bridge.kafka.record.arrow_columns.Texts) with all
+        fields masked, and the rows that were left out, which are empty. None for a column that is too large."""
         size = int(ends[rows]) + rows * self._longest
         if size >= 1 << 31:
             return None
@@ -61,7 +61,8 @@ def _texts(texts: list[bytes]) -> _Texts:
 
 @part
 def _copied(data: Bytes, at: int, end: int, out: Bytes, put: int) -> int:
-    """More than asked for, where there is room: what comes next is written over it."""
+    """Copies data[at:end] to out[put:]; more where there is room, which the next write covers. Returns where it
+    ends."""
     while at < end and at + WIDE <= len(data) and put + WIDE <= len(out):
         copy_wide(data, at, out, put)
         at, put = at + WIDE, put + WIDE
@@ -95,7 +96,7 @@ def _object(
     out: Bytes,
     first: int,
 ) -> int:
-    """Where the object ends that is put at `first`; NO where somebody else has to look at it."""
+    """Masks one object into `out` from `first` on; returns where it ends, NO where json_paths has to do it."""
     at = past_blanks(data, begin, end)
     if at >= end or data[at] != OPEN:
         return NO
@@ -178,7 +179,7 @@ def mask(
     ends: np.ndarray,
     odd: Bytes,
 ) -> None:
-    """Rows with `odd` set are empty afterwards, as those are where it sets it."""
+    """Masks all rows whose `odd` is not set; sets it for rows that json_paths has to do. Rows with it are empty."""
     put, seen = 0, np.empty(_MOST_FIELDS, np.int64)
     for row in range(len(odd)):
         if not odd[row]:

@@ -15,7 +15,7 @@ STRING, NUMBER, BOOLEAN, NULL, OBJECT, ARRAY = range(6)
 
 @part
 def past_blanks(data: Bytes, at: int, end: int) -> int:
-    """Where blanks end."""
+    """Finds where blanks end."""
     while at < end and (data[at] == 0x20 or data[at] == 0x0A or data[at] == 0x0D or data[at] == 0x09):
         at += 1
     return at
@@ -23,7 +23,7 @@ def past_blanks(data: Bytes, at: int, end: int) -> int:
 
 @part
 def _hex(data: Bytes, at: int) -> int:
-    """A digit; NO for none."""
+    """Reads a hexadecimal digit; NO for none."""
     digit = int(data[at])
     if 0x30 <= digit <= 0x39:
         return digit - 0x30
@@ -33,7 +33,7 @@ def _hex(data: Bytes, at: int) -> int:
 
 @part
 def _escaped(data: Bytes, at: int, end: int) -> int:
-    """Where an escape ends whose backslash stands before; halves of pairs are left to others."""
+    """Finds where an escape ends whose backslash stands before; NO for surrogates, which json_paths reads."""
     if at >= end:
         return NO
     kind = data[at]
@@ -54,7 +54,7 @@ def _escaped(data: Bytes, at: int, end: int) -> int:
 
 @part
 def _string(data: Bytes, at: int, end: int) -> int:
-    """Where a string ends, its quote with it, whose first quote stands before."""
+    """Finds where a string ends, behind its closing quote; its opening quote stands before."""
     while True:
         while at + WIDE <= end and plain(data, at):
             at += WIDE
@@ -71,7 +71,7 @@ def _string(data: Bytes, at: int, end: int) -> int:
 
 @part
 def _digits(data: Bytes, at: int, end: int) -> int:
-    """Where they end; NO for none."""
+    """Finds where digits end; NO for none."""
     begin = at
     while at < end and 0x30 <= data[at] <= 0x39:
         at += 1
@@ -99,7 +99,7 @@ def _number(data: Bytes, at: int, end: int) -> int:
 
 @part
 def _literal(data: Bytes, at: int, end: int) -> int:
-    """Of true, false and null."""
+    """Finds where true, false or null ends; NO for none of them."""
     first = data[at]
     if first == 0x66:
         for step, letter in enumerate((0x66, 0x61, 0x6C, 0x73, 0x65)):
@@ -114,7 +114,7 @@ def _literal(data: Bytes, at: int, end: int) -> int:
 
 @part
 def kind_of(first: int) -> int:
-    """What a value is that begins so; NO for none."""
+    """Returns the kind of a value by its first character; NO for none."""
     if first == QUOTE:
         return STRING
     if first == _MINUS or 0x30 <= first <= 0x39:
@@ -137,7 +137,7 @@ def _simple(data: Bytes, at: int, end: int, kind: int) -> int:
 
 @part
 def _named(data: Bytes, at: int, end: int) -> int:
-    """Where the value begins behind a name that begins here."""
+    """Finds where the value of a member begins; its name begins here."""
     if at >= end or data[at] != QUOTE:
         return NO
     at = _string(data, at + 1, end)
@@ -149,7 +149,7 @@ def _named(data: Bytes, at: int, end: int) -> int:
 
 @part
 def past_value(data: Bytes, at: int, end: int) -> int:
-    """Where a value ends; NO for what is none, and for what is nested too deep."""
+    """Finds where a value ends; NO for no value, and for one that is nested too deep."""
     deep = objects = 0  # of those that are open, a bit each
     while True:
         if at >= end:

@@ -71,7 +71,7 @@ def aligned_offset(
 
 
 def _equal_until(offset: int, delta: int, source_log: LogSection, target_log: LogSection) -> int | None:
-    """The target offset up to which the records around the offset equal their copies, None when they don't."""
+    """Returns the target offset up to which the records around the offset equal their copies, None when they don't."""
     first = max(offset - AROUND, source_log.start, target_log.start - delta)
     end = min(offset + AROUND, source_log.end, target_log.end - delta)
     if first >= offset > source_log.bounds.start:

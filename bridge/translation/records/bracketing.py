@@ -53,7 +53,8 @@ def bracket(
 
 
 def _of_empty_target(offset: int, source: LogBounds, target: LogBounds, memory: PartitionMemory) -> Verdict:
-    """Whatever the target will hold is still to come, at its end or after: nothing can be skipped from there."""
+    """Returns the verdict for an empty target: all copies are still to come, at its end or after, so that nothing can
+    be skipped from there."""
     to_come = offset - max(source.start, memory.reached)
     return _verdict(target.end, max(0, to_come), _flags(offset, source, ahead=to_come > 0))
 
@@ -149,7 +150,8 @@ class _Bracket:
         return source_log.at_start and source_log.index(self.offset) == 0
 
     def _judge(self, answer: int, predecessor: Anchor | None, source_log: LogSection) -> Steps[Verdict]:
-        """The verdict on `answer`: exact when the first data record there is a copy of one at or after the offset."""
+        """Returns the verdict on `answer`: exact when the first data record there is a copy of one at or after the
+        offset."""
         flags = _flags(self.offset, self.source)
         detail: dict[str, str | int | None] = {}
         if predecessor:
@@ -189,7 +191,7 @@ class _Bracket:
         return _verdict(answer, bound, flags, epoch, detail | {"next_copy": upper})
 
     def _to_come(self, source_log: LogSection) -> int:
-        """Records before the offset that may still be copied."""
+        """Returns how many records before the offset may still be copied."""
         reached = self.memory.reached
         unseen = max(0, min(source_log.start, self.offset) - max(reached, self.source.start))
         return unseen + max(0, source_log.index(self.offset) - source_log.index(reached))

@@ -108,8 +108,9 @@ class LogReader:
         return window
 
     def first_at_time(self, timestamp: int) -> Steps[int | None]:
-        """ListOffsets by timestamp: nothing of that time stands below the answer. A negative timestamp is never sent
-        (-1 means latest there, -2 earliest); about those nothing is known but the log's start."""
+        """Looks up an offset by timestamp (ListOffsets): nothing of that time stands below the answer. A negative
+        timestamp is never sent (-1 means latest there, -2 earliest); about those nothing is known but the log's
+        start."""
         if timestamp < 0:
             return self.bounds.start
         answer = yield FindTime(self.side, timestamp)
@@ -145,7 +146,7 @@ class LogSection:
         return self.end >= self.bounds.end
 
     def index(self, offset: int) -> int:
-        """Index of the first record at or after `offset`."""
+        """Returns the index of the first record at or after `offset`."""
         return bisect_left(self.records, offset, key=_offset)
 
     def at(self, offset: int) -> RecordView | None:
@@ -155,8 +156,8 @@ class LogSection:
         return None
 
     def lost(self, start: int, end: int) -> int | None:
-        """The first offset in [start, end), which this section covers and where no record is, that may have held one:
-        it is not a control record's, nor that of aborted data."""
+        """Finds the first offset in [start, end), which this section covers and where no record is, that may have held
+        one: it is not a control record's, nor that of aborted data."""
         at, spans = start, self._without_data
         number = max(0, bisect_left(spans, (start,)) - 1)
         while at < end and number < len(spans) and spans[number][0] <= at:
@@ -206,7 +207,8 @@ class LogSection:
             step *= 4
 
     def first_from(self, offset: int) -> Steps[RecordView | None]:
-        """The first data record at or after `offset` (which the section covers or ends at), None at the log's end."""
+        """Finds the first data record at or after `offset` (which the section covers or ends at), None at the log's
+        end."""
         while True:
             index = self.index(offset)
             if index < len(self.records):
@@ -216,7 +218,7 @@ class LogSection:
             yield from self.forward()
 
     def last_before(self, offset: int) -> Steps[RecordView | None]:
-        """The last data record before `offset`, None when the log has none."""
+        """Finds the last data record before `offset`, None when the log has none."""
         while True:
             index = self.index(offset)
             if index:

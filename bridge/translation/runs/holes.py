@@ -141,11 +141,11 @@ class Holes:
         self.copies, self.skipped, self.extra = copies, upstream - copies, downstream - copies
 
     def copies_before(self, upstream: int) -> int:
-        """How many copies have originals below an offset of the source."""
+        """Returns how many copies have originals below an offset of the source."""
         return self._below(upstream, self._upstream)
 
     def copies_below(self, downstream: int) -> int:
-        """How many copies stand below an offset of the target."""
+        """Returns how many copies stand below an offset of the target."""
         return self._below(downstream, self._downstream)
 
     def upstream(self, copy: int) -> int:
@@ -175,7 +175,7 @@ def _last(hole_list: bytes, skipped: int) -> CopySpan:
 
 
 def _encoded(some: Iterable[CopySpan]) -> bytes:
-    """The hole behind the last one is left out."""
+    """Encodes spans; the hole behind the last one is left out."""
     encoded = b""
     parts: list[bytes] = []
     for each in some:

@@ -145,20 +145,21 @@ def _hole_list(run: OffsetRun) -> bytes:
 
 
 def _listing(run: OffsetRun, hole_list: bytes) -> OffsetRun:
-    """With that list, if it says what the numbers don't."""
+    """Returns the run with that list, unless its numbers say the same."""
     everything = hole_list[:1] == EVERYTHING
     return run._replace(holes=hole_list) if run.skipped or (everything and run.extra) else run
 
 
 def looseness(run: OffsetRun) -> int:
-    """How many records too low an answer inside the run can be; 0 where every answer is exact."""
+    """Returns how many records too low an answer inside the run can be; 0 where every answer is exact."""
     if run.holes[:1] == EVERYTHING:
         return 0
     return min(run.skipped + run.extra, run.downstream_end - run.downstream_start)
 
 
 def cut_off(run: OffsetRun, upstream: int, downstream: int | None) -> OffsetRun | None:
-    """What of the run stands below both offsets, which count from its start; None where that is nothing, or unknown."""
+    """Returns the part of the run below both offsets, which count from its start; None where that is nothing, or
+    unknown."""
     if upstream <= 0 or looseness(run):
         return None
     hole_list = _hole_list(run)

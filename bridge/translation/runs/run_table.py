@@ -56,7 +56,7 @@ class RunTable:
 def read_runs(
     records: Iterable[LogRecord], errors: list[SchemaError] | None = None
 ) -> dict[CopyId, PartitionRuns]:
-    """The runs of a whole runs topic. A record that can't be read costs itself only; what is wrong with it is added to
+    """Reads the runs of a whole runs topic. A record that can't be read costs itself only; its error is added to
     `errors`."""
     table = RunTable()
     for record in records:

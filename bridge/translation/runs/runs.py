@@ -277,7 +277,7 @@ def decode_change(key: bytes | None, value: bytes | None) -> tuple[RunKey, Offse
 
 @lru_cache(_KEPT)
 def _copy(topic: str, partition: int, target_topic: str) -> bytes:
-    """What all keys of one copy begin with."""
+    """Encodes what all keys of one copy begin with."""
     number = write_numbers(_PARTITION, "partition", partition)
     names = write_string(topic, "topic"), write_string(target_topic, "targetTopic")
     return _VERSION.pack(KEY_VERSION) + names[0] + number + names[1]
