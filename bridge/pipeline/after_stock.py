@@ -45,7 +45,7 @@ async def copied_on(source: Logs, target: Logs, partitions: Sequence[Copied]) ->
 async def _at(
     logs: Logs, side: Side, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, RecordView]:
-    """The records at these offsets, of those that are there."""
+    """Reads the records at these offsets, of those that exist."""
     needs = {
         tp: Read(side, offset, _BYTES)
         for tp, offset in offsets.items()
@@ -74,7 +74,7 @@ async def _last(logs: Logs, tps: Sequence[TopicPartition]) -> dict[TopicPartitio
 
 
 def _alike(original: RecordView, copy: RecordView, copied: Copied) -> bool:
-    """Of a record that went through a transform nothing but the timestamp is the same."""
+    """Compares a record with its copy; of one that went through a transform only the timestamp is the same."""
     return original.timestamp == copy.timestamp if copied.transforms else same(original, copy)
 
 
@@ -83,7 +83,7 @@ def _same_texts(one: RecordView | None, other: RecordView | None) -> bool:
 
 
 async def _late(target: Logs, topics: set[str]) -> set[str]:
-    """Those that overwrite timestamps."""
+    """The topics whose brokers overwrite timestamps."""
     configs = await KafkaTopicAdmin(target.client, _ADMIN_MS).configs(sorted(topics)) if topics else {}
     return {
         topic

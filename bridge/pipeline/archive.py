@@ -24,7 +24,7 @@ _STDLIB = Path(sysconfig.get_path("stdlib"))
 
 
 def settings(archive: Path) -> dict[str, str]:
-    """What makes executors unpack the archive and find it."""
+    """The Spark settings that make executors unpack the archive and find it."""
     return {"spark.archives": f"{archive}#{NAME}", "spark.executorEnv.PYTHONPATH": NAME}
 
 
@@ -61,7 +61,8 @@ def files(functions: Sequence[str] = ()) -> Iterator[tuple[Path, str]]:
 
 
 def _own_files(places: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Of a module that may belong to no distribution, or to one that is installed as a link to its sources."""
+    """The files of a module that may belong to no distribution, or to one that is installed as a link to its
+    sources."""
     for each in map(Path, places):
         if each.parent == _STDLIB:
             continue  # Python's own, under a name that the list of its modules does not have

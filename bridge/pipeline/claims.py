@@ -30,7 +30,7 @@ class Ownership(NamedTuple):
 
 
 def owned(topic: LayoutTopic, source_topics: Collection[str], connector: str) -> set[TopicPair]:
-    """What the connector has claimed of these topics, copies that transforms send records to included."""
+    """The claims of the connector to these topics, copies that transforms send records to included."""
     return {pair for pair in topic.claims if pair[0] in source_topics and topic.owner(pair) == connector}
 
 

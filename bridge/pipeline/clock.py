@@ -1,4 +1,4 @@
-"""When the open transaction of a slice is to be committed."""
+"""Decides when the open transaction of a slice is committed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TransactionClock:
         self._began: float | None = None
         self._moved: float | None = None
         self.backlog = False
-        """Whether there is more than what the open transaction has taken."""
+        """Whether there is more than the open transaction holds."""
 
     @property
     def began(self) -> bool:
@@ -39,11 +39,11 @@ class TransactionClock:
         return self._began is not None
 
     def begin(self) -> None:
-        """With the first batch."""
+        """Starts the transaction's time, with its first batch."""
         self._began = time.monotonic()
 
     def move(self) -> None:
-        """A position has moved."""
+        """Notes that a position has moved."""
         self._moved = self._moved or time.monotonic()
 
     def end(self) -> None:

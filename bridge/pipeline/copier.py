@@ -1,4 +1,4 @@
-"""One slice at work: fetches raw batches, sends them on, and commits them with the runs that say where they went.
+"""Copies a slice: fetches raw batches, sends them on, and commits them with the runs that say where they went.
 
 What a transaction holds is decided by pure code (`gaps`, `transaction`, the batch modules); this module carries it out
 in the one order that is safe: fence, read what is committed, copy, commit.
@@ -68,7 +68,7 @@ class Copier:
         self._source, self._target, self._producer, self._syncs = source, target, producer, syncs
         self._refusals, self._seen, self._transforms = refusals, seen, transforms
         self._lost: set[CopyId] = set()
-        """Those that are known to be gone, until the next ones are committed."""
+        """The copies that are known to be lost, until the next ones are committed."""
         self._copied = {each.source: each for each in work.partitions}
         self._copies = {copy.id: copy for each in work.partitions for copy in each.copies}
         self._runs = {copy: runs.get(copy) or PartitionRuns([]) for copy in self._copies}
@@ -191,8 +191,8 @@ class Copier:
                 await self._send(copied, piece)
 
     async def _follow(self, tp: TopicPartition, step: Step) -> None:
-        """What transforms have made of a part of what was fetched. They may take their time: it is committed when that
-        is due, and what stands before a record that stops the copy in any case."""
+        """Sends what transforms have made of a part of a fetch. They may take their time: it is committed when that is
+        due, and what stands before a record that stops the copy in any case."""
         if step.gap is not None and self._spec.fail_on_refused_record:
             await self._commit()
             raise PolicySaysFail(step.failure)
@@ -261,7 +261,7 @@ class Copier:
     # -- committing ------------------------------------------------------------------------------------------------
 
     async def _commit(self) -> None:
-        """What is open, with its runs, ledger entries and, on the target, offset syncs, or nothing of it."""
+        """Commits what is open, with its runs, ledger entries and, on the target, offset syncs, or nothing of it."""
         if not self._open:
             return
         for tp, error in (await self._fetcher.check()).items():

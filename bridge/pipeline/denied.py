@@ -1,4 +1,4 @@
-"""Topics that may not be read, or written: they are left out of the layout, so that the others are copied."""
+"""Finds topics that may not be read or written: they are left out of the layout, so that the others are copied."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _OPERATIONS = {Side.SOURCE: "READ", Side.TARGET: "WRITE"}
 
 
 class Rights:
-    """Of one driver. Brokers say what may be done with topics (KIP-430); where they don't, everything may."""
+    """The rights of one driver on topics. Brokers say what may be done with topics (KIP-430); where they don't,
+    everything may."""
 
     def __init__(self, spec: PipelineSpec, source: NetworkClient) -> None:
         """The target is asked as whoever writes copies."""
@@ -43,9 +44,9 @@ class Rights:
         self._due = self._syncs_due = 0.0
         self._clients = {Side.SOURCE: source, Side.TARGET: self._target}
         self.denied: Denied = frozenset()
-        """As the layout was made for."""
+        """The denied topics that the layout was made without."""
         self.changed = False
-        """Other topics are denied than those."""
+        """Whether other topics are denied by now."""
 
     async def close(self) -> None:
         await self._target.close()
@@ -60,7 +61,7 @@ class Rights:
         ]
 
     async def allowed(self, wanted: Sequence[Copied]) -> list[Copied]:
-        """What of it may be copied now. Raises KafkaFailure."""
+        """The partitions of `wanted` that may be copied now. Raises KafkaFailure."""
         self._wanted = wanted
         before, self.denied, self.changed = self.denied, await self._ask(wanted), False
         for side, topic in sorted(self.denied - before):
@@ -72,7 +73,7 @@ class Rights:
         return [each for each in wanted if not _topics(each) & self.denied]
 
     async def look(self, *, troubled: bool) -> None:
-        """Whether other topics are denied by now. `troubled`: copying is."""
+        """Looks whether other topics are denied by now. `troubled`: copying meets errors."""
         now = time.monotonic()
         # A cluster that is away is named by whoever copies.
         with contextlib.suppress(KafkaFailure, TimeoutError):
@@ -114,7 +115,7 @@ class Rights:
 
 
 async def _denied(client: NetworkClient, topics: Sequence[str], operation: str) -> set[str]:
-    """Those that it may not be done with. Raises KafkaFailure."""
+    """The topics that the operation is not allowed on. Raises KafkaFailure."""
     found = set()
     for at in range(0, len(topics), _TOPICS_A_CALL):
         call = describe_topics(topics[at : at + _TOPICS_A_CALL])

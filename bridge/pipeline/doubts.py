@@ -1,4 +1,4 @@
-"""Whether the newest run of a partition can be true, held against the logs as they are. Pure.
+"""Decides whether the newest run of a partition can be true, given the logs as they are. Pure.
 
 Copying goes on where the newest run ends. One that tells of more than the logs hold (a bug, or somebody who may write
 to the runs topic) would have all skipped that is not copied yet. It may be true all the same, where a log was cut back:
@@ -34,11 +34,12 @@ class Check(NamedTuple):
 def doubted(
     run: OffsetRun, copied: Copied, source: Bounds, target: Bounds, others: Iterable[OffsetRun]
 ) -> Check | str | None:
-    """None where nothing speaks against the run; why it can't be true; or what would bear it out. `others`: the runs
-    of the partition that it contradicts.
+    """Compares a run with the logs: None where nothing contradicts it; why it can't be true; or the record that would
+    prove it. `others`: the runs of the partition that it contradicts.
 
     A position beyond the source's end is no matter of this: nothing was copied between the run's records and it
-    (see gaps.resume)."""
+    (see gaps.resume).
+    """
     rivals = any(_of_these(other, copied) for other in others)
     if not _of_these(run, copied):
         return "its topics were deleted, and other runs are of the topics that exist" if rivals else None
@@ -57,9 +58,9 @@ def doubted(
 
 
 def reach(runs: Sequence[OffsetRun], end: int) -> int | None:
-    """Up to where a log that ends at `end`, below what was copied, was copied for sure; None where no run tells of it.
-    `runs`: in the order of both logs. A run that lists its holes accounts for each offset; of another one as many
-    offsets are copied for sure as it has copies, and what lies between is copied again."""
+    """The offset up to which a log that ends at `end`, below what was copied, was copied for sure; None where no run
+    tells of it. `runs`: in the order of both logs. A run that lists its holes accounts for each offset; of another one
+    as many offsets are copied for sure as it has copies, and what lies between is copied again."""
     for run in reversed(runs):
         if run.upstream_start < end or not run.upstream_start:
             holes, sound = holes_of(run)

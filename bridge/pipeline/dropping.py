@@ -1,4 +1,4 @@
-"""Runs and claims of copies whose topics are gone are dropped; they would stay for ever, and be read for each layout.
+"""Deletes runs and claims of copies whose topics are gone; they would stay for ever, and be read for each layout.
 
 Only where the topic is gone on both clusters: while the copies are there groups resume by their runs, and while the
 source topic is there its position is where copying goes on. Both clusters must say so themselves, twice and GONE_FOR
@@ -34,13 +34,13 @@ _TOPICS_A_CALL = 500
 
 
 class Gone:
-    """Since when topics are gone. Pure."""
+    """Remembers since when topics are gone. Pure."""
 
     def __init__(self) -> None:
         self._since: dict[TopicPair, float] = {}
 
     def due(self, gone: Iterable[TopicPair], now: float) -> list[TopicPair]:
-        """Of the pairs that are gone now those that were so GONE_FOR before; `now` in seconds."""
+        """The pairs of `gone` that have been gone for GONE_FOR; `now` in seconds."""
         self._since = {pair: self._since.get(pair, now) for pair in gone}
         due = [pair for pair, since in self._since.items() if now - since >= GONE_FOR]
         return sorted(due)
@@ -49,7 +49,7 @@ class Gone:
 def drop_keys(
     found: Mapping[CopyId, Sequence[bytes]], due: Sequence[TopicPair]
 ) -> tuple[list[TopicPair], list[bytes]]:
-    """Of the pairs those that are dropped now, with the keys of all their runs; `found` has the keys by copy."""
+    """The pairs of `due` whose runs are deleted now, with the keys of all their runs; `found` has the keys by copy."""
     by_pair: dict[TopicPair, list[bytes]] = {}
     for copy, keys in found.items():
         by_pair.setdefault((copy.source.topic, copy.target_topic), []).extend(keys)
@@ -64,7 +64,7 @@ def drop_keys(
 
 
 class Dropper:
-    """One driver's."""
+    """Deletes what one driver's connector has left of deleted topics."""
 
     def __init__(self, spec: PipelineSpec, source: NetworkClient, target: NetworkClient) -> None:
         self._spec, self._source, self._target = spec, source, target
@@ -77,8 +77,8 @@ class Dropper:
         unwanted: Mapping[CopyId, Sequence[bytes]],
         wanted: Collection[TopicPair],
     ) -> set[CopyId]:
-        """The copies of which nothing is left in the runs topic. `unwanted`: keys of the runs of copies that are not
-        copied now. Raises KafkaFailure of the leader's transactions only."""
+        """Deletes runs and claims; returns the copies of which nothing is left in the runs topic. `unwanted`: keys of
+        the runs of copies that are not copied now. Raises KafkaFailure of the leader's transactions only."""
         name = self._spec.name
         pairs = {(copy.source.topic, copy.target_topic) for copy in unwanted}
         pairs |= {pair for pair in topic.claims if topic.owner(pair) == name}
@@ -111,7 +111,7 @@ class Dropper:
 
 
 async def _missing(client: NetworkClient, topics: Collection[str]) -> set[str]:
-    """Those that the cluster says do not exist. Raises KafkaFailure."""
+    """The topics that the cluster says do not exist. Raises KafkaFailure."""
     names, missing = sorted(topics), set()
     for at in range(0, len(names), _TOPICS_A_CALL):
         for name, meta in (await client.metadata(names[at : at + _TOPICS_A_CALL])).items():

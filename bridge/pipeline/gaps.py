@@ -1,7 +1,7 @@
-"""Where copying of a partition goes on, and what is missing there (promise R7). Pure.
+"""Decides where copying of a partition goes on, and what is missing there (promise R7). Pure.
 
-Everything here is decided before the first record is copied, so that a gap is in the ledger in the same transaction
-as the first record behind it, or, where the policy says `fail`, nothing is committed at all.
+Everything here is decided before the first record is copied, so that a gap is in the ledger in the same transaction as
+the first record behind it, or, where the policy says `fail`, nothing is committed at all.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def copies_lost(copied: Copied, last: OffsetRun, target: Bounds, now_ms: int) ->
 
 
 def not_empty(copied: Copied, begin: int, target: Bounds, from_latest: bool, now_ms: int) -> tuple[Gap, ...]:
-    """What the target holds may be copies, and no run tells which; copying begins at `begin`."""
+    """The gap of a target that holds records which no run covers: they may be copies; copying begins at `begin`."""
     if target.start >= target.end:
         return ()
     since, until, what = (
@@ -115,7 +115,7 @@ def not_empty(copied: Copied, begin: int, target: Bounds, from_latest: bool, now
 
 
 def contradicted(copied: Copied, passed_over: Sequence[OffsetRun], why: str, offset: int, now_ms: int) -> Gap:
-    """Of runs that can't be true (see doubts), the furthest first; copying goes on at `offset` without them."""
+    """The gap of runs that can't be true (see doubts), the furthest first; copying goes on at `offset` without them."""
     furthest = passed_over[0]
     detail = (
         f"{len(passed_over)} offset run(s) up to source offset {furthest.position} and target offset "
@@ -134,7 +134,7 @@ _REMEDIES = {
 
 
 def refusal(gaps: Sequence[Gap]) -> str:
-    """Why nothing is copied behind the gaps where the policy says so, and what to do."""
+    """The text for why nothing is copied behind the gaps where the policy says so, and what to do."""
     remedy = _REMEDIES.get(gaps[0].kind, "").format(target=gaps[0].target_topic)
     return f"source.gap.policy is fail: {gaps[0].sentence}{'. ' if remedy else ''}{remedy}"
 
@@ -165,8 +165,8 @@ def _within(
 
 
 def agreement(runs: Sequence[OffsetRun], epoch: int, end: int) -> int:
-    """Up to where a log is what was copied whose leader epochs up to `epoch`, the last one that we may have in common,
-    end at `end` (-1 each for not known): what was copied of later epochs is of another way."""
+    """The offset up to which a log is what was copied whose leader epochs up to `epoch`, the last one that we may have
+    in common, end at `end` (-1 each for not known): what was copied of later epochs is of another way."""
     agreed = max(end, 0)
     for run in reversed(runs):
         if run.leader_epoch <= epoch:
@@ -215,7 +215,8 @@ def ledger_entry(gap: Gap, connector: str) -> tuple[bytes, bytes]:
 
 
 def read_ledger(key: bytes | None, value: bytes | None) -> Gap | None:
-    """None for an entry that was taken back. Raises SchemaError for what is no entry of a version that we know."""
+    """Reads an entry of the ledger; None for one that was deleted. Raises SchemaError for what is no entry of a version
+    that we know."""
     if value is None:
         return None
     where, what = read_object(key, "key of an entry"), read_object(value, "value of an entry")

@@ -1,4 +1,4 @@
-"""Back to a stock mirror, carried out (see bridge.translation.runs.source_offsets).
+"""Hands copying back to a stock mirror (see bridge.translation.runs.source_offsets).
 
 Order is what keeps a record from being lost or there twice: no slice can commit any more (fenced), then the positions
 are read, then Connect's source offsets are written, and last the runs say that somebody else copies on from them. Ended

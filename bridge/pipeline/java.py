@@ -14,7 +14,8 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 
 def java_problem(environment: Mapping[str, str]) -> str | None:
-    """Why no driver can be started, and what to do; None when there is a Java that is new enough. Blocking."""
+    """Looks for Java: why no driver can be started, and what to do; None when there is a Java that is new enough.
+    Blocking."""
     home, path = environment.get("JAVA_HOME"), environment.get("PATH", "")
     where = f"JAVA_HOME is {home or 'not set'}, PATH is {path}"
     remedy = (

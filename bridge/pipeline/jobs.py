@@ -1,4 +1,4 @@
-"""Layouts as Spark jobs. Spark plans, places, retries and reports; records never cross the JVM."""
+"""Runs layouts as Spark jobs. Spark plans, places, retries and reports; records never cross the JVM."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ class SparkJobs:
         return self._context.defaultParallelism
 
     def start(self, slices: Sequence[Slice]) -> Future[list[str]]:
-        """Why each slice has ended; raises what Spark says of a job that broke."""
+        """Starts a layout's job; its result is why each slice has ended, its exception what Spark says of a failed
+        job."""
         future: Future[list[str]] = Future()
         group = f"layout-{slices[0].layout}"
 

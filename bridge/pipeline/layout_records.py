@@ -58,11 +58,11 @@ class LayoutRecord(NamedTuple):
 
 
 class SliceReport(NamedTuple):
-    """What a slice has to say, written when it has something new to say.
+    """A slice's report, written when it has changed.
 
-    `error`: why it does not copy now, "" when it does. `failure`: permanent. `moved`: partitions whose topics are not
-    those that they were. `ended`: why it has ended although its layout is the newest. After either the layout has to be
-    made anew.
+    `error`: why it does not copy now, "" when it does. `failure`: permanent. `moved`: partitions whose topics are
+    not those that they were. `ended`: why it has ended although its layout is the newest. After either the layout has
+    to be made anew.
     """
 
     layout: int
@@ -92,7 +92,7 @@ class SliceReport(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """That a connector copies a topic to another one. Of several claims to one copy the first in the log holds."""
+    """A connector's claim to copy a topic to another one. Of several claims to one copy the first in the log holds."""
 
     source_topic: str
     target_topic: str
@@ -179,7 +179,7 @@ def read_layouts(records: Iterable[LogRecord], spec: PipelineSpec) -> LayoutTopi
 
 
 def unreadable(key: bytes | None, value: bytes | None) -> str | None:
-    """Why a record is none of those above, for the log; None for one that is, or was dropped."""
+    """Describes a record that is none of those above, for the log; None for one that is, or was dropped."""
     if value is None:
         return None
     names = set(_object(key))
@@ -199,7 +199,7 @@ def _key(**names: str | int) -> bytes:
 
 
 def _object(value: bytes | None) -> Mapping[str, Any]:
-    """What a JSON object holds; nothing for anything else."""
+    """Reads a JSON object; empty for anything else."""
     try:
         found = json.loads(value or b"null")
     except (ValueError, RecursionError):

@@ -22,9 +22,9 @@ CAUGHT_UP = "caught up"
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one Spark task is given. `seconds`: for how long it copies at most from its start on, by its machine's
-    clock; `runs` are the committed runs of its partitions when the layout was made, as records of the runs topic, for
-    the task's first attempt."""
+    """The work of one Spark task. `seconds`: for how long it copies at most from its start on, by its machine's clock;
+    `runs` are the committed runs of its partitions when the layout was made, as records of the runs topic, for the
+    task's first attempt."""
 
     spec: PipelineSpec
     layout: int

@@ -1,4 +1,4 @@
-"""Positions of a connector that is stopped, for commands that change them (hand_back, reset)."""
+"""Reads the positions of a connector that is stopped, for commands that change them (hand_back, reset)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def sent_elsewhere(
 
 
 async def topic_ids(source: NetworkClient, topics: Sequence[str]) -> dict[str, str | None]:
-    """Of each topic, None for those that do not exist. Raises KafkaFailure."""
+    """The id of each topic, None for those that do not exist. Raises KafkaFailure."""
     described = await source.metadata(topics)
     ids: dict[str, str | None] = {}
     for topic in topics:

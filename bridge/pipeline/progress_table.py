@@ -1,4 +1,4 @@
-"""How far each copy is, by the records of the runs topic, in the log's order. Pure."""
+"""Keeps how far each copy is, by the records of the runs topic, in the log's order. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ProgressTable:
         return None if entry is None else entry.progress
 
     def apply(self, record: LogRecord) -> CopyId | None:
-        """The copy that has moved. Raises SchemaError."""
+        """Applies a record; returns the copy that has moved. Raises SchemaError."""
         key, run = decode_change(record.key, record.value)
         if run is not None:
             self._run(run, record.timestamp)
@@ -59,7 +59,7 @@ class ProgressTable:
             entry.top = max(entry.top, run.upstream_start)
 
     def end(self, copy: CopyId, source_end: int) -> Progress | None:
-        """The same with the source's log end as it is now; None for a copy that has no run."""
+        """Sets the source's log end as it is now; None for a copy that has no run."""
         entry = self._entries.get(copy)
         if entry is None:
             return None

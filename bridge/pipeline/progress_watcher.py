@@ -1,4 +1,4 @@
-"""What the clusters tell the driver while slices copy: progress, gaps, and what slices have to say."""
+"""Reads for the driver, while slices copy, their progress, gaps and reports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ENDS_EVERY = 2.0
 
 
 class Watcher:
-    """One driver's view; `run` keeps it fresh."""
+    """Progress, gaps and errors as one driver has last read them; `run` keeps them current."""
 
     def __init__(self, spec: PipelineSpec, source: NetworkClient, target: NetworkClient) -> None:
         self._spec, self._source, self._target = spec, source, target
@@ -92,8 +92,8 @@ class Watcher:
         return next((each.ended for each in self._slice_reports.values() if each.ended), "")
 
     async def found_again(self, wanted: Sequence[Copied]) -> list[Copied]:
-        """What is wanted, with the ids that its topics have now; without the topics that are gone: whoever wants them
-        looks for topics itself, and says so when they are back. Raises KafkaFailure."""
+        """The wanted partitions with the ids that its topics have now; without the topics that are gone: whoever wants
+        them looks for topics itself, and says so when they are back. Raises KafkaFailure."""
         here = await self._source.metadata(sorted({each.source.topic for each in wanted}))
         there = await self._target.metadata(
             sorted({copy.target_topic for each in wanted for copy in each.copies})
@@ -118,7 +118,7 @@ class Watcher:
         await self.rights.close()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Reads until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(_LOOK)

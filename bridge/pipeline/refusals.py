@@ -1,4 +1,4 @@
-"""Records that can't be copied: found one by one, and left out or failed on, as source.record.policy says.
+"""Finds records that can't be copied, one by one, and leaves them out or fails, as source.record.policy says.
 
 A broker rejects a whole batch and does not say for which record (a timestamp outside the topic's limits, no key in a
 compacted topic). The transaction is over then; in the next one the records of that batch are sent each in a batch of
@@ -61,7 +61,7 @@ class Refused(Exception):
 
 
 class Refusals:
-    """What is known of refused records; outlives the transactions, not the slice. `decompressed`: as in BatchPolicy."""
+    """Remembers refused records; outlives the transactions, not the slice. `decompressed`: as in BatchPolicy."""
 
     def __init__(self, decompressed: int = MOST_BYTES) -> None:
         self._decompressed = decompressed
@@ -69,7 +69,7 @@ class Refusals:
         self._left_out: dict[TopicPartition, dict[int, Gap]] = {}
 
     def learn(self, refused_: Refused) -> bool:
-        """Whether it is found what can't be copied."""
+        """Narrows the search; returns whether what can't be copied is found."""
         if refused_.whole:
             return True
         end = self._careful.get(refused_.source, 0)
@@ -77,20 +77,20 @@ class Refusals:
         return False
 
     def leave_out(self, gap: Gap) -> None:
-        """Records that are not copied; `gap` is for the ledger."""
+        """Leaves records out from now on; `gap` is for the ledger."""
         self._left_out.setdefault(gap.source, {})[gap.upstream_from] = gap
 
     def chunks(
         self, source: TopicPartition, batches: Sequence[RawBatch], policy: BatchPolicy, position: int
     ) -> Iterator[Chunk | Gap]:
-        """What is to be sent, in order, and what is left out. Raises Refused for what can't be put into a batch of the
-        target's limits, and for bytes that nobody can decode."""
+        """Makes what is to be sent, in order, and the gaps of what is left out. Raises Refused for what can't be put
+        into a batch of the target's limits, and for bytes that nobody can decode."""
         return self.without(source, lambda at: chunks(batches, policy, at), position)
 
     def without(
         self, source: TopicPartition, made: Callable[[int], Iterator[Chunk]], position: int, target: str = ""
     ) -> Iterator[Chunk | Gap]:
-        """The same of chunks that are `made` anew from an offset on; `target` as in Refused."""
+        """Does the same with chunks that are `made` anew from an offset on; `target` as in Refused."""
         careful, left_out = self._careful.get(source, 0), self._left_out.get(source, {})
         if position >= careful:
             careful = 0

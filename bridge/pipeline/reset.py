@@ -46,8 +46,8 @@ async def reset(
     force: bool = False,
     patience: float = 0.0,
 ) -> list[PartitionReset]:
-    """What was changed, or with `dry_run` would be. `remote` as in positions(); `patience`: seconds to wait until
-    copying has stopped; `force`: slices of a service that is gone are shut out.
+    """Changes positions; returns what was changed, or with `dry_run` would be. `remote` as in positions(); `patience`:
+    seconds to wait until copying has stopped; `force`: slices of a service that is gone are shut out.
 
     Raises OperationRefused and KafkaFailure; then nothing has changed, unless it was the commit that got no answer.
     """

@@ -1,4 +1,4 @@
-"""Where each partition of a slice goes on: committed runs held against the two clusters as they are now."""
+"""Finds where each partition of a slice goes on, by its committed runs and both clusters as they are now."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class PolicySaysFail(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a slice has found out about logs while it copied, and no run tells yet. By source partition, up to where a
+    """What a slice has found out about logs while it copied, and no run holds yet. By source partition, up to where a
     log that took another way is still what was copied; by copy, where a remote log had come to an end."""
 
     agreed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -137,8 +137,8 @@ async def open_partitions(
     from_latest: bool,
     committed_only: bool,
 ) -> Opened:
-    """Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved where a topic has
-    another id than its Copied says."""
+    """Finds where to go on. Newest runs that can't be true are passed over in `runs`. Raises KafkaFailure, and Moved
+    where a topic has another id than its Copied says."""
     await _same_topics(
         source, {each.source.topic: each.source_topic_id for each in partitions}, partitions, "READ"
     )
@@ -194,7 +194,8 @@ async def open_partitions(
 async def _with_copied_before(
     source: Logs, target: Logs, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
 ) -> list[Copied]:
-    """What a stock mirror has filled is no gap, unless somebody has copied on."""
+    """Marks partitions whose target somebody has copied to after a stock mirror: there what the target holds is a
+    gap."""
     doubtful = [
         each
         for each in partitions
@@ -208,14 +209,14 @@ async def _with_copied_before(
 
 
 def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchPosition:
-    """With the leader epoch of the last batch before the offset, -1 for unknown: it tells a log that took another
-    way. `last`: the newest run."""
+    """The fetch position with the leader epoch of the last batch before the offset, -1 for unknown: it tells a log that
+    took another way. `last`: the newest run."""
     epoch = last.leader_epoch if last is not None and last.position == offset else -1
     return FetchPosition(copied.source_topic_id, offset, epoch)
 
 
 async def largest_batches(target: NetworkClient, topics: Sequence[str]) -> dict[str, int]:
-    """max.message.bytes by topic."""
+    """Describes max.message.bytes by topic."""
     largest = dict.fromkeys(topics, _LARGEST)
     for topic, configs in (await KafkaTopicAdmin(target, _ADMIN_MS).configs(topics)).items():
         if not isinstance(configs, KafkaFailure):
@@ -226,8 +227,8 @@ async def largest_batches(target: NetworkClient, topics: Sequence[str]) -> dict[
 async def _agreed(
     source: NetworkClient, partitions: Sequence[Copied], runs: Mapping[CopyId, PartitionRuns]
 ) -> dict[TopicPartition, int]:
-    """Up to where logs are still those that were copied, of those that are not. Their ends do not tell: a log that was
-    cut back may be longer by now than it was. Needs `client.metadata` of the topics first."""
+    """The offsets up to which logs are still those that were copied, of those that are not. Their ends do not tell: a
+    log that was cut back may be longer by now than it was. Needs `client.metadata` of the topics first."""
     positions = {
         each.source: FetchPosition(each.source_topic_id, last.position, last.leader_epoch)
         for each in partitions

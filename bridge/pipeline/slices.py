@@ -1,4 +1,4 @@
-"""What a Spark task runs: one slice, from its lease to the end of it.
+"""Runs one slice in a Spark task, from its lease to the end of it.
 
 Nothing that belongs to the event loop outlives `copy_slice`: Spark uses its Python workers again.
 """
@@ -77,7 +77,8 @@ async def copy_slice(work: Slice, *, again: bool = False) -> str:
 
 
 async def _transforms(work: Slice, stack: AsyncExitStack) -> Transforms | None:
-    """Those of the slice's partitions, if any have some: without, nothing of what they need is imported."""
+    """Starts the transforms of the slice's partitions, if any have some: without, nothing of what they need is
+    imported."""
     if not any(each.transforms for each in work.partitions):
         return None
     from bridge.pipeline.transforming.steps import TransformSteps

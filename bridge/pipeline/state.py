@@ -1,4 +1,4 @@
-"""What the state topics on the target hold, read committed and to the end: nothing else is remembered anywhere.
+"""Reads the state topics on the target, committed records to the end: nothing else is remembered anywhere.
 
 Who may copy is settled by the order of four steps. A driver takes over the driver's transactional id, which ends every
 older driver's power to make layouts; writes its layout; takes over the ids of all slots, which ends what older slices
@@ -34,7 +34,7 @@ async def verify_state_topics(target: NetworkClient, spec: PipelineSpec) -> None
 
 
 async def layout_topic(target: NetworkClient, spec: PipelineSpec) -> LayoutTopic:
-    """What it holds for this connector. Raises KafkaFailure."""
+    """Reads what the layout topic holds for this connector. Raises KafkaFailure."""
     return read_layouts(await read_committed(target, spec.layout_topic), spec)
 
 

@@ -86,7 +86,7 @@ class Supervisor:
         )
 
     async def run(self, jobs: Jobs) -> None:
-        """Until stopped, failed, or, with `until_caught_up`, done."""
+        """Runs layouts until stopped, failed, or, with `until_caught_up`, done."""
         async with contextlib.AsyncExitStack() as stack:
             self._closing = stack
             source = NetworkClient(client_settings(Side.SOURCE, self._spec.props).raw)
@@ -140,7 +140,8 @@ class Supervisor:
     # -- one layout ------------------------------------------------------------------------------------------------
 
     async def _one_layout(self, jobs: Jobs, target: NetworkClient) -> None:
-        """From what is wanted to the end of the job. Raises KafkaFailure, and whatever the job broke with."""
+        """Makes a layout of what is wanted, and follows its job to the end. Raises KafkaFailure, and whatever the job
+        broke with."""
         await self._until(lambda: self._stop or bool(self._wanted) or self._job is not None, None)
         if self._stop:
             return

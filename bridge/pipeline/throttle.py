@@ -1,5 +1,4 @@
-"""How a slice keeps its pace when the target is far away or slow: size of batches and fetches, length of transactions.
-Pure.
+"""Adapts a slice to a target that is far away or slow: size of batches and fetches, length of transactions. Pure.
 
 A broker takes five requests of a producer at a time, and a batch of each partition in one of them; a commit costs round
 trips in which nothing is sent. Near by, neither is felt.
@@ -32,14 +31,13 @@ _WINDOWS = 8
 
 
 def fetch_bytes(window: int) -> int:
-    """How much may be fetched ahead of a target that takes a `window` at a time: a slow one is not waited for with
-    memory full of records, which are fetched once more when the slice begins anew."""
+    """The bytes that may be fetched ahead of a target that takes a `window` at a time: a slow one is not waited for
+    with memory full of records, which are fetched once more when the slice begins anew."""
     return max(FIRST, min(MOST, _WINDOWS * window))
 
 
 def batch_bytes(batch_size: int, round_trip: float) -> int:
-    """Up to which size small batches of a backlog are put together. Sizes in bytes; `round_trip` in seconds to the
-    target and back."""
+    """The size up to which neighbours are coalesced. Sizes in bytes; `round_trip` in seconds to the target and back."""
     return max(stretched(batch_size, round_trip, _LARGEST), min(_LARGEST, _BACKLOG * batch_size))
 
 
@@ -55,8 +53,8 @@ def batch_policy(
     compression: Compression | None = None,
     decompressed: int = MOST_BYTES,
 ) -> BatchPolicy:
-    """How batches are made ready for a target topic that is `round_trip` seconds away and back. The same with a backlog
-    and without: what comes in one fetch is coalesced, and a single batch has no neighbour."""
+    """The policy for making batches ready for a target topic that is `round_trip` seconds away and back. The same with
+    a backlog and without: what comes in one fetch is coalesced, and a single batch has no neighbour."""
     return BatchPolicy(
         max_message_bytes,
         batch_bytes(batch_size, round_trip),

@@ -1,4 +1,4 @@
-"""What one transaction of a slice copies, and what it says about it: runs, ledger entries, offset syncs."""
+"""Collects what one transaction of a slice copies, and what it writes about it: runs, ledger entries, offset syncs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def written_parts(parts: Iterable[Part]) -> list[WrittenPart]:
 
 
 def _cause(failed: BaseException) -> BaseException:
-    """Of what was not written only because something else failed, that something."""
+    """The cause of a failure: what was not written only because something else failed has that as its cause."""
     aborted = isinstance(failed, KafkaFailure) and failed.fault is KafkaFault.ABORTED
     return (failed.__cause__ or failed) if aborted else failed
 

@@ -1,4 +1,4 @@
-"""What transforms make of the records of a fetch, as a copier sees it: step by step, in the order of the log.
+"""How a copier sees what transforms make of the records of a fetch: step by step, in the order of the log.
 
 What does that work takes pyarrow, and is imported only where transforms are configured (bridge.pipeline.transforming).
 """
@@ -14,8 +14,9 @@ from bridge.model.copying import Copied, Gap
 
 
 class Step(NamedTuple):
-    """Of the records up to `end`. `made`: by target topic, the batches of those that go on, from an offset on. Or the
-    `gap` that a record leaves which transforms fail with; `failure` then says so to whoever has to mend it."""
+    """What transforms made of the records up to `end`. `made`: by target topic, the batches of those that go on, from
+    an offset on. Or the `gap` that a record leaves which transforms fail with; `failure` then says so to whoever has to
+    mend it."""
 
     end: int
     made: Mapping[str, Callable[[int], Iterator[Chunk]]]

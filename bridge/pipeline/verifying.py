@@ -1,4 +1,4 @@
-"""Runs that tell of more than the logs hold are verified before anything is skipped for them (see doubts)."""
+"""Verifies runs that reach beyond the logs before anything is skipped for them (see doubts)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ async def pass_over_untrue(
 async def _not_borne_out(
     side: Side, logs: Logs, checks: Mapping[TopicPartition, tuple[Copied, Check]]
 ) -> dict[TopicPartition, tuple[Copied, str]]:
-    """By source partition, why a run can't be true that needs a record which the cluster does not have."""
+    """Reads the records that runs need; returns, by source partition, why a run can't be true whose record is
+    missing."""
     there = {
         tp: Read(side, check.offset, _BYTES)
         for tp, (_, check) in checks.items()

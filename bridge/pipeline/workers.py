@@ -22,7 +22,7 @@ def without_zips(path: Sequence[str]) -> list[str]:
 
 
 def _beside_package(zipped: Path, path: Sequence[str]) -> bool:
-    """As site-packages/pyspark/python/lib/pyspark.zip, with site-packages on the path."""
+    """Whether it is such as site-packages/pyspark/python/lib/pyspark.zip, with site-packages on the path."""
     if zipped.suffix != ".zip" or len(zipped.parents) < 4:
         return False
     package, site = zipped.parents[2], zipped.parents[3]

@@ -41,8 +41,8 @@ class Texts(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """Of as many records as `offsets` has rows. Timestamps in ms, -1 for none. `lists`: the headers of row `n` are rows
-    `lists[n]` to `lists[n + 1]` of the header columns."""
+    """The fields of as many records as `offsets` has rows. Timestamps in ms, -1 for none. `lists`: the headers of row
+    `n` are rows `lists[n]` to `lists[n + 1]` of the header columns."""
 
     offsets: Numbers
     timestamps: Numbers
@@ -101,7 +101,7 @@ def joined(fields: Fields) -> Records:
 
 @part
 def _copy(data: Bytes, begin: int, end: int, out: Bytes, at: int) -> int:
-    """Answers where the copy ends."""
+    """Copies bytes; returns where the copy ends."""
     piece, room = data[begin:end], out[at : at + end - begin]
     for index in range(len(piece)):
         room[index] = piece[index]
@@ -120,8 +120,8 @@ def _text(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @compiled(f"int64({IN}, int64[:, :], int64[::1])")
 def measure(data: Bytes, records: Numbers, sizes: Numbers) -> int:
-    """How many headers there are, and how many bytes each column takes. Answers how many records are sound, up to the
-    first that is not."""
+    """Counts headers, and the bytes that each column takes. Returns how many records are sound, up to the first that is
+    not."""
     for row in range(records.shape[1]):
         at, stop = records[2, row], records[3, row]
         for column in range(2):
@@ -194,7 +194,7 @@ def spread(
 
 @part
 def _length(row: int, there: Bytes, ends: Ends, data: Bytes) -> int:
-    """Of a row: -1 for null, -2 for one that lies outside of `data`."""
+    """The length of a row: -1 for null, -2 for one that lies outside of `data`."""
     if len(there) and not there[row >> 3] >> (row & 7) & 1:
         return -1
     begin, end = int(ends[row]), int(ends[row + 1])

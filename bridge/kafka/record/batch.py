@@ -60,7 +60,7 @@ class RawBatch:
     """Header and bytes of a batch, or of a message from before 0.11 (magic 0 or 1). Timestamps in ms, -1 for none.
 
     Of such a message the offset is that of its last inner one, `count` is -1 (not known), and there is no epoch (-1).
-    `heads`: of several neighbours that are taken for one, a row each (kernels); `data` is that of all of them.
+    `heads`: of several neighbours that are coalesced, a row each (loops); `data` is that of all of them.
     """
 
     base_offset: int

@@ -36,7 +36,7 @@ NONE_COALESCED = CodecSizes.all(0)
 
 @dataclass(frozen=True, slots=True)
 class BatchPolicy:
-    """How the batches of a fetch are made ready for their target topic. Sizes in bytes.
+    """Says how the batches of a fetch are made ready for their target topic. Sizes in bytes.
 
     `max_message_bytes`: of that topic. `batch_size`: up to which neighbours are coalesced and records put together.
     `coalesced`: the largest batches that are coalesced; compressed ones have to be decoded and encoded for that.
@@ -71,8 +71,8 @@ class PlannedChunk(NamedTuple):
 
 
 def plan(batches: Iterable[RawBatch], policy: BatchPolicy, start_offset: int) -> Iterator[PlannedChunk]:
-    """What becomes of `batches` from `start_offset` on, in order. Nothing is coalesced over a change of codec, nor of
-    leader epoch, which a chunk has one of."""
+    """Plans what becomes of `batches` from `start_offset` on, in order. Nothing is coalesced over a change of codec,
+    nor of leader epoch, which a chunk has one of."""
     sizes, most = policy.with_room, policy.room
     group: list[RawBatch] = []
     kind: tuple[int, int] | None = None

@@ -1,4 +1,4 @@
-"""Records of batches in columns: cut out of them, and put together anew.
+"""Cuts records out of batches, into columns, and makes batches of them again.
 
 A record is cut at its key and copied from there on, so that key, value and headers stay bit for bit; only its length,
 timestamp delta and offset delta are written again. The library's own builder would not do: it reads header keys as
@@ -78,11 +78,11 @@ class Records:
 
     @property
     def size(self) -> int:
-        """Of their keys, values and headers, in bytes."""
+        """Bytes of their keys, values and headers."""
         return int((self.columns[3] - self.columns[2]).sum())
 
     def since(self, offset: int) -> Self:
-        """Without those below; perhaps none."""
+        """The records from `offset` on; perhaps none."""
         if not self.count or self.first >= offset:
             return self
         return replace(self, columns=self.columns[:, self.columns[0] >= offset])
@@ -95,7 +95,7 @@ class Records:
         )
 
     def parts(self, size: int) -> Iterator[Self]:
-        """In order, each of about so many bytes at most, or a single record."""
+        """Splits them, in order, into parts of about so many bytes at most, or a single record."""
         ends = np.cumsum(self.columns[3] - self.columns[2] + _OVERHEAD)
         begin, before = 0, 0
         while begin < self.count:
@@ -104,13 +104,13 @@ class Records:
             begin, before = end, int(ends[end - 1])
 
     def numbered(self, segments: Iterable[tuple[int, int]]) -> Self:
-        """With the offsets of these (first, count) instead of their own."""
+        """Gives them the offsets of these (first, count) instead of their own."""
         columns = self.columns.copy()
         columns[0] = np.concatenate([np.arange(first, first + count) for first, count in segments])
         return replace(self, columns=columns)
 
     def chunk(self, compression: Compression, leader_epoch: int) -> Chunk:
-        """All in one batch."""
+        """Makes one batch of them all."""
         codec = compression.codec
         timestamps = self.columns[1]
         begin = 0 if codec else HEADER_SIZE
@@ -157,8 +157,8 @@ def _cut(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
 
 
 def _decoded(codec: int, data: memoryview, heads: Numbers, room: int) -> Bytes:
-    """The records of all batches, one after the other, and `heads` with where each batch's are in that instead. Raises
-    Overlarge for more than `room` bytes."""
+    """Decodes the records of all batches, one after the other, and `heads` with where each batch's are in that instead.
+    Raises Overlarge for more than `room` bytes."""
     bounds = heads[:, : loops.END + 1]
     if codec == LZ4 and (found := lz4_frames.plain(as_bytes(data), bounds)) is not None:
         if len(found) > room:
@@ -174,7 +174,7 @@ def _decoded(codec: int, data: memoryview, heads: Numbers, room: int) -> Bytes:
 
 
 def _legacy(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:
-    """Without headers; before 0.10 without a timestamp."""
+    """Reads messages: without headers; before 0.10 without a timestamp."""
     rows, data = list[tuple[int, int, int, int]](), bytearray()
     for record in messages(batch.data, most // _LEGACY_PART):
         begin = len(data)

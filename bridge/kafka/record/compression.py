@@ -1,4 +1,4 @@
-"""Compression of the records in a batch, by the codec's number in its attributes.
+"""Compresses the records of a batch, by the codec's number in its attributes.
 
 For what is encoded, which is large, the libraries of the client library are as fast as others.
 """

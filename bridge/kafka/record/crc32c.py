@@ -1,5 +1,5 @@
-"""CRC-32C of batches side by side, all in one call of the library: for batches of a record a call of it for each costs
-more than its bytes.
+"""Verifies CRC-32C of batches side by side, all in one call of the library: for batches of a record a call of it for
+each costs more than its bytes.
 
 The checksum of two pieces in a row follows from those of both (as in zlib's crc32_combine): the first one's, moved on
 by the length of the second, xor the second one's. So what the batches say, and the few bytes between what they say it
@@ -23,7 +23,7 @@ _LENGTHS = 31
 
 
 def undamaged(data: memoryview, heads: Numbers) -> int:
-    """Rows of `heads` (see kernels: batches side by side from the beginning of `data`) before the first one with a
+    """Rows of `heads` (see loops: batches side by side from the beginning of `data`) before the first one with a
     wrong checksum."""
     if not len(heads) or crc32c(data[: int(heads[-1, END])]) == joint(as_bytes(data), heads):
         return len(heads)
@@ -71,7 +71,7 @@ _MOVES = _moves()
 
 @compiled(f"uint32({IN}, int64, int64)")
 def crc(data: Bytes, at: int, end: int) -> np.uint32:
-    """Of what lies between."""
+    """CRC-32C of the bytes from `at` to `end`."""
     found, byte = np.uint32(0xFFFFFFFF), np.uint32(0xFF)
     while at + 8 <= end:
         low, high = found ^ word(data, at), word(data, at + 4)
@@ -88,7 +88,7 @@ def crc(data: Bytes, at: int, end: int) -> np.uint32:
 
 @part
 def _moved(found: np.uint32, length: int) -> np.uint32:
-    """As it is with so many zero bytes behind, before those that come are counted."""
+    """Moves a checksum on by so many zero bytes, before those that come are counted."""
     row, byte = 0, np.uint32(0xFF)
     while length:
         if length & 1:
@@ -102,7 +102,8 @@ def _moved(found: np.uint32, length: int) -> np.uint32:
 
 @compiled(f"uint32({IN}, int64[:, ::1])")
 def joint(data: Bytes, heads: Numbers) -> np.uint32:
-    """Of all from the beginning of `data` to the end of the last batch, by what each batch says of itself."""
+    """The checksum of all from the beginning of `data` to the end of the last batch, by what each batch says of
+    itself."""
     found, behind = np.uint32(0), 0
     for row in range(len(heads)):
         begin, end = heads[row, AT] - _FROM, heads[row, END]

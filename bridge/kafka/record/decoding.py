@@ -1,5 +1,5 @@
-"""Record batches as fetched, into the data records of a Window (no control records, none of aborted transactions) or
-of a log that is read through (no control records).
+"""Decodes fetched record batches into the data records of a Window (no control records, none of aborted transactions)
+or of a log that is read through (no control records).
 
 What is decompressed at a time has a limit. The library reads the records of what is decompressed already: its own way
 has none.
@@ -88,12 +88,12 @@ def opened(
 
 
 class DecodedLog(NamedTuple):
-    """What a log holds from an offset on, as far as it was fetched. `end`: the offset to go on at."""
+    """Records of a log from an offset on, as far as they were fetched. `end`: the offset to go on at."""
 
     records: list[LogRecord]
     end: int
     leader_epoch: int
-    """Of the last batch; -1 when there is none, or from a log older than 0.11."""
+    """The leader epoch of the last batch; -1 when there is none, or from a log older than 0.11."""
     unreadable: int
     """Batches that arrived as they were written, and that nobody can decode."""
 
@@ -101,10 +101,10 @@ class DecodedLog(NamedTuple):
 def decode_log(
     data: BytesLike, offset: int, aborted: Sequence[tuple[int, int]] = (), most: int = MOST_BYTES
 ) -> DecodedLog | None:
-    """All data records at or after `offset` but those of `aborted` (producer id, first offset) transactions, which a
-    broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written, and may
-    be better when fetched again. `most`: bytes that a batch may have; where several have more together the answer ends
-    between them."""
+    """Decodes all data records at or after `offset` but those of `aborted` (producer id, first offset) transactions,
+    which a broker lists for read_committed. None when a checksum is wrong: the bytes are not those that were written,
+    and may be better when fetched again. `most`: bytes that a batch may have; where several have more together the
+    answer ends between them."""
     records: list[LogRecord] = []
     end, epoch, unreadable = offset, -1, 0
     room = most = most // _PART
@@ -132,8 +132,8 @@ def decode_log(
 
 
 def _records(batch: RawBatch, most: int, room: int) -> tuple[Sequence[RecordView], int]:
-    """With how many bytes they take, at most `most`, and `room` where they are compressed. Raises Overlarge, and
-    whatever the codec raises."""
+    """Decodes a batch's records, with how many bytes they take, at most `most`, and `room` where they are compressed.
+    Raises Overlarge, and whatever the codec raises."""
     if batch.magic < 2:
         return messages(batch.data, min(most, room)), len(batch.data)
     if batch.count > most // BYTES_A_RECORD:
@@ -154,7 +154,7 @@ def _sound(batch: RawBatch, found: Sequence[RecordView]) -> Sequence[RecordView]
 
 
 def _read(batch: bytes | memoryview, count: int, most: int) -> Sequence[RecordView]:
-    """Of a batch that is not compressed."""
+    """Reads the records of a batch that is not compressed."""
     if count > (len(batch) - HEADER_SIZE) // _LEAST_RECORD:
         raise ValueError("it has more records than bytes for them")
     if len(batch) > _UNCOUNTED and _has_more_headers(memoryview(batch)[HEADER_SIZE:], count):

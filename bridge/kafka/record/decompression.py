@@ -1,4 +1,4 @@
-"""Decompression of the records in a batch, within limits: a few KB may hold more than a machine has memory for.
+"""Decompresses the records of a batch, within limits: a few KB may hold more than a machine has memory for.
 
 Where the libraries have a call for all of it at once, that takes half the time of a stream for a batch of a record or a
 few, which come by the thousand. It is used where what it allocates is known to be within the limit.
@@ -40,8 +40,8 @@ _decompressor = zstandard.ZstdDecompressor()
 
 
 def decoded(codec: int, data: memoryview, room: int) -> bytes | memoryview:
-    """At most `room` bytes. Raises Overlarge for more, ValueError for a codec that nobody knows, and what the library
-    does for what it can't decode."""
+    """Decompresses at most `room` bytes. Raises Overlarge for more, ValueError for a codec that nobody knows, and what
+    the library does for what it can't decode."""
     if codec >= len(_DECODE):
         raise ValueError(f"unknown compression codec {codec}")
     return _DECODE[codec](data, room)
@@ -128,7 +128,7 @@ def _zstd(data: memoryview, room: int) -> bytes:
 
 
 def _stream(read: Callable[[int], bytes], size: int, room: int) -> bytes:
-    """All that is read of `size` compressed bytes."""
+    """Joins all that is read of `size` compressed bytes."""
     pieces, found, step = list[bytes](), 0, max(_FIRST, 8 * size)
     while found <= room:
         piece = read(min(step, room + 1 - found))

@@ -1,4 +1,4 @@
-"""How loops over bytes are compiled, by numba, and what they have in common.
+"""Compiles loops over bytes, by numba, and has what they share.
 
 Machine code is made when the module that has a loop is first imported (some seconds), and kept beside it, or in
 NUMBA_CACHE_DIR, for the imports after it.

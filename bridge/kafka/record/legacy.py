@@ -1,7 +1,7 @@
-"""Messages from before 0.11 (magic 0 and 1), one by itself or many in a compressed one.
+"""Reads messages from before 0.11 (magic 0 and 1), one by itself or many in a compressed one.
 
-The library's reader of these would not do: a length of -12 inside a compressed message keeps it busy for ever
-(aiokafka 0.14), and it has no limit to what it decompresses.
+The library's reader of these would not do: a length of -12 inside a compressed message keeps it busy for ever (aiokafka
+0.14), and it has no limit to what it decompresses.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Message(NamedTuple):
 
 
 def messages(data: memoryview, most: int) -> list[Message]:
-    """What one message holds. Raises ValueError for what is none, Overlarge for more than `most` bytes, and what codecs
-    do."""
+    """Reads what one message holds. Raises ValueError for what is none, Overlarge for more than `most` bytes, and what
+    codecs do."""
     outer, attributes, magic, end = _message(data, 0)
     if end != len(data):
         raise ValueError("a message does not end where it says")
@@ -64,7 +64,7 @@ def messages(data: memoryview, most: int) -> list[Message]:
 
 
 def _message(data: memoryview, at: int) -> tuple[Message, int, int, int]:
-    """With its attributes, its magic, and where it ends."""
+    """Reads a message, with its attributes, its magic, and where it ends."""
     if len(data) - at < _FRONT.size:
         raise ValueError("a message is cut short")
     offset, length, _, magic, attributes = _FRONT.unpack_from(data, at)
@@ -82,7 +82,7 @@ def _message(data: memoryview, at: int) -> tuple[Message, int, int, int]:
 
 
 def _bytes(data: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
-    """With where they end."""
+    """Reads a byte string, with where it ends."""
     (size,), begin = _INT32.unpack_from(data[:end], at), at + _INT32.size
     if not -1 <= size <= end - begin:
         raise ValueError("a message does not end where it says")

@@ -25,7 +25,7 @@ do not follow each other from the batch's first offset to its last."""
 
 @part
 def _number(data: Bytes, at: int, size: int) -> int:
-    """As a header has them, of `size` bytes with the first one's sign."""
+    """Reads a number of a header, of `size` bytes with the first one's sign."""
     value = int(np.int8(data[at]))
     for step in range(1, size):
         value = value << 8 | int(data[at + step])
@@ -73,8 +73,8 @@ def walk(data: Bytes, large: int, flags: int, epoch: int, append: bool, heads: N
 
 @compiled(f"int64({IN}, int64[:, ::1], boolean, int64[:, ::1])")
 def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
-    """The records of uncompressed batches, as the rows of `records` (see records.Records), which is as long as there
-    are records. Answers the number of batches, or what is wrong: CUT_SHORT, BYTES_LEFT or OTHER_OFFSETS."""
+    """Cuts the records out of uncompressed batches, as the rows of `records` (see columns.Records), which is as long as
+    there are records. Answers the number of batches, or what is wrong: CUT_SHORT, BYTES_LEFT or OTHER_OFFSETS."""
     row = 0
     for number in range(len(heads)):
         at, end = heads[number, AT], heads[number, END]
@@ -104,7 +104,7 @@ def cut(data: Bytes, heads: Numbers, append: bool, records: Numbers) -> int:
 
 @part
 def width(value: int) -> int:
-    """Of a zigzag varint."""
+    """Bytes of a zigzag varint."""
     rest, size = value << 1 ^ value >> 63, 1
     while rest & ~0x7F:
         rest, size = rest >> 7 & _WITHOUT_7, size + 1

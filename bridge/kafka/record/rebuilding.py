@@ -49,8 +49,8 @@ def chunks(batches: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) 
 def put_together(
     records: Records, codec: int, leader_epoch: int, policy: BatchPolicy, start_offset: int
 ) -> Iterator[Chunk]:
-    """Records from `start_offset` on as chunks of about `batch_size` before they are compressed. Raises RecordTooLarge
-    as `chunks` does."""
+    """Makes chunks of records from `start_offset` on of about `batch_size` before they are compressed. Raises
+    RecordTooLarge as `chunks` does."""
     compression = policy.compression or Compression(codec)
     for part in records.since(start_offset).parts(policy.batch_size):
         yield from _fitting(part, compression, leader_epoch, policy.max_message_bytes)
@@ -102,7 +102,7 @@ def _rebuilt(group: Sequence[RawBatch], policy: BatchPolicy, start_offset: int) 
 def _fitting(
     records: Records, compression: Compression, leader_epoch: int, max_message_bytes: int
 ) -> Iterator[Chunk]:
-    """One chunk, or halves and their halves until each is small enough."""
+    """Makes one chunk, or halves and their halves until each is small enough."""
     whole = records.chunk(compression, leader_epoch)
     if whole.size <= max_message_bytes:
         yield whole

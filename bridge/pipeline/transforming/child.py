@@ -39,7 +39,7 @@ _LONGEST = 300
 
 
 def pack(header: Mapping[str, object], body: int = 0) -> bytes:
-    """What goes before a body of so many bytes."""
+    """The frame's head for a body of so many bytes."""
     text = json.dumps(header).encode()
     return HEAD.pack(len(text), body) + text
 
@@ -95,7 +95,7 @@ def _load(function: str) -> Transform:
 
 
 def _reason(error: Exception, transform: Transform | None) -> str:
-    """What went wrong, and in which line of the transform's file."""
+    """The text for an error: what failed, and in which line of the transform's file."""
     if isinstance(error, ContractBroken):
         return str(error)
     first = (str(error).strip().splitlines() or [""])[0][:_LONGEST]
@@ -106,7 +106,8 @@ def _reason(error: Exception, transform: Transform | None) -> str:
 
 
 def _limit_memory(size: int) -> None:
-    """To so many bytes more than are in use now, where the system has such limits (Linux)."""
+    """Limits the process's memory to so many bytes more than are in use now, where the system has such limits
+    (Linux)."""
     try:
         import resource
 

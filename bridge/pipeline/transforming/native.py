@@ -35,7 +35,7 @@ def native(transform: Transform) -> Native | None:
 
 
 def through(records: Records, chain: Sequence[Native]) -> Records | None:
-    """The records behind all of the chain; None where one of them has to go another way."""
+    """Runs the whole chain over records; None where one of them has to go another way."""
     try:
         found = arrow_columns.cut(records)
     except BrokenRecord:
