@@ -129,7 +129,7 @@ def _load(path: Path) -> dict[str, str]:
         end(str(problem), BAD_SETTINGS)
     if left := unresolved(props):
         end(
-            f"{path}: {', '.join(left)} refer to config providers, which are Connect's: write it out",
+            f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
             BAD_SETTINGS,
         )
     return props

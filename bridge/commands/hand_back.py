@@ -48,7 +48,8 @@ def hand_back(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Though copying was not stopped in order: its service is gone for good."
+            "--force",
+            help="Even if copying has not stopped cleanly: only where its service is gone for good.",
         ),
     ] = False,
     output: OutputOption = Output.TABLE,

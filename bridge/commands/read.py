@@ -40,7 +40,7 @@ def heartbeats(
     bootstrap: Bootstrap = None,
     config: Config = None,
 ) -> None:
-    """Print heartbeats: of the topic heartbeats, unless told otherwise."""
+    """Print heartbeats, by default of the topic heartbeats."""
 
     def topic_of(policy: ReplicationPolicy) -> str:
         own = policy.heartbeats_topic()

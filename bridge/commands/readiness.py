@@ -51,7 +51,7 @@ def readiness(
     output: OutputOption = Output.TABLE,
     watch: WatchOption = None,
 ) -> None:
-    """Tell whether everything can fail over now, as of when, and if not, why."""
+    """Show whether all groups can fail over now, as of when, and if not, why."""
     client = ServiceClient(url, auth_token_file, failed=CANNOT_TELL)
 
     def show() -> int:

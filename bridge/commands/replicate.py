@@ -75,11 +75,11 @@ def replicate(
 ) -> None:
     """Copy topics from one cluster to another, exactly once, without Connect and without the service.
 
-    What is copied is committed when it ends: SIGINT and SIGTERM end it in good order. Never beside a connector of the
-    same name: the one that was started last takes over.
+    SIGINT and SIGTERM stop it after a last commit. Never run it beside a connector of the same name: the one that
+    starts last fences the other.
 
-    Exit status 0 when all is copied, or, without --until-caught-up, when it was told to end; 1 when something lasting
-    is in the way; 2 for a bad configuration; 130 when it was told to end before all was copied.
+    Exit status 0: all is copied, or, without --until-caught-up, it was stopped by a signal; 1: a permanent error; 2: a
+    bad configuration; 130: stopped by a signal before all was copied.
     """
     props = _checked(config, name)
     with _log_to(log_file, log_format):
@@ -106,7 +106,7 @@ def _checked(path: Path, name: str | None) -> dict[str, str]:
         end(f"{path}: connector.class is {given}; it must be {_CLASSES[0]}, or absent", BAD_SETTINGS)
     if left := unresolved(config):
         end(
-            f"{path}: {', '.join(left)} refer to config providers, which are Connect's: write it out",
+            f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
             BAD_SETTINGS,
         )
     with reported():
@@ -199,7 +199,7 @@ def _done(copying: Copying, once: bool) -> bool:
 def _status(copying: Copying, once: bool, done: bool, running: asyncio.Task[None]) -> int:
     if not running.cancelled() and (error := running.exception()) is not None:
         log.error("an unexpected error", exc_info=error)
-        note(f"it ends on an unexpected error, see the log: {error}")
+        note(f"copying ended on an unexpected error, see the log: {error}")
         return CANNOT_START
     if copying.latest.failure is not None:
         note(copying.latest.failure)
@@ -209,7 +209,7 @@ def _status(copying: Copying, once: bool, done: bool, running: asyncio.Task[None
     if not done:
         return INTERRUPTED
     left = (copying.totals.partitions if copying.totals is not None else 0) - len(copying.rows)
-    missing = [*copying.latest.errors, *([f"{left} partition(s) were not looked at"] if left > 0 else [])]
+    missing = [*copying.latest.errors, *([f"{left} partition(s) have no progress yet"] if left > 0 else [])]
     for line in missing:
         note(f"not all is copied: {line}")
     return CANNOT_START if missing else 0

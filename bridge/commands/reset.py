@@ -37,15 +37,16 @@ def reset(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Though copying was not stopped in order: its service is gone for good."
+            "--force",
+            help="Even if copying has not stopped cleanly: only where its service is gone for good.",
         ),
     ] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Have a stopped BridgeMirrorSourceConnector copy again, or skip, from a place of your choice.
+    """Have a stopped BridgeMirrorSourceConnector copy again, or skip, from a position of your choice.
 
-    The same as PATCH and DELETE of /connectors/NAME/offsets, without Connect. What is copied again stands on the target
-    a second time; consumer groups are translated to the newer copy.
+    The same as PATCH and DELETE of /connectors/NAME/offsets, without Connect. Records that are copied again are on the
+    target twice; consumer groups are translated to the newer copy.
     """
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
@@ -66,7 +67,7 @@ def _config(name: str, path: Path) -> dict[str, str]:
     props = load_connector(path)
     if left := unresolved(props):
         end(
-            f"{path}: {', '.join(left)} refer to config providers, which are Connect's: write it out",
+            f"{path}: {', '.join(left)} refer to config providers, which only Connect can read: write the values out",
             BAD_SETTINGS,
         )
     return {**props, "name": name}

@@ -32,14 +32,14 @@ def by_timestamp(source: str, target: str, alias: str, groups: Groups) -> Answer
     with reader(source, committed_only=True) as consumer:
         for group, offsets in groups.items():
             for tp, offset in offsets.items():
-                known = wanted.setdefault(tp, {})
-                if offset not in known:
-                    known[offset] = -1
+                by_offset = wanted.setdefault(tp, {})
+                if offset not in by_offset:
+                    by_offset[offset] = -1
                     record = first_from(consumer, tp, offset)
                     if record is not None and record[0] == offset:
-                        known[offset] = _earliest(client, alias, tp, record[1].timestamp)
-                if known[offset] >= 0:
-                    answers[group, tp] = known[offset]
+                        by_offset[offset] = _earliest(client, alias, tp, record[1].timestamp)
+                if by_offset[offset] >= 0:
+                    answers[group, tp] = by_offset[offset]
     return answers
 
 

@@ -47,11 +47,11 @@ def choose(shapes: Mapping[Tp, Shape], burst: int) -> Groups:
         return dict(zip(tps, offsets, strict=True))
 
     order = [shapes[ORDERS, number] for number in range(4)]
-    paid = [shapes[PAYMENTS, number] for number in range(2)]
-    known = [shapes[PROFILES, number] for number in range(2)]
+    payment = [shapes[PAYMENTS, number] for number in range(2)]
+    profile = [shapes[PROFILES, number] for number in range(2)]
     tick = shapes[TICKS, 0]
-    holes = [shape.widest_hole() for shape in known]
-    markers = [shape.holes() for shape in paid]
+    holes = [shape.widest_hole() for shape in profile]
+    markers = [shape.holes() for shape in payment]
     return {
         # At the head, and just behind it.
         "analytics": each(
@@ -65,17 +65,17 @@ def choose(shapes: Mapping[Tp, Shape], burst: int) -> Groups:
         "billing": each(
             ORDERS, *(shape.behind(lag) for shape, lag in zip(order, (0, 1, 30, 400), strict=True))
         )
-        | each(PAYMENTS, *(shape.behind(0) for shape in paid)),
+        | each(PAYMENTS, *(shape.behind(0) for shape in payment)),
         # Data records between control records.
-        "ledger": each(PAYMENTS, paid[0].at(0.3), paid[1].at(0.7)),
+        "ledger": each(PAYMENTS, payment[0].at(0.3), payment[1].at(0.7)),
         # On control records: one inside the log, and the last one, behind which there is nothing.
         "settlement": each(PAYMENTS, markers[0][len(markers[0]) // 2][0], markers[1][-1][0]),
         # Inside aborted transactions.
-        "audit": each(PAYMENTS, paid[0].aborted[0], paid[1].aborted[len(paid[1].aborted) // 2]),
+        "audit": each(PAYMENTS, payment[0].aborted[0], payment[1].aborted[len(payment[1].aborted) // 2]),
         # In compaction holes: the middle of the widest one, and the missing start of the log.
         "crm": each(PROFILES, sum(holes[0]) // 2, 0),
         # At the record right after the widest hole, and caught up.
-        "search": each(PROFILES, holes[0][1], known[1].behind(0)),
+        "search": each(PROFILES, holes[0][1], profile[1].behind(0)),
         # Inside, at the start and at the end of the millisecond with all those ticks, and at the head.
         "charts": each(TICKS, tick.offsets[burst + burst // 2]),
         "candles": each(TICKS, tick.offsets[burst]),

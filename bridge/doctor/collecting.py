@@ -113,8 +113,8 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
         groups = groups[:MOST_GROUPS]
         for side, each in connected.items():
             allowed[side] = await _or_unknown(each.inspection.groups(groups)) if groups else {}
-    known = [*hidden.values(), *(listed for listed in names.values() if not isinstance(listed, Unknown))]
-    present = frozenset(name for listed in known for name in listed)
+    lists = [*hidden.values(), *(listed for listed in names.values() if not isinstance(listed, Unknown))]
+    present = frozenset(name for listed in lists for name in listed)
     needs = plan.needs(pairs, groups, present)
     wanted = {
         side: {need.name for need in needs if need.side is side and need.resource == "topic"}

@@ -16,12 +16,12 @@ def second_mirror(facts: Facts) -> Finds:
     if isinstance(facts.claims, Unknown):
         yield unknown("claims of other connectors", facts.claims)
     else:
-        taken: dict[str, list[str]] = {}
+        by_owner: dict[str, list[str]] = {}
         for pair in facts.pairs:
             owner = facts.claims.get((pair.source, pair.target))
             if owner is not None and owner != facts.name:
-                taken.setdefault(owner, []).append(pair.source)
-        for owner, topics in taken.items():
+                by_owner.setdefault(owner, []).append(pair.source)
+        for owner, topics in by_owner.items():
             yield (
                 P,
                 f"connector {owner} copies {named(sorted(topics))} already",

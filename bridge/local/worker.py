@@ -33,7 +33,7 @@ _DEFAULTS = {
     "connector.client.config.override.policy": "All",
     # Finds plugins by their manifests only, ours included: seconds faster, and a missing manifest shows.
     "plugin.discovery": "service_load",
-    # A broker that comes back is found again whatever was last known of it.
+    # A worker finds its broker again after a restart, whatever its metadata said before.
     "metadata.recovery.strategy": "rebootstrap",
 }
 
