@@ -1,4 +1,4 @@
-"""What is known of groups survives the service on real clusters: started without the source it answers as before."""
+"""Readiness records survives the service on real clusters: started without the source it answers as before."""
 
 from __future__ import annotations
 

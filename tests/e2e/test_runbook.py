@@ -284,7 +284,7 @@ def back_home(mirrored_flow: OurFlow, page: Page) -> None:
         eventually(
             lambda: mirrored_flow.flow.service.report(group.group, name), WAIT, what="the flow back runs"
         )
-        assert "at home" in page.run("failover", GROUP=group.group)
+        assert "failed back to" in page.run("failover", GROUP=group.group)
     assert group.read(mirrored_flow.source.bootstrap, topic) == (RECORDS - 7) * PARTITIONS
     group.assert_once(RECORDS)
 

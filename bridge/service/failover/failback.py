@@ -1,5 +1,5 @@
-"""The way home: groups that were moved are looked after by the mirror again, once the flow back has put them on the
-source where their consumers have left them on the target."""
+"""Fails groups back: their connectors commit them again, once the flow back has committed their offsets on the
+source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEEDED: Mapping[str, Mapping[str, str]] = {
     "checkpoint": {"reverse.checkpointing.enabled": "true", "sync.group.offsets.enabled": "true"},
     "group_offset": {"reverse.checkpointing.enabled": "true"},
 }
-"""By kind of connector, keys of the way home."""
+"""By kind of connector, the settings that failback needs."""
 
 
 async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
@@ -55,7 +55,7 @@ async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
     ]
     if refused:
         count = len({group for group, _ in refused})
-        text = f"{count} group(s) can't go home to {source} now; nothing was done"
+        text = f"{count} group(s) can't fail back to {source} now; nothing was changed"
         raise GroupsRefused(text, refused, code=ErrorCode.NOT_READY)
     pairs = {group: _pairs(some[0].report, home[group]) for group, some in moved.items() if some}
     for known in connectors:
@@ -68,7 +68,7 @@ async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
 
 
 def _pairs(moved: GroupReport, home: Sequence[Chosen]) -> list[dict[str, Any]]:
-    """Fields of MoveRow: where each partition is on the source now, and on the target."""
+    """Fields of MoveRow: the committed offsets of each partition on the source and on the target."""
     rows = {(row.target_topic, row.partition): row for one in home for row in one.report.partitions}
     return [
         {
@@ -86,8 +86,8 @@ def _pairs(moved: GroupReport, home: Sequence[Chosen]) -> list[dict[str, Any]]:
 
 
 def why_not(moved: GroupReport, home: Sequence[Chosen]) -> list[str]:
-    """Why a moved group can't go home yet: each of its partitions has to stand on the source where the flow back wants
-    it, or where it was when no consumer has moved it on the target."""
+    """Why a moved group can't fail back yet: each of its partitions has to be committed on the source where the flow
+    back puts it, or to be unchanged where no consumer has moved it on the target."""
     unknown = [
         f"{one.answer.readiness}: connector {one.connector}: {'; '.join(each.detail for each in one.answer.reasons)}"
         for one in home
@@ -98,19 +98,19 @@ def why_not(moved: GroupReport, home: Sequence[Chosen]) -> list[str]:
     rows = {(row.target_topic, row.partition): row for one in home for row in one.report.partitions}
     lines = []
     for part in moved.partitions:
-        place, row = f"{part.topic}-{part.partition}", rows.get((part.topic, part.partition))
+        tp, row = f"{part.topic}-{part.partition}", rows.get((part.topic, part.partition))
         if row is None:
             lines.append(
-                f"the flow back does not look after {place}: its groups and topics have to take in the group and "
+                f"the flow back does not cover {tp}: its groups and topics have to include the group and "
                 f"{part.target_topic}"
             )
         elif row.verdict == "pending":
             stayed = row.reason == "moved_by_mirror" and row.written == part.committed
             if not stayed:
-                lines.append(f"{row.reason}: {place} is pending")
+                lines.append(f"{row.reason}: {tp} is pending")
         elif row.written != row.target_offset:
             lines.append(
-                f"not_looked_at_yet: {place} is committed at {row.written} and not at {row.target_offset}"
+                f"not_looked_at_yet: {tp} is committed at {row.written} and not at {row.target_offset}"
             )
     return lines
 
@@ -121,7 +121,7 @@ def _flow_back(service: Service, name: str) -> list[Connector]:
     found = [known for known in there if _set(known.config, _NEEDED[known.kind])]
     if not found:
         raise OperationRefused(
-            f"the way home needs a MirrorGroupOffsetConnector of the flow {name} in this service, with "
+            f"failback needs a MirrorGroupOffsetConnector of the flow {name} in this service, with "
             "reverse.checkpointing.enabled=true, or a BridgeMirrorCheckpointConnector with that and "
             "sync.group.offsets.enabled=true, and without dry.run=true; there is "
             f"{', '.join(known.name for known in there) or 'none of this flow'}"

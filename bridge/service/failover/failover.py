@@ -1,7 +1,7 @@
-"""The commands of the day of a failover: which groups of which connectors, whether they may, and what to do next.
+"""Carries out failover and rollback: which groups of which connectors, whether they may be moved, and what to do next.
 
-Decided here from what every other surface shows (readiness.py); carried out by the instances, which check the groups
-themselves once more on the target. A request moves all of its groups, or says why not and moves none.
+Decides by the same answers as every other view (readiness.py); the instances carry it out and check the groups once
+more on the target. A request moves all of its groups, or moves none and says why.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Chosen(NamedTuple):
 
 
 def connectors_of(service: Service, name: str) -> list[Connector]:
-    """Those that look after the groups of a flow. Raises NotFound."""
+    """The connectors that follow the groups of a flow. Raises NotFound."""
     there = [known for known in service.table if known.kind in GROUP_KINDS]
     found = [known for known in there if flow_name(known) == name]
     if not found:
         flows = ", ".join(sorted({flow_name(known) for known in there})) or "none"
         raise NotFound(
-            f"no connector of groups has the flow {name}; there is {flows} "
+            f"no checkpoint or group offset connector has the flow {name}; known flows: {flows} "
             "(source.cluster.alias-to-target.cluster.alias)",
             code=ErrorCode.UNKNOWN_CONNECTOR,
         )
@@ -273,7 +273,7 @@ def _refusal(refused: Sequence[tuple[str, Readiness, str]], groups: int, done: i
     """`done`: groups that are moved all the same. Not ready where one is known not to be; else it can't be told."""
     known = any(answer is Readiness.NOT_READY for _, answer, _ in refused)
     count = len({group for group, _, _ in refused})
-    moved = f"{done} group(s) are moved; repeat it for all" if done else "nothing was moved"
+    moved = f"{done} group(s) are moved; repeat it for all" if done else "nothing was changed"
     text = f"{count} of {groups} group(s) can't fail over now; {moved}"
     lines = [(f"group {group}" if group else "groups", why) for group, _, why in refused]
     return GroupsRefused(text, lines, code=ErrorCode.NOT_READY if known else ErrorCode.CANNOT_TELL)

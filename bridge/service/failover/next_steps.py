@@ -1,4 +1,4 @@
-"""What to do after a command, in sentences. Pure."""
+"""Writes the next steps after a failover command, in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ _SHOWN = 5
 
 
 def after_move(moved: Failover) -> list[str]:
-    """The groups are frozen: their consumers may start on the target."""
+    """After a failover: the consumers may start on the target."""
     groups = sorted({each.group for each in moved.groups})
     source, target = moved.source, moved.target
     if moved.dry_run:
-        can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was done."
+        can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was changed."
         return [can, _missing(moved)]
     topics = sorted({row.target_topic for each in moved.groups for row in each.partitions})
     return [
-        f"{listed(groups)} moved to {target}: the offsets committed there are not changed by the mirror any more.",
+        f"{listed(groups)} moved to {target}: the offsets committed there are no longer changed by the mirror.",
         f"Keep the consumers stopped on {source}: what they commit there now does not reach {target}.",
-        f"Start the consumers on {target}, on {listed(topics)}: they go on at the committed offsets.",
+        f"Start the consumers on {target}, on {listed(topics)}: they resume at the committed offsets.",
         _missing(moved),
-        f"To end it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
+        f"To undo it: rollback sets the offsets on {target} back to those of now, and the mirror commits them again.",
     ]
 
 
 def after_roll_back(done: RolledBack, source: str | None, target: str | None) -> list[str]:
     if not done.groups:
-        return [f"{listed(done.unchanged)}: not moved, and nothing was done."]
+        return [f"{listed(done.unchanged)}: not moved; nothing was changed."]
     if done.dry_run:
-        return [f"Dry run: {listed(done.groups)} can be rolled back; nothing was done."]
+        return [f"Dry run: {listed(done.groups)} can be rolled back; nothing was changed."]
     lines = [
         f"{listed(done.groups)} set back on {target} to the offsets of the failover; the mirror commits them again.",
-        f"Keep the consumers stopped on {target}; those on {source} go on as before.",
+        f"Keep the consumers stopped on {target}; those on {source} continue as before.",
     ]
     if done.left:
         places = listed(sorted({f"{each.topic}-{each.partition}" for each in done.left}))
@@ -49,13 +49,13 @@ def after_roll_back(done: RolledBack, source: str | None, target: str | None) ->
 def after_return(done: RolledBack, source: str | None, target: str | None, again: int) -> list[str]:
     """`again`: records that may be read twice."""
     if not done.groups:
-        return [f"{listed(done.unchanged)}: not moved, and nothing was done."]
+        return [f"{listed(done.unchanged)}: not moved; nothing was changed."]
     if done.dry_run:
-        return [f"Dry run: {listed(done.groups)} can go home to {source} now; nothing was done."]
+        return [f"Dry run: {listed(done.groups)} can fail back to {source} now; nothing was changed."]
     read = "no record is read twice" if again == 0 else f"at most {again} records are read twice"
     return [
-        f"{listed(done.groups)} at home on {source}, at the committed offsets of the consumers on {target}: {read}, "
-        "and none is skipped.",
+        f"{listed(done.groups)} failed back to {source}, to the committed offsets of the consumers on {target}: "
+        f"{read}, and none is skipped.",
         f"Keep the consumers stopped on {target}, and start those on {source}.",
         f"The mirror commits the groups on {target} again. Pause or delete the connector of the flow back until it is "
         "needed again.",

@@ -81,4 +81,4 @@ def test_topics_and_limits_are_those_of_the_code() -> None:
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_each_kind_of_readiness_record_is_explained(kind: str) -> None:
-    assert f"| `{kind}` |" in PAGE.partition("## What is known of groups")[2].partition("\n## ")[0]
+    assert f"| `{kind}` |" in PAGE.partition("## Readiness records")[2].partition("\n## ")[0]

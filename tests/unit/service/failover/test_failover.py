@@ -116,7 +116,7 @@ def test_a_dry_run_ends_before_the_move() -> None:
         answer = Failover.model_validate((await made.post(all=True, dry_run=True)).json())
         assert made.operations == [("g", "refresh", False), ("g", "move", True)]
         assert {each.moved_at_ms for each in answer.groups} == {None}
-        assert answer.next[0] == "Dry run: one, zero can fail over from A to B now; nothing was done."
+        assert answer.next[0] == "Dry run: one, zero can fail over from A to B now; nothing was changed."
 
     play(test)
 
@@ -131,13 +131,13 @@ def test_the_check_is_of_what_the_round_has_found() -> None:
 
         made.rounds.answer = found
         body = error(await made.post(all=True), 409, "not_ready")
-        assert body.message == "1 of 2 group(s) can't fail over now; nothing was moved"
+        assert body.message == "1 of 2 group(s) can't fail over now; nothing was changed"
         (line,) = body.validation_errors
         assert line.key == "group zero"
         assert line.message.startswith(
             "not_ready: target_ahead: the group's committed offset on the target is higher"
         )
-        assert made.operations == [("g", "refresh", False)], "nothing was moved"
+        assert made.operations == [("g", "refresh", False)], "nothing was changed"
 
     play(test)
 
@@ -202,7 +202,7 @@ def test_what_can_not_be_meant_is_refused(body: dict[str, Any], status: int, cod
     async def test(made: Made) -> None:
         answer = error(await made.post(**body), status, code)
         if code == "unknown_connector":
-            assert "there is A-to-B" in answer.message
+            assert "known flows: A-to-B" in answer.message
         assert ("g", "move", False) not in made.operations
         if status != 409:
             rolled = {"flow": "A-to-B", **body}
@@ -280,7 +280,7 @@ def test_a_rollback_is_of_moved_groups_and_a_round_follows() -> None:
         assert any("A.x-1" in line for line in answer.next)
         again = RolledBack.model_validate((await made.post("/rollback", groups=["one"])).json())
         assert again.groups == []
-        assert again.next == ["one: not moved, and nothing was done."]
+        assert again.next == ["one: not moved; nothing was changed."]
         error(await made.post("/rollback", groups=["nobody"]), 404, "unknown_group")
 
     play(test)
@@ -346,7 +346,7 @@ def test_groups_come_home_when_the_flow_back_has_put_them_where_they_were_left()
         ]
         assert answer.groups == ["zero"]
         assert answer.next[0].startswith(
-            "zero at home on A, at the committed offsets of the consumers on B: no record"
+            "zero failed back to A, to the committed offsets of the consumers on B: no record"
         )
         dry = RolledBack.model_validate((await made.post("/back", all=True, dry_run=True)).json())
         assert (dry.groups, dry.unchanged) == (["zero"], ["one"])
@@ -388,7 +388,7 @@ def test_a_group_that_no_consumer_has_moved_on_the_target_comes_home_too() -> No
     [
         ({"written": 1061}, "not_looked_at_yet: orders-1 is committed at 1061 and not at 1062"),
         ({"verdict": "pending", "reason": "target_ahead"}, "target_ahead: orders-1 is pending"),
-        ({"partition": 7}, "the flow back does not look after orders-1"),
+        ({"partition": 7}, "the flow back does not cover orders-1"),
     ],
 )
 def test_a_group_that_is_not_where_it_was_left_does_not_come_home(changes: dict[str, Any], why: str) -> None:

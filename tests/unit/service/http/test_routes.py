@@ -448,9 +448,9 @@ def test_explain_says_what_was_committed_what_the_answer_is_and_why() -> None:
         text = "\n".join((await at.client.get("/v1/groups/g/explain")).json()["lines"])
         assert "orders-0: committed 1001 -> A.orders-0 400, exact" in text
         assert "compared on both clusters" in text
-        assert "orders-0: committed 1001; no answer yet: copy_not_found" in text
+        assert "orders-0: committed 1001; not translated: copy_not_found" in text
         assert "at most 7 records are read twice" in text
-        assert "The target has 300 now" in text
+        assert "Committed there: 300." in text
         assert "truncated" in text
         assert "group_active_on_target" in (await at.client.get("/v1/groups/h/explain")).text
 
