@@ -27,7 +27,7 @@ from bridge.pipeline.gaps import ledger_entry, refusal
 from bridge.pipeline.layouts import Slice
 from bridge.pipeline.refusals import Refusals
 from bridge.pipeline.resume import (
-    CopiesGone,
+    CopiesLost,
     PolicySaysFail,
     Seen,
     batches_of,
@@ -301,7 +301,7 @@ class Copier:
         copy = done.part.copied.id
         base = overwritten(done, self._runs[copy].last)
         if base is not None and copy not in self._lost:
-            raise CopiesGone(copy, base)
+            raise CopiesLost(copy, base)
         if done.segments:
             self._lost.discard(copy)
 

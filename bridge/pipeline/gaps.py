@@ -166,7 +166,7 @@ def _within(
 
 def agreement(runs: Sequence[OffsetRun], epoch: int, end: int) -> int:
     """The offset up to which a log is what was copied whose leader epochs up to `epoch`, the last one that we may have
-    in common, end at `end` (-1 each for not known): what was copied of later epochs is of another way."""
+    in common, end at `end` (-1 each for not known): what was copied of later epochs diverges."""
     agreed = max(end, 0)
     for run in reversed(runs):
         if run.leader_epoch <= epoch:
@@ -181,7 +181,7 @@ def truncated(copied: Copied, position: int, log_start: int, now_ms: int) -> Gap
 
 
 def cut_back(copied: Copied, position: int, log_end: int, now_ms: int) -> Gap:
-    """The log took another way at `log_end`: what was copied from there to `position` is on the target only."""
+    """The gap of a log that diverged at `log_end`: what was copied from there to `position` is on the target only."""
     detail = f"copied up to offset {position}, and the log diverges from what was copied at offset {log_end}"
     return _gap(copied, GapKind.CUT_BACK, log_end, position, now_ms, detail)
 

@@ -52,7 +52,7 @@ class ProgressTable:
         elif entry.top is None or (
             entry.top == run.upstream_start and run.position < entry.progress.position
         ):
-            # What runs said of the offsets from here on is taken back: the log took another way, or was made anew.
+            # What runs said of the offsets from here on is taken back: the log diverged, or was made anew.
             entry.progress, entry.top = entry.progress._replace(position=run.position), run.upstream_start
         else:
             entry.progress = advanced(entry.progress, run, written_ms, self._began_ms)

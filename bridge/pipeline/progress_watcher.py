@@ -183,9 +183,12 @@ class Watcher:
             self._slice_reports[report.slot] = report
 
     async def _read(
-        self, tail: TopicTail, take: Callable[[LogRecord], None], restarted: Callable[[], None] = lambda: None
+        self,
+        tail: TopicTail,
+        apply: Callable[[LogRecord], None],
+        restarted: Callable[[], None] = lambda: None,
     ) -> None:
-        """To the end of the log as it is now. `restarted`: all of it comes again."""
+        """Reads to the end of the log as it is now. `restarted`: all of it comes again."""
         while True:
             part = await tail.read()
             if part.restarted:
@@ -193,7 +196,7 @@ class Watcher:
                 restarted()
             for record in part.records:
                 try:
-                    take(record)
+                    apply(record)
                 except SchemaError as problem:
                     self._unreadable.add(tail.topic, record.offset, str(problem))
             self._unreadable.add_batches(tail.topic, part.unreadable)

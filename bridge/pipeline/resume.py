@@ -54,22 +54,25 @@ def permanent(failure: KafkaFailure, spec: PipelineSpec) -> bool:
     return failure.fault in _PERMANENT or unheard
 
 
-class AnotherWay(Exception):
+class LogDiverged(Exception):
     """The source's log is not the one that was copied, from `agrees_to` on; None: by its bounds, which are to be asked
     again."""
 
     def __init__(self, source: TopicPartition, agrees_to: int | None) -> None:
-        super().__init__(f"the log of {source.topic}-{source.partition} was cut back")
+        super().__init__(
+            f"the log of {source.topic}-{source.partition} was truncated: records that were copied are no longer in it"
+        )
         self.source, self.agrees_to = source, agrees_to
 
 
-class CopiesGone(Exception):
-    """The target has put a batch at `base`, where copies stood: its log was cut back, or is that of another topic."""
+class CopiesLost(Exception):
+    """The target has put a batch at `base`, where copies stood: its log was truncated, or is that of another topic."""
 
     def __init__(self, copy: CopyId, base: int) -> None:
         (topic, partition), target = copy
         super().__init__(
-            f"the copy of {topic}-{partition} in {target} has lost what stood from offset {base} on"
+            f"the copies of {topic}-{partition} in {target} from offset {base} on are lost: its log was "
+            "truncated, or the topic was created again"
         )
         self.copy, self.base = copy, base
 
@@ -81,9 +84,9 @@ def meaning(tp: TopicPartition, error: FetchError, runs: Sequence[OffsetRun]) ->
             reason = f"Not authorized to read topic {tp.topic}: grant READ on it"
             return KafkaFailure(KafkaFault.NOT_AUTHORIZED, reason)
         case FetchErrorKind.DIVERGED:
-            return AnotherWay(tp, agreement(runs, error.epoch, error.end_offset))
+            return LogDiverged(tp, agreement(runs, error.epoch, error.end_offset))
         case FetchErrorKind.OUT_OF_RANGE:
-            return AnotherWay(tp, None)
+            return LogDiverged(tp, None)
         case _:
             return Moved([tp])
 
@@ -109,7 +112,7 @@ class PolicySaysFail(Exception):
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What a slice has found out about logs while it copied, and no run holds yet. By source partition, up to where a
-    log that took another way is still what was copied; by copy, where a remote log had come to an end."""
+    log that diverged is still what was copied; by copy, where a remote log had come to an end."""
 
     agreed: dict[TopicPartition, int] = field(default_factory=dict)
     target_ends: dict[CopyId, int] = field(default_factory=dict)
@@ -209,8 +212,8 @@ async def _with_copied_before(
 
 
 def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchPosition:
-    """The fetch position with the leader epoch of the last batch before the offset, -1 for unknown: it tells a log that
-    took another way. `last`: the newest run."""
+    """The fetch position with the leader epoch of the last batch before the offset, -1 for unknown: by it a log that
+    diverged is noticed. `last`: the newest run."""
     epoch = last.leader_epoch if last is not None and last.position == offset else -1
     return FetchPosition(copied.source_topic_id, offset, epoch)
 

@@ -27,8 +27,8 @@ from bridge.pipeline.layout_records import LayoutRecord, SliceReport, layout_key
 from bridge.pipeline.layouts import CAUGHT_UP, Slice
 from bridge.pipeline.refusals import Refusals, Refused, as_gap
 from bridge.pipeline.resume import (
-    AnotherWay,
-    CopiesGone,
+    CopiesLost,
+    LogDiverged,
     Moved,
     PolicySaysFail,
     Seen,
@@ -149,13 +149,13 @@ class _Attempts:
                 return self._lease.ended or CAUGHT_UP
             except Moved as moved:
                 report = self._slice_report(moved=moved.partitions)
-            except AnotherWay as cut:
-                if cut.agrees_to is not None:
-                    self._seen.agreed[cut.source] = cut.agrees_to
-                report = self._slice_report(error=str(cut))
-            except CopiesGone as gone:
-                self._seen.target_ends[gone.copy] = gone.base
-                report = self._slice_report(error=str(gone))
+            except LogDiverged as diverged:
+                if diverged.agrees_to is not None:
+                    self._seen.agreed[diverged.source] = diverged.agrees_to
+                report = self._slice_report(error=str(diverged))
+            except CopiesLost as lost:
+                self._seen.target_ends[lost.copy] = lost.base
+                report = self._slice_report(error=str(lost))
             except Refused as refused:
                 if self._goes_on(refused):
                     again = True

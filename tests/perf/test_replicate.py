@@ -3,7 +3,7 @@ MirrorSourceConnector in a warm worker, at least once and exactly once.
 
 Records of 120 bytes and of 1 KB in 10 partitions, in batches as a source has them: of 1 and 4 records, 16 KB and 1 MB,
 compressed or not. All copy the same topic in turns; what counts is the median of each. Beside them what nobody can be
-faster than (ready-made batches produced alone, without a fetch), and our slices without Spark.
+faster than (batches made beforehand and only produced), and our slices without Spark.
 `MIRROR_BRIDGE_BENCH_SCALE=0.1` takes a tenth of the records. `MIRROR_BRIDGE_BENCH_ROWS='120 B, [14], lz4'` measures
 only the rows whose name (`120 B, 1, lz4`) this regular expression matches.
 """

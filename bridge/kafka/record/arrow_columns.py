@@ -150,7 +150,7 @@ def measure(data: Bytes, records: Numbers, sizes: Numbers) -> int:
 
 
 @part
-def _take(data: Bytes, at: int, stop: int, row: int, there: Bytes, ends: Ends, out: Bytes) -> int:
+def _copy_out(data: Bytes, at: int, stop: int, row: int, there: Bytes, ends: Ends, out: Bytes) -> int:
     """Copies a byte string into its row; answers where it ends in `data`."""
     begin, end = _text(data, at, stop)
     ends[row + 1] = ends[row]
@@ -182,12 +182,12 @@ def spread(
     header = 0
     for row in range(records.shape[1]):
         at, stop = records[2, row], records[3, row]
-        at = _take(data, at, stop, row, key_there, key_ends, keys)
-        at = _take(data, at, stop, row, value_there, value_ends, values)
+        at = _copy_out(data, at, stop, row, key_there, key_ends, keys)
+        at = _copy_out(data, at, stop, row, value_there, value_ends, values)
         count, at = varint(data, at, stop)
         for _ in range(count):
-            at = _take(data, at, stop, header, header_key_there, header_key_ends, header_keys)
-            at = _take(data, at, stop, header, header_value_there, header_value_ends, header_values)
+            at = _copy_out(data, at, stop, header, header_key_there, header_key_ends, header_keys)
+            at = _copy_out(data, at, stop, header, header_value_there, header_value_ends, header_values)
             header += 1
         lists[row + 1] = header
 
@@ -244,7 +244,7 @@ def measure_joined(
 
 
 @part
-def _give(row: int, there: Bytes, ends: Ends, data: Bytes, out: Bytes, at: int) -> int:
+def _put_text(row: int, there: Bytes, ends: Ends, data: Bytes, out: Bytes, at: int) -> int:
     """Writes a row with its length in front; answers where it ends."""
     length = _length(row, there, ends, data)
     at = put_varint(out, at, length)
@@ -274,9 +274,9 @@ def join(
     """Writes what `measure_joined` has measured, and found sound."""
     at = 0
     for row in range(records.shape[1]):
-        at = _give(row, key_there, key_ends, keys, out, at)
-        at = _give(row, value_there, value_ends, values, out, at)
+        at = _put_text(row, key_there, key_ends, keys, out, at)
+        at = _put_text(row, value_there, value_ends, values, out, at)
         at = put_varint(out, at, lists[row + 1] - lists[row])
         for header in range(lists[row], lists[row + 1]):
-            at = _give(header, header_key_there, header_key_ends, header_keys, out, at)
-            at = _give(header, header_value_there, header_value_ends, header_values, out, at)
+            at = _put_text(header, header_key_there, header_key_ends, header_keys, out, at)
+            at = _put_text(header, header_value_there, header_value_ends, header_values, out, at)
