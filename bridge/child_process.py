@@ -39,8 +39,8 @@ class ChildProcess:
     - `read`: reads standard output until it ends. A ValueError is output that can't be read: the process is killed, and
       restarted as if it had ended by itself.
     - `started`: called when the process runs, before its output is read. It sends what the process needs first.
-    - `ended`: called with how the process ended and the seconds until it is restarted; returns False to end that.
-    - `before_start`: called before each start; returns False to end that.
+    - `ended`: called with how the process ended and the seconds until the restart; returns whether to restart it.
+    - `before_start`: called before each start; returns whether to start it.
     - `steady_seconds`: a process that runs for longer resets the backoff.
     - `limit`: most bytes of output that are buffered for `read`.
     - `new_session`: keeps signals of the terminal, Ctrl-C above all, from the process.
@@ -81,7 +81,7 @@ class ChildProcess:
         self._supervisor = asyncio.create_task(self._supervise(), name=f"supervisor of {self._name}")
 
     def send(self, data: bytes) -> None:
-        """Writes to standard input. Dropped while no process runs: `started` sends what each one has to know."""
+        """Writes to standard input. While no process runs it does nothing: `started` sends what a new one needs."""
         process = self._process
         if process is not None and process.stdin is not None and not process.stdin.is_closing():
             process.stdin.write(data)
@@ -99,7 +99,7 @@ class ChildProcess:
         self._stopping = True
         self.send(request)
         try:
-            if self._process is not None:  # else it is being started, or in the pause before that
+            if self._process is not None:  # else it is being started, or waits for its restart
                 await asyncio.wait({self._supervisor}, timeout=grace)
             if self._process is not None:
                 log.warning(

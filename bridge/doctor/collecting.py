@@ -26,7 +26,7 @@ from connectors.ports import ClientCheck, Cluster
 T = TypeVar("T")
 REACH_SECONDS, STEP_SECONDS = 5.0, 10.0
 MOST_PAIRS, MOST_GROUPS, MOST_DATED = 2_000, 2_000, 50
-"""Topics with their copies, groups, and topics whose newest timestamps are read, that are looked at."""
+"""Most topics with their copies, most groups, and most topics whose timestamps are checked."""
 _FUTURE_MS = 60_000
 _MOST_READS = 200
 

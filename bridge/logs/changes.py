@@ -18,7 +18,7 @@ class _Outage:
     since: float
     last_attempt: float
     affected: set[str] = field(default_factory=set)
-    """Whose last attempt failed."""
+    """Callers whose last attempt failed."""
     over_since: float | None = None
 
 
@@ -75,6 +75,6 @@ class Changes:
         self._log.info("%s %s after %.0f s", what, self._ends, lasted, extra=fields)
 
     def forget(self, who: str) -> None:
-        """`who` makes no more attempts. An outage that affected only them ends with the next success of another."""
+        """Forgets a caller that makes no more attempts. What failed only for it is over when anybody else succeeds."""
         for outage in self._outages.values():
             outage.affected.discard(who)

@@ -63,7 +63,7 @@ def _uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
 def _unraisable(args: Any) -> None:
     error = args.exc_value
     exc_info = (type(error), error, args.exc_traceback) if error is not None else None
-    log.error("%s: %r", args.err_msg or "an error that nobody can catch", args.object, exc_info=exc_info)
+    log.error("%s: %r", args.err_msg or "exception ignored in", args.object, exc_info=exc_info)
 
 
 def _with_request_id(record: logging.LogRecord) -> bool:
