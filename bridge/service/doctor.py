@@ -1,4 +1,4 @@
-"""Doctor for a connector of the service: with its configuration, from where the service runs."""
+"""Runs doctor for a connector of the service, with its configuration and from the service's machine."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class NoDoctor(BridgeError):
 
 
 async def examined(service: Service, name: str, worker_cluster_id: str | None) -> DoctorReport:
-    """In the threads that try clusters, so that nothing else waits. Raises NotFound and Overloaded."""
-    known = service.table.connector(name)
-    doctor, kind = service.checker.doctor, service.checker.kind(known.kind)
+    """Examines a connector, in threads of doctor's own. Raises NotFound and Overloaded."""
+    connector = service.table.connector(name)
+    doctor, kind = service.checker.doctor, service.checker.kind(connector.kind)
     if doctor is None:
-        raise NoDoctor("this service examines no connectors")
-    props = {**given(comparable(known.config)), "name": name}
-    others = namings(known, service.table, service.checker.kinds)
+        raise NoDoctor("doctor is not available in this service")
+    props = {**given(comparable(connector.config)), "name": name}
+    others = namings(connector, service.table, service.checker.kinds)
     report = await service.checker.reachability.run(
         lambda: doctor(kind, name, props, others, worker_cluster_id)
     )
     findings = [
         each.model_copy(
             update={
-                "found": scrubbed(kind, known.config, each.found),
-                "remedy": scrubbed(kind, known.config, each.remedy),
+                "found": scrubbed(kind, connector.config, each.found),
+                "remedy": scrubbed(kind, connector.config, each.remedy),
             }
         )
         for each in report.findings
@@ -43,24 +43,24 @@ async def examined(service: Service, name: str, worker_cluster_id: str | None) -
     return report.model_copy(update={"findings": findings})
 
 
-def namings(known: Connector, all_of: Iterable[Connector], kinds: Mapping[str, Kind]) -> list[Naming]:
-    """How other connectors of the same flow name topics; heartbeats have one name."""
-    flow = _flow(known, kinds)
+def namings(connector: Connector, all_of: Iterable[Connector], kinds: Mapping[str, Kind]) -> list[Naming]:
+    """How other connectors of the same flow name topics, without heartbeat connectors, whose topic has one name."""
+    flow = _flow(connector, kinds)
     return [
         Naming(each.name, _value(each, POLICY_CLASS, kinds), _value(each, SEPARATOR, kinds))
         for each in all_of
-        if each.name != known.name and _flow(each, kinds) == flow and each.kind != "heartbeat"
+        if each.name != connector.name and _flow(each, kinds) == flow and each.kind != "heartbeat"
     ]
 
 
-def _flow(known: Connector, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
-    return tuple(_value(known, key, kinds) for key in (SOURCE_ALIAS, TARGET_ALIAS))
+def _flow(connector: Connector, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    return tuple(_value(connector, key, kinds) for key in (SOURCE_ALIAS, TARGET_ALIAS))
 
 
-def _value(known: Connector, key: str, kinds: Mapping[str, Kind]) -> str:
-    given = known.config.get(key)
+def _value(connector: Connector, key: str, kinds: Mapping[str, Kind]) -> str:
+    given = connector.config.get(key)
     if given is not None:
         return given.strip()
-    kind = kinds.get(known.kind)
+    kind = kinds.get(connector.kind)
     default = kind.definition.keys[key].default_text if kind is not None else None
     return default or ""

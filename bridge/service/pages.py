@@ -1,4 +1,4 @@
-"""`next` of a page: where the one after it begins, as text that travels in a query."""
+"""Encodes the start of the next page as text for the query parameter `next`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from bridge.errors import BodyErrors, ConfigError
 
 
-def to_cursor(*place: str | int) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+def to_cursor(*position: str | int) -> str:
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode()
 
 
 def from_cursor(cursor: str | None, types: tuple[type, ...]) -> tuple[Any, ...]:
-    """Where to begin: values of these types, or () for the beginning. Raises BodyErrors for what is none of ours."""
+    """Decodes a cursor to values of these types; () for the beginning. Raises BodyErrors for text that is no cursor."""
     if not cursor:
         return ()
     try:
-        place = json.loads(base64.b64decode(cursor.encode(), b"-_", validate=True))
-        if isinstance(place, list) and [type(each) for each in place] == list(types):
-            return tuple(place)
+        position = json.loads(base64.b64decode(cursor.encode(), b"-_", validate=True))
+        if isinstance(position, list) and [type(each) for each in position] == list(types):
+            return tuple(position)
     except (ValueError, TypeError, RecursionError, binascii.Error):
         pass
     raise BodyErrors([ConfigError("query.next", "is not a `next` of an earlier page")])

@@ -1,4 +1,4 @@
-"""What the shim is answered when a call of it is taken, and which versions of it are."""
+"""Checks the protocol version of the shim, and builds the answer to its calls."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ class ProtocolRejected(BridgeError):
 def check_protocol(theirs: int) -> None:
     if abs(theirs - PROTOCOL) > 1:
         raise ProtocolRejected(
-            f"The shim speaks protocol {theirs}, this service ({VERSION}) protocol {PROTOCOL}: "
+            f"The Connect plugin has protocol {theirs}, this service ({VERSION}) has protocol {PROTOCOL}: "
             "they may differ by one. Upgrade the older of the two."
         )
 
 
-def accepted(known: Connector, task: int | None) -> Accepted:
-    return Accepted(name=known.name, task=task, lease_ms=known.lease_ms, version=VERSION, protocol=PROTOCOL)
+def accepted(connector: Connector, task: int | None) -> Accepted:
+    return Accepted(
+        name=connector.name, task=task, lease_ms=connector.lease_ms, version=VERSION, protocol=PROTOCOL
+    )

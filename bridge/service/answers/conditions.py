@@ -22,7 +22,7 @@ _SIDES = ("source", "target")
 
 
 def conditions(
-    known: Connector,
+    connector: Connector,
     snapshot: ConnectorSnapshot,
     traffic: Traffic,
     rounds: RoundsState,
@@ -34,14 +34,14 @@ def conditions(
     """Lists the conditions of a connector; empty for a healthy one. `waits`: what it waits for; `begun_ms`: time since
     its start or restart; `elsewhere`: tasks that run on other services."""
     young = begun_ms < STARTING_MS
-    found = [*_failed(snapshot), *_tasks(known, young, age_ms, elsewhere)]
+    found = [*_failed(snapshot), *_tasks(connector, young, age_ms, elsewhere)]
     if rounds not in (RoundsState.RUNNING, RoundsState.STARTING):
         found.append(
             _condition(
                 "rounds_process_down", f"the rounds process is {rounds.value}: see the log of the service"
             )
         )
-    found += _away(known, snapshot)
+    found += _away(connector, snapshot)
     if snapshot.instance is not None and snapshot.instance.error is not None:
         found.append(
             _condition(
@@ -53,7 +53,7 @@ def conditions(
     reported = {_last_error(snapshot, side) for side in snapshot.summary.away_since_ms}
     found += [_condition("trouble", error) for error in snapshot.summary.errors if error not in reported]
     found += [_condition("gap", gap) for gap in snapshot.summary.gaps]
-    if known.active() and traffic.oldest_waiting_ms is not None and traffic.oldest_waiting_ms >= LONG_MS:
+    if connector.active() and traffic.oldest_waiting_ms is not None and traffic.oldest_waiting_ms >= LONG_MS:
         found.append(
             _condition(
                 "records_waiting",
@@ -63,7 +63,7 @@ def conditions(
             )
         )
     if waits and not found:
-        found.append(_waits(known, waits, begun_ms, young=young))
+        found.append(_waits(connector, waits, begun_ms, young=young))
     return found
 
 
@@ -75,46 +75,46 @@ def _failed(snapshot: ConnectorSnapshot) -> list[Condition]:
 
 
 def _tasks(
-    known: Connector, young: bool, age_ms: Callable[[Task], int], elsewhere: Collection[int]
+    connector: Connector, young: bool, age_ms: Callable[[Task], int], elsewhere: Collection[int]
 ) -> list[Condition]:
-    if not known.active():
-        why = halt(known)
+    if not connector.active():
+        why = halt(connector)
         if young and why.condition in ("no_task", "not_polled"):
-            return [_condition(STARTING, f"connector {known.name} has no task yet")]
+            return [_condition(STARTING, f"connector {connector.name} has no task yet")]
         return [_condition(why.condition, why.detail)]
     found = [
         _condition(
             "task_stopped" if task.stopped else "task_paused" if task.idle else "task_lapsed",
-            lapsed(known, task, age_ms(task)),
+            lapsed(connector, task, age_ms(task)),
         )
-        for task in known.tasks.values()
-        if task.index < known.task_count and not task.active and task.index not in elsewhere
+        for task in connector.tasks.values()
+        if task.index < connector.task_count and not task.active and task.index not in elsewhere
     ]
-    if missing := [task for task in missing_tasks(known) if task not in elsewhere]:
+    if missing := [task for task in missing_tasks(connector) if task not in elsewhere]:
         listed = ", ".join(map(str, missing))
         if young:
-            found.append(_condition(STARTING, f"connector {known.name} has no task {listed} yet"))
+            found.append(_condition(STARTING, f"connector {connector.name} has no task {listed} yet"))
         else:
             found.append(
                 _condition(
                     "task_missing",
-                    f"Connect has not started task {listed} of connector {known.name} on this service: "
+                    f"Connect has not started task {listed} of connector {connector.name} on this service: "
                     "check its status in Connect, and whether all workers have the same bridge.url",
                 )
             )
     return found
 
 
-def _away(known: Connector, snapshot: ConnectorSnapshot) -> list[Condition]:
+def _away(connector: Connector, snapshot: ConnectorSnapshot) -> list[Condition]:
     """Lists clusters that did not answer the last round, or the validation and nothing since."""
     summary, found = snapshot.summary, []
     for side in _SIDES:
         since = summary.away_since_ms.get(side)
-        text = known.unreachable.get(side) if side not in summary.clusters_seen else None
+        text = connector.unreachable.get(side) if side not in summary.clusters_seen else None
         if since is None and text is None:
             continue
         detail = text or _last_error(snapshot, side) or f"the {side} cluster does not answer"
-        if text is None and not known.active():
+        if text is None and not connector.active():
             detail = f"the {side} cluster did not answer the last request, and no running task sends another"
         found.append(_condition(f"{side}_unreachable", detail, since))
     return found
@@ -124,13 +124,13 @@ def _last_error(snapshot: ConnectorSnapshot, side: str) -> str | None:
     return next((error for error in snapshot.summary.errors if error.startswith(f"{side} cluster: ")), None)
 
 
-def _waits(known: Connector, waits: Sequence[str], begun_ms: int, *, young: bool) -> Condition:
+def _waits(connector: Connector, waits: Sequence[str], begun_ms: int, *, young: bool) -> Condition:
     listed = ", ".join(waits)
     if young:
-        return _condition(STARTING, f"connector {known.name} waits for: {listed}")
+        return _condition(STARTING, f"connector {connector.name} waits for: {listed}")
     return _condition(
         "not_begun",
-        f"connector {known.name} has not begun to work within {begun_ms // 1000} s; it waits for: {listed}",
+        f"connector {connector.name} has not begun to work within {begun_ms // 1000} s; it waits for: {listed}",
     )
 
 

@@ -24,9 +24,9 @@ def readiness_report(
     connectors: Iterable[Connector], snapshots: Snapshots, views: Mapping[str, ConnectorView]
 ) -> ReadinessReport:
     flows = [
-        _flow(known, snapshots.connector(known.name), views[known.name])
-        for known in connectors
-        if known.kind in GROUP_KINDS
+        _flow(connector, snapshots.connector(connector.name), views[connector.name])
+        for connector in connectors
+        if connector.kind in GROUP_KINDS
     ]
     times = [each.as_of_ms for each in flows]
     known_times = [at for at in times if at is not None]
@@ -37,20 +37,20 @@ def readiness_report(
     )
 
 
-def _flow(known: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
-    counts, (source, target) = Answers(view, snapshot).all(), flow(known)
+def _flow(connector: Connector, snapshot: ConnectorSnapshot, view: ConnectorView) -> FlowReadiness:
+    counts, (source, target) = Answers(view, snapshot).all(), flow(connector)
     away = [] if view.source_away is None else [view.source_away]
     reasons = [*view.unknown, *view.tasks.values(), *_once(view), *away]
     if not counts and not view.unknown:
         reasons.append(ReadinessReason(reason="no_groups", detail=REASONS["no_groups"]))
-    # Of a task that nobody looks after there may be groups that nobody knows.
+    # A task that runs nowhere may have groups that are not known.
     unknown = [Readiness.CANNOT_TELL] if view.tasks else []
     nothing = [(0, -1)] if snapshot.missing else []
     missing, since_ms = summed(snapshot.incomplete.values() or nothing)
     return FlowReadiness(
         missing_records=missing,
         missing_since_ms=since_ms,
-        connector=known.name,
+        connector=connector.name,
         source=source or "",
         target=target or "",
         readiness=_weakest([*counts, *unknown]),
@@ -70,6 +70,6 @@ def _once(view: ConnectorView) -> list[ReadinessReason]:
 
 
 def _weakest(found: Iterable[Readiness]) -> Readiness:
-    """What can be said of all of them; of none nothing can."""
+    """The weakest of the answers; CANNOT_TELL for none."""
     there = set(found)
     return next((each for each in _WEAKEST if each in there), Readiness.CANNOT_TELL)

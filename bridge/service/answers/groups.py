@@ -1,4 +1,4 @@
-"""Pages of groups. The scan counts all matches, and gives way to other requests every thousand groups."""
+"""Pages through groups. The scan counts all matches, and yields to other requests every thousand groups."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bridge.service.ipc.messages import PackedGroup, partitions_of
 from bridge.service.pages import from_cursor, to_cursor
 from bridge.service.state.snapshots import Snapshots
 
-GIVE_WAY = 1_000
+YIELD_EVERY = 1_000
 SHOWN = 50
-"""Groups of a page after which other requests have a turn: each is unpacked."""
+"""Yields to other requests after this many groups of a page: each is unpacked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Filter:
 
     @property
     def whole(self) -> bool:
-        """Whether it takes every group of its connectors."""
+        """Whether it matches every group of its connectors."""
         return (self.group, self.ready, self.readiness, self.verdict, self.reason) == (None,) * 5
 
-    def takes(self, group: PackedGroup, answer: GroupAnswer) -> bool:
+    def matches(self, group: PackedGroup, answer: GroupAnswer) -> bool:
         return (
             (self.group is None or group.group == self.group)
             and (self.ready is None or answer.ready is self.ready)
@@ -75,10 +75,10 @@ async def page(
             continue
         for group in snapshots.after(name, ""):
             seen += 1
-            if seen % GIVE_WAY == 0:
+            if seen % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             answer = answers.of(group)
-            if not wanted.takes(group, answer):
+            if not wanted.matches(group, answer):
                 continue
             total += 1
             ready += answer.ready

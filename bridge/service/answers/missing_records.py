@@ -1,4 +1,4 @@
-"""What groups would lose if the source were gone now: records that are not on the target yet. Pure."""
+"""Counts the records that groups would lose if the source were gone now: those not on the target yet. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Rows = Mapping[tuple[str, int], tuple[int, int]]
 
 
 def summed(rows: Iterable[tuple[int, int] | None]) -> tuple[int | None, int | None]:
-    """Records and time over partitions; None for not known, and for the time where nothing is missing."""
+    """Sums records, and finds the earliest time, over partitions; None for not known, and for the time if none is
+    missing."""
     there = list(rows)
     known = [row for row in there if row is not None and row[0] >= 0]
     if not there or len(known) < len(there):
@@ -22,21 +23,21 @@ def summed(rows: Iterable[tuple[int, int] | None]) -> tuple[int | None, int | No
 
 
 def of_partitions(report: GroupReport, rows: Rows) -> list[PartitionReport]:
-    """The partitions, each with what of it is missing."""
+    """The partitions, each with its missing records."""
     return [
         part.model_copy(update={"missing_records": summed([rows.get((part.topic, part.partition))])[0]})
         for part in report.partitions
     ]
 
 
-def of_group(places: Iterable[tuple[str, int]], rows: Rows) -> dict[str, int | None]:
-    """Fields of a report, or of its summary, of a group with these partitions."""
-    found = summed(map(rows.get, places))
+def of_group(tps: Iterable[tuple[str, int]], rows: Rows) -> dict[str, int | None]:
+    """The fields for missing records of a group with these partitions."""
+    found = summed(map(rows.get, tps))
     return dict(zip(("missing_records", "missing_since_ms"), found, strict=True))
 
 
-def answered(report: GroupReport, answer: GroupAnswer, rows: Rows) -> GroupReport:
-    """The report as it reads now."""
+def with_answer(report: GroupReport, answer: GroupAnswer, rows: Rows) -> GroupReport:
+    """The report with its current readiness and missing records."""
     return report.model_copy(
         update={
             "ready": answer.ready,

@@ -70,7 +70,7 @@ class ConnectorView:
     """Tasks that are not running, and why."""
     running: frozenset[int] = frozenset()
     """Tasks that are running."""
-    asked: frozenset[int] = frozenset()
+    checked: frozenset[int] = frozenset()
     """Tasks whose groups were checked at that time."""
     times: Mapping[int, int] = field(default_factory=dict)
     """By task that runs on another service: when that service last checked its groups."""
@@ -89,7 +89,7 @@ class ConnectorView:
         unknown = list(self.unknown)
         if not unknown and task not in self.running:
             unknown.append(self.tasks.get(task) or _reason("task_lapsed", f"task {task} is not running"))
-        if not unknown and (outdated or task not in self.asked):
+        if not unknown and (outdated or task not in self.checked):
             unknown.append(_reason("not_looked_at_yet"))
         missing = [] if committed else [_reason(reason or "not_looked_at_yet")]
         if missing and missing[0].reason in _UNKNOWN:
@@ -175,7 +175,7 @@ def connector_views(
 
 
 def _view(
-    known: Connector,
+    connector: Connector,
     snapshot: ConnectorSnapshot,
     copying: Sequence[tuple[Connector, ConnectorSnapshot]],
     rounds: RoundsState,
@@ -183,17 +183,17 @@ def _view(
     table: TaskTable,
 ) -> ConnectorView:
     """`copying`: the source connectors of the same flow that this service knows."""
-    summary, unknown = snapshot.summary, _does_not_run(known, snapshot, rounds)
+    summary, unknown = snapshot.summary, _does_not_run(connector, snapshot, rounds)
     target_away, source_away = (summary.away_since_ms.get(side) for side in ("target", "source"))
     if target_away is not None:
         unknown.append(_reason("target_unreachable", since_ms=target_away))
     if not unknown:
         unknown += _outdated(summary, now_ms, source_away=source_away is not None)
-    running = known.active()
-    elsewhere = others(known, summary, now_ms, source_away=source_away is not None)
+    running = connector.active()
+    elsewhere = others(connector, summary, now_ms, source_away=source_away is not None)
     lapsed_here = {
-        task.index: _reason("task_lapsed", lapsed(known, task, table.age_ms(task)))
-        for task in known.tasks.values()
+        task.index: _reason("task_lapsed", lapsed(connector, task, table.age_ms(task)))
+        for task in connector.tasks.values()
         if task.index not in running and task.index not in elsewhere.as_of_ms
     }
     return ConnectorView(
@@ -203,29 +203,32 @@ def _view(
         source_away=None if source_away is None else _reason("source_unreachable", since_ms=source_away),
         tasks={**elsewhere.unknown, **lapsed_here},
         running=running | elsewhere.as_of_ms.keys(),
-        asked=_asked(known, summary, now_ms, table) - elsewhere.unknown.keys() | elsewhere.as_of_ms.keys(),
+        checked=_checked_tasks(connector, summary, now_ms, table) - elsewhere.unknown.keys()
+        | elsewhere.as_of_ms.keys(),
         times=elsewhere.as_of_ms,
     )
 
 
-def _asked(known: Connector, summary: Summary, now_ms: int, table: TaskTable) -> frozenset[int]:
+def _checked_tasks(connector: Connector, summary: Summary, now_ms: int, table: TaskTable) -> frozenset[int]:
     """Tasks whose groups were checked by a round that began after the task became active. A round from before a pause
     does not count, unless the source is away: then the answer states its time."""
     age_ms, away = now_ms - (summary.as_of_ms or 0), "source" in summary.away_since_ms
     return frozenset(
         index
         for index in summary.tasks
-        if (task := known.tasks.get(index)) and (away or age_ms <= table.active_ms(task))
+        if (task := connector.tasks.get(index)) and (away or age_ms <= table.active_ms(task))
     )
 
 
 def _does_not_run(
-    known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState
+    connector: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState
 ) -> list[ReadinessReason]:
     if snapshot.summary.failure is not None:
-        return [_reason("connector_failed", f"connector {known.name} has failed: {snapshot.summary.failure}")]
-    if not known.active():
-        return [_reason("connector_stopped", halt(known).detail)]
+        return [
+            _reason("connector_failed", f"connector {connector.name} has failed: {snapshot.summary.failure}")
+        ]
+    if not connector.active():
+        return [_reason("connector_stopped", halt(connector).detail)]
     if rounds is not RoundsState.RUNNING:
         return [
             _reason(
@@ -236,7 +239,7 @@ def _does_not_run(
         return [
             _reason(
                 "connector_failed",
-                f"connector {known.name} is restarting after an error: {snapshot.instance.error}",
+                f"connector {connector.name} is restarting after an error: {snapshot.instance.error}",
             )
         ]
     return []
@@ -264,8 +267,8 @@ def _not_copied(
     """Finds topics whose connector has stopped copying, and that no other connector copies."""
     stopped: dict[str, ReadinessReason] = {}
     well: set[str] = set()
-    for known, snapshot in copying:
-        why = _copies_nothing(known, snapshot.summary, now_ms)
+    for connector, snapshot in copying:
+        why = _copies_nothing(connector, snapshot.summary, now_ms)
         topics = snapshot.copying.topics()
         if why is None:
             well |= topics
@@ -286,23 +289,25 @@ def _stuck(snapshot: ConnectorSnapshot) -> dict[str, ReadinessReason]:
     return {topic: _reason("copying_stopped", text.format(topic), since_ms=at) for topic, at in since.items()}
 
 
-def _copies_nothing(known: Connector, summary: Summary, now_ms: int) -> ReadinessReason | None:
+def _copies_nothing(connector: Connector, summary: Summary, now_ms: int) -> ReadinessReason | None:
     if summary.failure is not None:
-        return _reason("copying_failed", f"connector {known.name} has failed: {summary.failure}")
-    if not known.active():
-        return _reason("copying_stopped", halt(known).detail)
+        return _reason("copying_failed", f"connector {connector.name} has failed: {summary.failure}")
+    if not connector.active():
+        return _reason("copying_stopped", halt(connector).detail)
     if summary.last_success_ms is None:
-        return _reason("copying_stopped", f"connector {known.name} has not copied anything yet")
+        return _reason("copying_stopped", f"connector {connector.name} has not copied anything yet")
     if not -_CLOCK_STEP_MS <= now_ms - summary.last_success_ms <= COPY_SILENT_MS:
         why = f": {summary.errors[0]}" if summary.errors else ""
-        text = f"connector {known.name} fails to copy{why}"
+        text = f"connector {connector.name} fails to copy{why}"
         return _reason("copying_stopped", text, since_ms=summary.last_success_ms)
     return None
 
 
-def flow(known: Connector) -> tuple[str | None, str | None]:
+def flow(connector: Connector) -> tuple[str | None, str | None]:
     """The aliases of source and target cluster."""
-    return known.config.get("source.cluster.alias"), known.config.get("target.cluster.alias") or "target"
+    return connector.config.get("source.cluster.alias"), connector.config.get(
+        "target.cluster.alias"
+    ) or "target"
 
 
 def _reason(code: str, detail: str = "", *, since_ms: int | None = None) -> ReadinessReason:

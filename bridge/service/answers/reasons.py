@@ -25,7 +25,7 @@ REASONS = {
     "target_unreachable": "the target cluster does not answer",
     "source_not_authorized": "the source cluster denies access: an ACL is missing",
     "target_not_authorized": "the target cluster denies access: an ACL is missing",
-    "target_timestamp_type": "the target's topic overwrites timestamps, so copies can't be told by them",
+    "target_timestamp_type": "the target's topic overwrites timestamps, so copies can't be identified by them",
     "timestamp_unusable": "the record at the offset has no timestamp to look for",
     "commit_failed": "the target cluster rejected the offset commit",
     "dry_run": "dry.run=true: planned, not committed",

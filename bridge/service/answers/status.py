@@ -28,7 +28,7 @@ _NOT_RUNNING = {
 
 
 def connector_status(
-    known: Connector,
+    connector: Connector,
     snapshot: ConnectorSnapshot,
     traffic: Traffic,
     rounds: RoundsState,
@@ -37,13 +37,13 @@ def connector_status(
     now_ms: int,
 ) -> ConnectorStatus:
     """Builds the status of a connector. `begun_ms`: time since its start or restart."""
-    summary, waits = snapshot.summary, waiting_for(known, snapshot, rounds)
-    elsewhere = others(known, summary, now_ms, source_away="source" in summary.away_since_ms).as_of_ms
-    found = conditions(known, snapshot, traffic, rounds, waits, begun_ms, age_ms, elsewhere)
+    summary, waits = snapshot.summary, waiting_for(connector, snapshot, rounds)
+    elsewhere = others(connector, summary, now_ms, source_away="source" in summary.away_since_ms).as_of_ms
+    found = conditions(connector, snapshot, traffic, rounds, waits, begun_ms, age_ms, elsewhere)
     return ConnectorStatus(
-        name=known.name,
-        kind=known.kind,
-        state=_state(known, snapshot, rounds, waits),
+        name=connector.name,
+        kind=connector.kind,
+        state=_state(connector, snapshot, rounds, waits),
         waiting_for=waits,
         tasks=[
             TaskStatus(
@@ -52,10 +52,10 @@ def connector_status(
                 state="active" if task.active else "stopped" if task.stopped else "lapsed",
                 last_poll_age_ms=age_ms(task),
             )
-            for task in sorted(known.tasks.values(), key=lambda task: task.index)
-            if task.index < known.task_count
+            for task in sorted(connector.tasks.values(), key=lambda task: task.index)
+            if task.index < connector.task_count
         ],
-        task_count=known.task_count,
+        task_count=connector.task_count,
         groups=summary.groups,
         exact=summary.exact,
         bounded=summary.bounded,
@@ -78,28 +78,32 @@ def connector_status(
         ],
         failure=summary.failure,
         copying=snapshot.copying.totals,
-        ignored_settings=list(known.ignored),
+        ignored_settings=list(connector.ignored),
     )
 
 
-def waiting_for(known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState) -> list[str]:
+def waiting_for(connector: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState) -> list[str]:
     """What a connector waits for before it can work; empty while it works, and after a failure, which says more."""
     if snapshot.summary.failure is not None:
         return []
-    if not known.active():
-        if known.stopped:
+    if not connector.active():
+        if connector.stopped:
             return ["a start: Connect has stopped it"]
-        return [f"a task: {'the leases of all have expired' if known.tasks else 'Connect has started none'}"]
+        return [
+            f"a task: {'the leases of all have expired' if connector.tasks else 'Connect has started none'}"
+        ]
     if rounds is not RoundsState.RUNNING:
         return ["rounds process"]
     unseen = [f"{side} cluster" for side in CLUSTERS if side not in snapshot.summary.clusters_seen]
     return unseen or ([] if snapshot.summary.rounds > 0 else ["its first round"])
 
 
-def _state(known: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState, waits: Sequence[str]) -> str:
+def _state(
+    connector: Connector, snapshot: ConnectorSnapshot, rounds: RoundsState, waits: Sequence[str]
+) -> str:
     if snapshot.summary.failure is not None:
         return "failed"
-    if not known.active():
+    if not connector.active():
         return "idle"
     if rounds is not RoundsState.RUNNING:
         return rounds.value
@@ -122,13 +126,13 @@ def can_take_work(rounds: RoundsState, *, draining: bool, overload: str | None) 
 def overall(connectors: Iterable[ConnectorStatus], rounds: RoundsState) -> str:
     """`down`: nothing is synced. `degraded`: something is not, on purpose or by an error. `starting`: something has
     just started and does not work yet. `ok`: everything works."""
-    known = list(connectors)
-    states = [status.state for status in known]
+    connector = list(connectors)
+    states = [status.state for status in connector]
     if rounds in (RoundsState.RESTARTING, RoundsState.STALLED, RoundsState.STOPPED):
         return "down"
     if states and all(state == "failed" for state in states):
         return "down"
-    named = {each.condition for status in known for each in status.conditions}
+    named = {each.condition for status in connector for each in status.conditions}
     if named - {STARTING}:
         return "degraded"
     return STARTING if named or rounds is RoundsState.STARTING else "ok"

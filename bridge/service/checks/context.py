@@ -54,7 +54,7 @@ class Doctor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """Of the HTTP process: what checking a configuration takes. `probe`: None tries to reach no cluster; `doctor`: None
+    """What the HTTP process needs to check configurations. `probe`: None tries to reach no cluster; `doctor`: None
     examines none."""
 
     kinds: Mapping[str, Kind]

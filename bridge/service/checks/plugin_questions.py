@@ -1,5 +1,5 @@
-"""What is asked of a connector whose configuration names code of others is answered in a process of its own, too: that
-code is never loaded where the service answers."""
+"""Runs operations on connectors whose configuration names users' code in the plugin process, so that the service never
+loads that code."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def call(function: str, *arguments: Any, seconds: float = CALL_SECONDS, module: 
     try:
         answer = ask({"call": function, "arguments": arguments}, seconds, module)
     except (PluginFailed, TimeoutError) as failed:
-        said = failed if isinstance(failed, PluginFailed) else f"it has no answer after {seconds:g} s"
-        why = f"code that the configuration names is loaded in a process of its own, and {said}"
+        reason = failed if isinstance(failed, PluginFailed) else f"no answer within {seconds:g} s"
+        why = f"the plugin process, which loads the code that the configuration names, failed: {reason}"
         raise NotAnswered(why) from None
     if "failed" in answer:
         raise unpacked(*answer["failed"])

@@ -70,30 +70,30 @@ class Reachability:
         """Runs doctor, as `call`, in one of its threads. Raises Overloaded and NotAnswered."""
         return await self._doctors.run(call)
 
-    def started(self, known: Connector, kind: Kind) -> None:
+    def started(self, connector: Connector, kind: Kind) -> None:
         """Checks the clusters of a new configuration in the background, for the log and the status. Never refuses the
         connector: a worker that restarts while a cluster is away must be able to go on."""
-        task = asyncio.create_task(self._look(known, kind, known.generation), name="reachability")
+        task = asyncio.create_task(self._look(connector, kind, connector.generation), name="reachability")
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
 
-    async def _look(self, known: Connector, kind: Kind, generation: int) -> None:
+    async def _look(self, connector: Connector, kind: Kind, generation: int) -> None:
         try:
-            found = await self.errors(kind, known.config)
+            found = await self.errors(kind, connector.config)
         except Overloaded:
             return  # the connector's next round reports the same
         except Exception as error:
             log.warning(
                 "could not check whether the clusters can be reached: %s",
                 error,
-                extra={"connector": known.name},
+                extra={"connector": connector.name},
             )
             return
-        if known.generation != generation:
+        if connector.generation != generation:
             return
-        known.unreachable = {str(side): text for side, text in found.items()}
+        connector.unreachable = {str(side): text for side, text in found.items()}
         for text in found.values():
-            log.warning("%s", text, extra={"connector": known.name})
+            log.warning("%s", text, extra={"connector": connector.name})
 
     def close(self) -> None:
         for task in self._looking:

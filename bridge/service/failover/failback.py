@@ -11,14 +11,14 @@ from bridge.protocol.messages import GroupReport, MoveGroups, RolledBack
 from bridge.protocol.operators import Readiness
 from bridge.service.answers.readiness import GROUP_KINDS, flow
 from bridge.service.failover.failover import (
-    Chosen,
-    chosen,
+    GroupOfConnector,
     connectors_of,
-    ended,
+    end_moves,
     flow_name,
     moved_of,
     reported,
-    undone,
+    rolled_back,
+    select,
 )
 from bridge.service.failover.next_steps import after_return
 from bridge.service.failover.operating import operate
@@ -34,19 +34,20 @@ _NEEDED: Mapping[str, Mapping[str, str]] = {
 
 
 async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
-    """Raises OperationRefused without a flow back, GroupsRefused, NotFound, and what `operate` raises."""
+    """Fails moved groups back. Raises OperationRefused without a flow back, GroupsRefused, NotFound, and what `operate`
+    raises."""
     connectors = connectors_of(service, wanted.flow)
     source, target = flow(connectors[0])
     returning = _flow_back(service, f"{target}-to-{source}")
     seconds = wanted.timeout_ms / 1000
-    for known in returning:
-        await operate(service, known.name, Operation.REFRESH, {}, seconds)
+    for connector in returning:
+        await operate(service, connector.name, Operation.REFRESH, {}, seconds)
     found = reported(service, connectors, wanted)
     moved = {
         group: [one for one in some if one.answer.readiness is Readiness.MOVED]
         for group, some in found.items()
     }
-    home = chosen(service, returning, sorted(group for group, some in moved.items() if some))
+    home = select(service, returning, sorted(group for group, some in moved.items() if some))
     refused = [
         (f"group {group}", text)
         for group, some in moved.items()
@@ -58,16 +59,16 @@ async def fail_back(service: Service, wanted: MoveGroups) -> RolledBack:
         text = f"{count} group(s) can't fail back to {source} now; nothing was changed"
         raise GroupsRefused(text, refused, code=ErrorCode.NOT_READY)
     pairs = {group: _pairs(some[0].report, home[group]) for group, some in moved.items() if some}
-    for known in connectors:
-        groups = {group: pairs[group] for group in moved_of(known, found)}
+    for connector in connectors:
+        groups = {group: pairs[group] for group in moved_of(connector, found)}
         if groups and not wanted.dry_run:
-            await ended(service, known, Operation.GIVE_BACK, {"groups": groups}, wanted)
-    done = undone(connectors, found, wanted)
+            await end_moves(service, connector, Operation.GIVE_BACK, {"groups": groups}, wanted)
+    done = rolled_back(connectors, found, wanted)
     again = sum(row["bound"] for rows in pairs.values() for row in rows)
     return done.model_copy(update={"next": after_return(done, source, target, again)})
 
 
-def _pairs(moved: GroupReport, home: Sequence[Chosen]) -> list[dict[str, Any]]:
+def _pairs(moved: GroupReport, home: Sequence[GroupOfConnector]) -> list[dict[str, Any]]:
     """Fields of MoveRow: the committed offsets of each partition on the source and on the target."""
     rows = {(row.target_topic, row.partition): row for one in home for row in one.report.partitions}
     return [
@@ -85,7 +86,7 @@ def _pairs(moved: GroupReport, home: Sequence[Chosen]) -> list[dict[str, Any]]:
     ]
 
 
-def why_not(moved: GroupReport, home: Sequence[Chosen]) -> list[str]:
+def why_not(moved: GroupReport, home: Sequence[GroupOfConnector]) -> list[str]:
     """Why a moved group can't fail back yet: each of its partitions has to be committed on the source where the flow
     back puts it, or to be unchanged where no consumer has moved it on the target."""
     unknown = [
@@ -116,15 +117,19 @@ def why_not(moved: GroupReport, home: Sequence[Chosen]) -> list[str]:
 
 
 def _flow_back(service: Service, name: str) -> list[Connector]:
-    """Raises OperationRefused."""
-    there = [known for known in service.table if known.kind in GROUP_KINDS and flow_name(known) == name]
-    found = [known for known in there if _set(known.config, _NEEDED[known.kind])]
+    """The connectors of the flow back that are configured for failback. Raises OperationRefused without any."""
+    there = [
+        connector
+        for connector in service.table
+        if connector.kind in GROUP_KINDS and flow_name(connector) == name
+    ]
+    found = [connector for connector in there if _set(connector.config, _NEEDED[connector.kind])]
     if not found:
         raise OperationRefused(
             f"failback needs a MirrorGroupOffsetConnector of the flow {name} in this service, with "
             "reverse.checkpointing.enabled=true, or a BridgeMirrorCheckpointConnector with that and "
             "sync.group.offsets.enabled=true, and without dry.run=true; there is "
-            f"{', '.join(known.name for known in there) or 'none of this flow'}"
+            f"{', '.join(connector.name for connector in there) or 'none of this flow'}"
         )
     return found
 

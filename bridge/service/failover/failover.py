@@ -32,8 +32,8 @@ from connectors.base import Arguments, Operation
 UNKNOWN_GROUP = "unknown_group"
 
 
-class Chosen(NamedTuple):
-    """A group of a connector."""
+class GroupOfConnector(NamedTuple):
+    """A group as one connector reports it."""
 
     connector: str
     report: GroupReport
@@ -42,10 +42,10 @@ class Chosen(NamedTuple):
 
 def connectors_of(service: Service, name: str) -> list[Connector]:
     """The connectors that follow the groups of a flow. Raises NotFound."""
-    there = [known for known in service.table if known.kind in GROUP_KINDS]
-    found = [known for known in there if flow_name(known) == name]
+    there = [connector for connector in service.table if connector.kind in GROUP_KINDS]
+    found = [connector for connector in there if flow_name(connector) == name]
     if not found:
-        flows = ", ".join(sorted({flow_name(known) for known in there})) or "none"
+        flows = ", ".join(sorted({flow_name(connector) for connector in there})) or "none"
         raise NotFound(
             f"no checkpoint or group offset connector has the flow {name}; known flows: {flows} "
             "(source.cluster.alias-to-target.cluster.alias)",
@@ -54,45 +54,45 @@ def connectors_of(service: Service, name: str) -> list[Connector]:
     return found
 
 
-def flow_name(known: Connector) -> str:
-    source, target = flow(known)
+def flow_name(connector: Connector) -> str:
+    source, target = flow(connector)
     return f"{source}-to-{target}"
 
 
-def chosen(
+def select(
     service: Service, connectors: Iterable[Connector], groups: Sequence[str]
-) -> dict[str, list[Chosen]]:
-    """The reports of these groups, or of all, by group; each group that was asked for is there, perhaps without any."""
+) -> dict[str, list[GroupOfConnector]]:
+    """The reports of these groups, or of all, by group. Each requested group has an entry, which may be empty."""
     views = service.views()
-    found: dict[str, list[Chosen]] = {group: [] for group in groups}
-    for known in connectors:
-        snapshot = service.snapshots.connector(known.name)
-        answers = Answers(views[known.name], snapshot)
+    found: dict[str, list[GroupOfConnector]] = {group: [] for group in groups}
+    for connector in connectors:
+        snapshot = service.snapshots.connector(connector.name)
+        answers = Answers(views[connector.name], snapshot)
         for group in groups or list(snapshot.groups):
             packed, full = (
-                service.snapshots.report(known.name, group),
-                service.snapshots.full(known.name, group),
+                service.snapshots.report(connector.name, group),
+                service.snapshots.full(connector.name, group),
             )
             if packed is not None and full is not None:
-                one = Chosen(known.name, full, answers.of(packed))
+                one = GroupOfConnector(connector.name, full, answers.of(packed))
                 found.setdefault(group, []).append(one)
     return found
 
 
 async def fail_over(service: Service, wanted: MoveGroups) -> Failover:
-    """Raises GroupsRefused, and what `operate` raises."""
+    """Moves groups to the target. Raises GroupsRefused, and what `operate` raises."""
     connectors = connectors_of(service, wanted.flow)
     seconds = wanted.timeout_ms / 1000
-    for known in connectors:
-        await operate(service, known.name, Operation.REFRESH, {"without_source": True}, seconds)
-    found = chosen(service, connectors, wanted.groups)
+    for connector in connectors:
+        await operate(service, connector.name, Operation.REFRESH, {"without_source": True}, seconds)
+    found = select(service, connectors, wanted.groups)
     refuse(found, accept_as_of=wanted.accept_as_of)
     arguments = {
-        known.name: {"groups": _facts(service, known.name, found)}
-        for known in connectors
-        if any(one.connector == known.name for some in found.values() for one in some)
+        connector.name: {"groups": _facts(service, connector.name, found)}
+        for connector in connectors
+        if any(one.connector == connector.name for some in found.values() for one in some)
     }
-    # All connectors are asked first whether they would: of a group that two look after none is to be left behind.
+    # A dry run on all connectors first: a group that two connectors follow is moved by both or by none.
     answers = await _moved(service, arguments, seconds, dry_run=True)
     if not wanted.dry_run:
         answers = await _moved(service, arguments, seconds, dry_run=False)
@@ -124,29 +124,29 @@ async def fail_over(service: Service, wanted: MoveGroups) -> Failover:
 
 
 async def roll_back(service: Service, wanted: MoveGroups) -> RolledBack:
-    """Raises NotFound for a group that nobody reports, and what `operate` raises."""
+    """Rolls moved groups back. Raises NotFound for a group that no connector reports, and what `operate` raises."""
     connectors = connectors_of(service, wanted.flow)
     found = reported(service, connectors, wanted)
     left: list[LeftOffset] = []
-    for known in connectors:
-        groups = moved_of(known, found)
+    for connector in connectors:
+        groups = moved_of(connector, found)
         if not groups or wanted.dry_run:
             continue
-        answer = await ended(service, known, Operation.ROLL_BACK, {"groups": groups}, wanted)
+        answer = await end_moves(service, connector, Operation.ROLL_BACK, {"groups": groups}, wanted)
         left += [
             LeftOffset(group=group, topic=at["topic"], partition=at["partition"], offset=at["offset"])
             for group, some in answer["left"].items()
             for at in some
         ]
-    done = undone(connectors, found, wanted).model_copy(update={"left": left})
+    done = rolled_back(connectors, found, wanted).model_copy(update={"left": left})
     return done.model_copy(update={"next": after_roll_back(done, *flow(connectors[0]))})
 
 
 def reported(
     service: Service, connectors: Iterable[Connector], wanted: MoveGroups
-) -> dict[str, list[Chosen]]:
-    """The groups that are asked for. Raises NotFound where nobody reports one."""
-    found = chosen(service, connectors, wanted.groups)
+) -> dict[str, list[GroupOfConnector]]:
+    """The reports of the requested groups. Raises NotFound where no connector reports one."""
+    found = select(service, connectors, wanted.groups)
     unknown = [group for group, some in found.items() if not some]
     if unknown:
         text = f"no connector of the flow {wanted.flow} reports a group {unknown[0]}"
@@ -154,31 +154,31 @@ def reported(
     return found
 
 
-def moved_of(known: Connector, found: Mapping[str, Sequence[Chosen]]) -> list[str]:
+def moved_of(connector: Connector, found: Mapping[str, Sequence[GroupOfConnector]]) -> list[str]:
     """Groups that a connector has moved."""
     return [
         group
         for group, some in found.items()
         for one in some
-        if one.connector == known.name and one.answer.readiness is Readiness.MOVED
+        if one.connector == connector.name and one.answer.readiness is Readiness.MOVED
     ]
 
 
-async def ended(
-    service: Service, known: Connector, operation: Operation, arguments: Arguments, wanted: MoveGroups
+async def end_moves(
+    service: Service, connector: Connector, operation: Operation, arguments: Arguments, wanted: MoveGroups
 ) -> Arguments:
-    """An operation that ends moves; a round follows."""
+    """Carries out an operation that ends moves, and runs a round."""
     seconds = wanted.timeout_ms / 1000
-    answer = await operate(service, known.name, operation, arguments, seconds)
+    answer = await operate(service, connector.name, operation, arguments, seconds)
     with contextlib.suppress(BridgeError):  # the next round does the same
-        await operate(service, known.name, Operation.REFRESH, {}, seconds)
+        await operate(service, connector.name, Operation.REFRESH, {}, seconds)
     return answer
 
 
-def undone(
-    connectors: Iterable[Connector], found: Mapping[str, Sequence[Chosen]], wanted: MoveGroups
+def rolled_back(
+    connectors: Iterable[Connector], found: Mapping[str, Sequence[GroupOfConnector]], wanted: MoveGroups
 ) -> RolledBack:
-    done = {group for known in connectors for group in moved_of(known, found)}
+    done = {group for connector in connectors for group in moved_of(connector, found)}
     return RolledBack(
         flow=wanted.flow,
         dry_run=wanted.dry_run,
@@ -187,8 +187,8 @@ def undone(
     )
 
 
-def refuse(found: Mapping[str, Sequence[Chosen]], *, accept_as_of: bool) -> None:
-    """Raises GroupsRefused with every group that may not be moved, and why."""
+def refuse(found: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bool) -> None:
+    """Raises GroupsRefused with each group that may not be moved, and why."""
     accepted = {Readiness.READY, Readiness.MOVED} | ({Readiness.READY_AS_OF} if accept_as_of else set())
     refused: list[tuple[str, Readiness, str]] = []
     for group, some in found.items():
@@ -207,7 +207,7 @@ def refuse(found: Mapping[str, Sequence[Chosen]], *, accept_as_of: bool) -> None
 
 
 def moved_group(group: str, connector: str, record: Arguments, *, dry_run: bool = False) -> MovedGroup:
-    """As a MoveRecord has it."""
+    """The API's form of a move record."""
     return MovedGroup(
         group=group,
         connector=connector,
@@ -233,7 +233,7 @@ def moved_group(group: str, connector: str, record: Arguments, *, dry_run: bool 
 async def _moved(
     service: Service, arguments: Mapping[str, Arguments], seconds: float, *, dry_run: bool
 ) -> dict[str, Arguments]:
-    """By connector, the records of its groups. Raises GroupsRefused."""
+    """Moves the groups; by connector, the move records of its groups. Raises GroupsRefused."""
     moved: dict[str, Arguments] = {}
     refused: list[tuple[str, Readiness, str]] = []
     for name, given in arguments.items():
@@ -249,31 +249,32 @@ async def _moved(
     return moved
 
 
-def _facts(service: Service, connector: str, found: Mapping[str, Sequence[Chosen]]) -> dict[str, Any]:
-    """By group, what a move rests on beside the group itself."""
+def _facts(
+    service: Service, connector: str, found: Mapping[str, Sequence[GroupOfConnector]]
+) -> dict[str, Any]:
+    """By group, the facts that a move record keeps beside the group's own offsets."""
     rows = service.snapshots.connector(connector).missing
     facts = {}
     for group, some in found.items():
         for one in some:
             if one.connector != connector:
                 continue
-            places = [(part.topic, part.partition) for part in one.report.partitions]
+            tps = [(part.topic, part.partition) for part in one.report.partitions]
             facts[group] = {
                 "as_of_ms": one.answer.as_of_ms or 0,
                 "source_away": one.answer.readiness is Readiness.READY_AS_OF,
-                "missing_since_ms": summed(rows.get(place) for place in places)[1],
-                "missing": [
-                    [*place, rows[place][0]] for place in places if place in rows and rows[place][0] >= 0
-                ],
+                "missing_since_ms": summed(rows.get(tp) for tp in tps)[1],
+                "missing": [[*tp, rows[tp][0]] for tp in tps if tp in rows and rows[tp][0] >= 0],
             }
     return facts
 
 
 def _refusal(refused: Sequence[tuple[str, Readiness, str]], groups: int, done: int = 0) -> GroupsRefused:
-    """`done`: groups that are moved all the same. Not ready where one is known not to be; else it can't be told."""
-    known = any(answer is Readiness.NOT_READY for _, answer, _ in refused)
+    """Builds the error of refused groups. `done`: groups that were moved nevertheless. Its code is NOT_READY if one
+    group is known not to be ready, else CANNOT_TELL."""
+    connector = any(answer is Readiness.NOT_READY for _, answer, _ in refused)
     count = len({group for group, _, _ in refused})
     moved = f"{done} group(s) are moved; repeat it for all" if done else "nothing was changed"
     text = f"{count} of {groups} group(s) can't fail over now; {moved}"
     lines = [(f"group {group}" if group else "groups", why) for group, _, why in refused]
-    return GroupsRefused(text, lines, code=ErrorCode.NOT_READY if known else ErrorCode.CANNOT_TELL)
+    return GroupsRefused(text, lines, code=ErrorCode.NOT_READY if connector else ErrorCode.CANNOT_TELL)

@@ -38,9 +38,9 @@ def after_roll_back(done: RolledBack, source: str | None, target: str | None) ->
         f"Keep the consumers stopped on {target}; those on {source} continue as before.",
     ]
     if done.left:
-        places = listed(sorted({f"{each.topic}-{each.partition}" for each in done.left}))
+        tps = listed(sorted({f"{each.topic}-{each.partition}" for each in done.left}))
         lines.append(
-            f"On {places} groups have committed offsets that were not there before; delete them with "
+            f"On {tps} groups have committed offsets that were not there before; delete them with "
             "kafka-consumer-groups --delete-offsets, or they stay."
         )
     return lines

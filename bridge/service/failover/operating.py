@@ -14,10 +14,10 @@ async def operate(
 ) -> Arguments:
     """Returns the answer of the running instance. Raises NotFound, OperationRefused where the connector does not run,
     NotAnswered, and the errors of the instance."""
-    known = service.table.connector(name)
-    if not known.active():
-        raise OperationRefused(halt(known).detail)
+    connector = service.table.connector(name)
+    if not connector.active():
+        raise OperationRefused(halt(connector).detail)
     state = service.rounds.state
     if state is not RoundsState.RUNNING:
         raise NotAnswered(f"the rounds process is {state.value}; send the request again")
-    return await service.rounds.operate(name, known.generation, operation, arguments, seconds)
+    return await service.rounds.operate(name, connector.generation, operation, arguments, seconds)

@@ -1,4 +1,4 @@
-"""GET /v1/failover/plan: where groups would go on on the target, whoever commits it. Pure but for the snapshots."""
+"""GET /v1/failover/plan: the offsets at which groups would resume on the target. Pure but for the snapshots."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from bridge.errors import ErrorCode, GroupsRefused
 from bridge.protocol.messages import FailoverPlan, GroupReport, MovedGroup, PlannedOffset
 from bridge.protocol.operators import Readiness
-from bridge.service.failover.failover import UNKNOWN_GROUP, Chosen, chosen, connectors_of
+from bridge.service.failover.failover import UNKNOWN_GROUP, GroupOfConnector, connectors_of, select
 from bridge.service.service import Service
 
 _KNOWN = {Readiness.READY, Readiness.MOVED, Readiness.NOT_READY}
-"""Answers with which translations are as of now."""
+"""Answers whose translations are current."""
 
 
 def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bool) -> FailoverPlan:
-    """Of these groups, or all. Raises GroupsRefused where a translation is not known: a plan is whole or none."""
-    found = chosen(service, connectors_of(service, flow), groups)
+    """Plans these groups, or all. Raises GroupsRefused where a translation is missing: there is no partial plan."""
+    found = select(service, connectors_of(service, flow), groups)
     _refuse(found, accept_as_of=accept_as_of)
     first = {group: some[0] for group, some in sorted(found.items())}
     times = [one.answer.as_of_ms for one in first.values()]
@@ -28,7 +28,7 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
     )
 
 
-def _refuse(found: Mapping[str, Sequence[Chosen]], *, accept_as_of: bool) -> None:
+def _refuse(found: Mapping[str, Sequence[GroupOfConnector]], *, accept_as_of: bool) -> None:
     known = _KNOWN | ({Readiness.READY_AS_OF} if accept_as_of else set())
     refused: list[tuple[str, str]] = []
     unknown = not found
@@ -57,7 +57,7 @@ def _untranslated(report: GroupReport) -> list[str]:
     ]
 
 
-def _planned(one: Chosen) -> MovedGroup:
+def _planned(one: GroupOfConnector) -> MovedGroup:
     report = one.report
     return MovedGroup(
         group=report.group,

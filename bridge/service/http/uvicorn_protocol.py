@@ -43,7 +43,7 @@ class Limits:
     def enter(self, address: str) -> str | None:
         """Counts a connection; returns why where it is one too many."""
         if self.open >= self.connections:
-            return self._refuse(f"all {self.connections} connections are taken (max_connections)")
+            return self._refuse(f"all {self.connections} connections are in use (max_connections)")
         if self.by_address[address] >= self.connections_per_address:
             most = self.connections_per_address
             return self._refuse(f"{address} has {most} connections (max_connections_per_address)")
@@ -74,7 +74,7 @@ class Http11(H11Protocol):
     """The client's address while the connection is counted."""
     _phase: str = ""
     """`head` or `body` while that is expected from the client, else empty."""
-    _begun = False
+    _has_data = False
     """Whether a byte has arrived."""
     _read_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -84,7 +84,7 @@ class Http11(H11Protocol):
         address = self.client[0] if self.client else ""
         if (why := self.limits.enter(address)) is not None:
             self._reject(
-                503, ErrorCode.OVERLOADED, f"The service takes no more connections: {why}", retry=True
+                503, ErrorCode.OVERLOADED, f"The service accepts no more connections: {why}", retry=True
             )
             return
         self._address = address
@@ -101,7 +101,7 @@ class Http11(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        self._begun = True
+        self._has_data = True
         super().data_received(data)
         self._watch(self._expected())
 
@@ -153,7 +153,7 @@ class Http11(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         answered = self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
-        if answered or not self._begun:
+        if answered or not self._has_data:
             self.transport.close()
             self._linger()
             return

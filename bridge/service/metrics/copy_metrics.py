@@ -41,7 +41,7 @@ _Rows = list[tuple[list[str], Progress]]
 
 
 class CopyCollector:
-    """What is read at a scrape."""
+    """The metrics of copying, read at a scrape."""
 
     def __init__(self, table: TaskTable, snapshots: Snapshots) -> None:
         self._table = table
@@ -79,9 +79,9 @@ class CopyCollector:
 
 
 def _labelled(
-    name: str, said: CopyTotals | None, rows: Iterable[Progress]
+    name: str, copy_totals: CopyTotals | None, rows: Iterable[Progress]
 ) -> Iterator[tuple[list[str], Progress]]:
-    source, target = (said.source, said.target) if said is not None else ("", "")
+    source, target = (copy_totals.source, copy_totals.target) if copy_totals is not None else ("", "")
     for row in rows:
         yield [name, source, target, row.target_topic, str(row.partition)], row
 
@@ -95,16 +95,16 @@ def _sums(copying: Mapping[str, CopyTotals]) -> Iterator[Metric]:
     gaps = family("gaps", "Entries of the gap ledger: records that could not be copied", "connector", "kind")
     records = totals("copied_records", "Records copied", "connector")
     copied_bytes = totals("copied_bytes", "Bytes of the batches copied, as they are compressed", "connector")
-    restarts = totals("copy_restarts", "Times that copying was begun anew after an error", "connector")
-    for name, said in copying.items():
-        partitions.add_metric([name], said.partitions)
-        if said.lag is not None:
-            lag.add_metric([name], said.lag)
-        if said.replication_latency_ms is not None:
-            latency.add_metric([name], said.replication_latency_ms)
+    restarts = totals("copy_restarts", "Times that copying was restarted after an error", "connector")
+    for name, copy_totals in copying.items():
+        partitions.add_metric([name], copy_totals.partitions)
+        if copy_totals.lag is not None:
+            lag.add_metric([name], copy_totals.lag)
+        if copy_totals.replication_latency_ms is not None:
+            latency.add_metric([name], copy_totals.replication_latency_ms)
         for kind in GapKind:
-            gaps.add_metric([name, kind.value], said.gaps.get(kind.value, 0))
-        records.add_metric([name], said.records)
-        copied_bytes.add_metric([name], said.bytes)
-        restarts.add_metric([name], said.restarts)
+            gaps.add_metric([name, kind.value], copy_totals.gaps.get(kind.value, 0))
+        records.add_metric([name], copy_totals.records)
+        copied_bytes.add_metric([name], copy_totals.bytes)
+        restarts.add_metric([name], copy_totals.restarts)
     yield from (partitions, lag, latency, gaps, records, copied_bytes, restarts)

@@ -1,9 +1,9 @@
-"""Prometheus metrics in a registry of their own: requests as they happen, connectors from the snapshots at
-a scrape.
+"""Exposes Prometheus metrics from a registry of its own: requests are counted as they happen, connectors are read from
+the snapshots at a scrape.
 
-No label per group: series grow with connectors (1,000 at most), reasons (an enum) and copied partitions (1,000 at
-most, see copy_metrics) only. What stock says of a checkpoint's latency per group and partition, /v1/groups/{group}
-says per group.
+No label has groups: the number of series grows with connectors (1,000 at most), reasons (an enum) and copied partitions
+(1,000 at most, see copy_metrics). Stock's latency of checkpoints per group and partition is per group in
+/v1/groups/{group}.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BUCKETS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
 
 
 class Metrics:
-    """What is counted as it happens."""
+    """The metrics that are counted as they happen."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -48,13 +48,14 @@ class Metrics:
         )
 
     def answered(self, route: str, method: str, status: int, seconds: float, held_ms: float | None) -> None:
-        known = method if method in ("GET", "PUT", "POST", "DELETE") else "other"
-        self._requests.labels(route, known, str(status)).inc()
+        connector = method if method in ("GET", "PUT", "POST", "DELETE") else "other"
+        self._requests.labels(route, connector, str(status)).inc()
         if held_ms is not None:
             self._overhead.observe(max(0.0, seconds - held_ms / 1000))
 
     async def text(self) -> bytes:
-        """Other requests have a turn after each family: 1,000 partitions take 7 ms a family, 50 ms in all."""
+        """Renders all metrics, and yields to other requests after each family: 1,000 partitions take 7 ms a family, 50
+        ms in all."""
         parts = []
         for metric in self.registry.collect():
             parts.append(generate_latest(_Single(metric)))
@@ -71,7 +72,7 @@ class _Single(Collector):
 
 
 class ServiceCollector:
-    """What is read at a scrape."""
+    """The metrics that are read at a scrape."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class ServiceCollector:
         yield counter("rounds_process_restarts", "Times the rounds process was started again", restarts)
         yield gauge("pool_in_use", "Threads of the bounded pools in use", self._pools.in_use)
         yield gauge("pool_size", "Threads of the bounded pools", self._pools.size)
-        yield gauge("pool_hanging", "Threads whose call was given up and goes on", self._pools.hanging)
+        yield gauge("pool_hanging", "Threads whose call has timed out and still runs", self._pools.hanging)
         yield counter("pool_refused", "Requests refused because a pool was full", self._pools.refused)
         info = GaugeMetricFamily(f"{PREFIX}_info", "Version", labels=["version"])
         info.add_metric([VERSION], 1)
@@ -110,7 +111,7 @@ class ServiceCollector:
         reasons = family(
             "group_partitions_pending", "Pending group-partitions by reason", "connector", "reason"
         )
-        groups = family("groups", "Groups that a connector looks after", "connector")
+        groups = family("groups", "Groups that a connector follows", "connector")
         readiness = family(
             "groups_by_readiness", "Groups by whether they can fail over now", "connector", "readiness"
         )
@@ -132,31 +133,31 @@ class ServiceCollector:
         )
         checkpoints = totals("checkpoints", "Checkpoints emitted, to be written through Connect", "connector")
         now, views = time.time() * 1000, self._views()
-        for known in self._table:
-            name, said = known.name, self._snapshots.connector(known.name).summary
+        for connector in self._table:
+            name, summary = connector.name, self._snapshots.connector(connector.name).summary
             for verdict in ("exact", "bounded", "pending"):
-                verdicts.add_metric([name, verdict], getattr(said, verdict))
-            for reason, count in said.reasons.items():
+                verdicts.add_metric([name, verdict], getattr(summary, verdict))
+            for reason, count in summary.reasons.items():
                 reasons.add_metric([name, reason], count)
-            groups.add_metric([name], said.groups)
-            if known.kind in GROUP_KINDS:
+            groups.add_metric([name], summary.groups)
+            if connector.kind in GROUP_KINDS:
                 counts = Answers(views[name], self._snapshots.connector(name)).all()
                 for each in Readiness:
                     readiness.add_metric([name, each], counts[each])
-                if said.as_of_ms is not None:
-                    as_of.add_metric([name], max(0.0, (now - said.as_of_ms) / 1000))
-            tasks.add_metric([name], len(known.active()))
-            failed.add_metric([name], float(said.failure is not None))
-            if said.last_success_ms is not None:
-                age.add_metric([name], max(0.0, (now - said.last_success_ms) / 1000))
-            if said.last_round_seconds is not None:
-                seconds.add_metric([name], said.last_round_seconds)
-            rounds.add_metric([name], said.rounds)
-            lookups.add_metric([name], said.lookups)
-            writes.add_metric([name], said.writes)
-            for topic, count in said.unreadable_records.items():
+                if summary.as_of_ms is not None:
+                    as_of.add_metric([name], max(0.0, (now - summary.as_of_ms) / 1000))
+            tasks.add_metric([name], len(connector.active()))
+            failed.add_metric([name], float(summary.failure is not None))
+            if summary.last_success_ms is not None:
+                age.add_metric([name], max(0.0, (now - summary.last_success_ms) / 1000))
+            if summary.last_round_seconds is not None:
+                seconds.add_metric([name], summary.last_round_seconds)
+            rounds.add_metric([name], summary.rounds)
+            lookups.add_metric([name], summary.lookups)
+            writes.add_metric([name], summary.writes)
+            for topic, count in summary.unreadable_records.items():
                 unreadable.add_metric([name, topic], count)
-            checkpoints.add_metric([name], said.checkpoints)
+            checkpoints.add_metric([name], summary.checkpoints)
         yield from (readiness, as_of, verdicts, reasons, groups, tasks, failed, age, seconds)
         yield from (rounds, lookups, writes, unreadable, checkpoints)
 
@@ -172,8 +173,8 @@ class ServiceCollector:
             "From the timestamp of a checkpoint (or heartbeat) until Connect had written it",
             labels=["connector"],
         )
-        for known in self._table:
-            name, traffic = known.name, self._deliveries.traffic(known.name)
+        for connector in self._table:
+            name, traffic = connector.name, self._deliveries.traffic(connector.name)
             waiting.add_metric([name], traffic.waiting)
             in_flight.add_metric([name], traffic.in_flight)
             oldest.add_metric([name], (traffic.oldest_waiting_ms or 0) / 1000)

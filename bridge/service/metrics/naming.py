@@ -1,4 +1,4 @@
-"""How our metric families are named."""
+"""Builds metric families with our prefix."""
 
 from __future__ import annotations
 

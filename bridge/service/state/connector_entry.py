@@ -1,4 +1,4 @@
-"""A connector and its tasks, as the task table keeps them."""
+"""The entries of the task table: connectors and their tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Task:
     active: bool = True
     stopped: bool = False
     idle: bool = False
-    """It has said that it lives and that Connect does not poll it."""
+    """It has reported that Connect does not poll it."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Connector:
     since: float
     generation: int
     ignored: Sequence[IgnoredSetting] = ()
-    """Settings of `config` that do nothing."""
+    """Settings of `config` without effect."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """By `source` or `target`, why the cluster could not be reached when the configuration was new."""
     task_count: int = 1
@@ -41,7 +41,7 @@ class Connector:
     tasks: dict[int, Task] = field(default_factory=dict)
     idle_since: float | None = None
     begun: float = 0.0
-    """When it was started, or made anew, last."""
+    """When it was last started or restarted."""
 
     @property
     def lease_ms(self) -> int:

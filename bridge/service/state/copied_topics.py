@@ -1,4 +1,4 @@
-"""What the connectors of the service copy now, for whoever is about to copy the same."""
+"""Lists what the connectors of the service copy now, to find conflicts with a new one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from connectors.base import CopiedTopics
 
 
 def copied_topics(table: TaskTable, snapshots: Snapshots, kind: str) -> list[CopiedTopics]:
-    """Of those with a task that runs: what was handed back since is no other's any more."""
+    """What the connectors of a kind copy that have a running task: others may have handed their copies back."""
     return [
         CopiedTopics(each.name, each.config, _topics(snapshots, each.name))
         for each in table

@@ -1,4 +1,4 @@
-"""Progress of copying as the rounds process has said it last, kept for a connector, and pages of it."""
+"""Keeps the copy progress that the rounds process has reported last, and pages through it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from connectors.base import CopyReport
 
 PORTION = 500
 """Partitions in one frame: the HTTP process handles a frame in about a millisecond."""
-GIVE_WAY = 1_000
+YIELD_EVERY = 1_000
 
 ProgressTuple = tuple[Any, ...]
 """A Progress as a plain tuple, for the reason that snapshots.GroupTuple is one."""
 
 
 def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
-    """One report of two, for a reader that was slower than they came."""
+    """Merges two reports, for a reader that is slower than they arrive."""
     gaps = older.gaps if newer.gaps is None else newer.gaps
     if newer.whole:
         return replace(newer, gaps=gaps)
@@ -39,7 +39,7 @@ def joined(older: CopyReport, newer: CopyReport) -> CopyReport:
 
 
 def portions(report: CopyReport) -> Iterator[CopyReport]:
-    """The report in pieces that are handled quickly; the sums come with each."""
+    """Splits a report into pieces that are handled quickly; each has the totals."""
     yield replace(report, changed=report.changed[:PORTION])
     for start in range(PORTION, len(report.changed), PORTION):
         yield CopyReport(report.totals, report.changed[start : start + PORTION])
@@ -59,14 +59,14 @@ class CopySnapshot:
         if report.whole:
             self.rows, self.order = {}, []
         for row in report.changed:
-            place = (row.topic, row.partition)
-            if place not in self.rows:
-                insort(self.order, place)
-            self.rows[place] = tuple(row)
+            tp = (row.topic, row.partition)
+            if tp not in self.rows:
+                insort(self.order, tp)
+            self.rows[tp] = tuple(row)
         if report.gone:
-            for place in report.gone:
-                self.rows.pop(place, None)
-            self.order = [place for place in self.order if place in self.rows]
+            for tp in report.gone:
+                self.rows.pop(tp, None)
+            self.order = [tp for tp in self.order if tp in self.rows]
         if report.gaps is not None:
             self.gaps = report.gaps
 
@@ -75,38 +75,38 @@ class CopySnapshot:
         return {topic for topic, _ in self.rows}
 
     def partitions(self) -> Iterator[Progress]:
-        """In order; those that come or go meanwhile may be missed."""
-        for place in tuple(self.order):
-            kept = self.rows.get(place)
-            if kept is not None:
-                yield Progress._make(kept)
+        """Iterates over the partitions in order; may miss those that come or go meanwhile."""
+        for tp in tuple(self.order):
+            row = self.rows.get(tp)
+            if row is not None:
+                yield Progress._make(row)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which partitions are asked for: of this topic, with at least so much lag."""
+class ProgressFilter:
+    """Filters partitions: of this topic, with at least so much lag."""
 
     topic: str | None = None
     min_lag: int | None = None
 
-    def takes(self, row: Progress) -> bool:
+    def matches(self, row: Progress) -> bool:
         return (self.topic is None or row.topic == self.topic) and (
             self.min_lag is None or row.lag >= self.min_lag
         )
 
 
 async def page(
-    connector: str, known: CopySnapshot, chosen: Chosen, limit: int, cursor: str | None
+    connector: str, known: CopySnapshot, chosen: ProgressFilter, limit: int, cursor: str | None
 ) -> CopyProgress:
-    """The scan counts all matches, and gives way to other requests."""
+    """A page of partitions. The scan counts all matches, and yields to other requests."""
     start = from_cursor(cursor, (str, int))
     found: list[PartitionProgress] = []
     total = 0
     following: str | None = None
     for seen, row in enumerate(known.partitions(), 1):
-        if seen % GIVE_WAY == 0:
+        if seen % YIELD_EVERY == 0:
             await asyncio.sleep(0)
-        if not chosen.takes(row):
+        if not chosen.matches(row):
             continue
         total += 1
         if row.source < start:

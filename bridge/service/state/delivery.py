@@ -16,7 +16,7 @@ from bridge.service.state.outbox import Batch, Outbox
 from bridge.service.state.snapshots import Snapshots
 from bridge.service.state.task_table import Connector, TaskTable
 
-GIVE_WAY = 500
+YIELD_EVERY = 500
 """Acknowledgements that are handled before other requests have a turn."""
 
 
@@ -77,7 +77,7 @@ class Deliveries:
         entries when an answer got lost, and other versions may send more."""
         now = self._now_ms()
         for number, entry in enumerate(entries):
-            if number % GIVE_WAY == GIVE_WAY - 1:
+            if number % YIELD_EVERY == YIELD_EVERY - 1:
                 await asyncio.sleep(0)
             ack = read_ack(entry)
             written = ack and self._outbox.ack(name, task, session, ack.partition, ack.timestamp)

@@ -1,4 +1,4 @@
-"""How long a task may go without a poll before it counts as gone, or as paused."""
+"""Sets how long a task may go without a poll before it counts as lapsed, or as paused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAST_LEASE_MS = 2_000  # twice the longest hold of a poll
 MOST_LEASE_MS = 3_600_000
 PAUSED_MS = 1_500
 """A task that is not polled for so long after Connect has stopped its connector is paused: a poll is held for a second
-at most. Of a connector that moves to another worker the tasks go on polling."""
+at most. When a connector moves to another worker its tasks continue to poll."""
 
 IDLE_SLACK_MS = 500
 """Between a task's clock and ours, and for the way, when it says for how long it was not polled."""

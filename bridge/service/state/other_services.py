@@ -25,19 +25,19 @@ class Others(NamedTuple):
     unknown: Mapping[int, ReadinessReason]
 
 
-def others(known: Connector, summary: Summary, now_ms: int, *, source_away: bool) -> Others:
+def others(connector: Connector, summary: Summary, now_ms: int, *, source_away: bool) -> Others:
     """While the source is away, what was known when it last answered still counts, as for the tasks of this service."""
     as_of_ms: dict[int, int] = {}
     unknown: dict[int, ReadinessReason] = {}
-    active = known.active()
-    for task in range(known.task_count):
+    active = connector.active()
+    for task in range(connector.task_count):
         if task in active:
             continue
         report = summary.elsewhere.get(task)
         if report is None:
-            if task not in known.tasks:
+            if task not in connector.tasks:
                 text = (
-                    f"task {task} of connector {known.name} does not run on this service, and no other service "
+                    f"task {task} of connector {connector.name} does not run on this service, and no other service "
                     "reports it: check its status in Connect"
                 )
                 unknown[task] = ReadinessReason(reason="task_lapsed", detail=text)
@@ -46,14 +46,14 @@ def others(known: Connector, summary: Summary, now_ms: int, *, source_away: bool
         age, longest = now_ms - at_ms, max(LEAST_AGE_MS, MOST_INTERVALS * interval_ms)
         if age < -_AHEAD_MS:
             text = (
-                f"another service reports task {task} of connector {known.name} by a clock that is more than "
+                f"another service reports task {task} of connector {connector.name} by a clock that is more than "
                 f"{_AHEAD_MS // 1000} s ahead of this service's: synchronize the clocks"
             )
             unknown[task] = ReadinessReason(reason="outdated", detail=text)
         elif age > longest and not source_away:
             text = (
-                f"task {task} of connector {known.name} runs on another service, which has not reported its groups for "
-                f"more than {longest // 1000} s: check that service, and the task's worker"
+                f"task {task} of connector {connector.name} runs on another service, which has not reported its groups "
+                f"for more than {longest // 1000} s: check that service, and the task's worker"
             )
             unknown[task] = ReadinessReason(reason="outdated", detail=text, since_ms=at_ms)
         else:

@@ -1,11 +1,11 @@
-"""How the rounds process stands, as health shows it."""
+"""The state of the rounds process, as health shows it."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 SILENT_SECONDS = 10.0
-"""No beat for this long: shown as `stalled`."""
+"""Without a heartbeat for this long the state is `stalled`."""
 
 
 class RoundsState(StrEnum):

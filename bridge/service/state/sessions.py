@@ -1,11 +1,11 @@
-"""Names of sessions, in the order in which the tasks of all workers have started.
+"""Issues sessions, ordered by when the tasks of all workers have started.
 
-A worker's clock says nothing about another's. So the service counts: a task asks for its session and says for how long
-it has been running, by a clock that measures durations only, and the session begins with the time at which that was by
-this process's clock. A question that is late, or is asked again, makes no task younger.
+Clocks of workers can't be compared. So the service counts: a task requests its session with the time that it has been
+running, by a monotonic clock, and the session begins with its start by this process's clock. A request that is late, or
+is repeated, does not make the task younger.
 
-A service that was started anew knows no session of the run before, whose clock may have been another. Tasks ask again
-then, and are put in the same order by the same durations.
+After a restart the service does not know the sessions of the run before, whose clock may have differed. Tasks then
+request new ones, and get the same order from the same durations.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Sessions:
         self._run = secrets.token_hex(4)
 
     def begin(self, age_us: int) -> str:
-        """A session of a task, or connector, that started so long ago."""
+        """Issues a session for a task, or connector, that started so long ago."""
         millis, micros = divmod(max(0, self._clock() - age_us), 1000)
         return f"{millis:013d}-{micros:03d}-{self._run}-{secrets.token_hex(8)}"
 
     def foreign(self, session: str) -> bool:
-        """Whether another run of the service has given it: its place among those of this run is not known. Sessions
-        of older shims, which nobody has given, are never foreign."""
+        """Tells whether another run of the service has issued it, so that it can't be compared with those of this run.
+        Sessions that older shims make themselves are never foreign."""
         counted = _COUNTED.fullmatch(session)
         return counted is not None and counted.group(1) != self._run

@@ -16,7 +16,7 @@ from bridge.errors import Fenced, NotFound
 from bridge.model.copying import Progress
 from bridge.protocol.copying import CopyTotals
 from bridge.protocol.messages import GroupReport
-from bridge.service.answers.missing_records import answered
+from bridge.service.answers.missing_records import with_answer
 from bridge.service.answers.readiness import Answers, connector_views
 from bridge.service.ipc.messages import Backlog, pack_report
 from bridge.service.state.rounds_state import RoundsState
@@ -226,7 +226,7 @@ class World:
         for group in GROUPS:
             packed, full = self.snapshots.report("g", group), self.snapshots.full("g", group)
             if packed is not None and full is not None:
-                found[group] = answered(full, answers.of(packed), snapshot.missing)
+                found[group] = with_answer(full, answers.of(packed), snapshot.missing)
         return found
 
     def virtual(self, at_ms: int) -> float:

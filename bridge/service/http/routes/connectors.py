@@ -25,7 +25,7 @@ from bridge.service.http.errors import declares
 from bridge.service.http.path_params import ConnectorName, TheService
 from bridge.service.http.request_bodies import accepts, read
 from bridge.service.service import Service
-from bridge.service.state.copy_progress import Chosen, CopySnapshot, gaps, page
+from bridge.service.state.copy_progress import CopySnapshot, ProgressFilter, gaps, page
 from bridge.service.state.task_table import Connector
 from connectors.base import Operation
 
@@ -70,9 +70,9 @@ async def refresh(
 ) -> Refreshed:
     """Has a running connector look for groups, or topics, now, in a round of its own, and answers when that has
     ended."""
-    began, known = time.monotonic(), service.table.connector(name)
+    began, connector = time.monotonic(), service.table.connector(name)
     answer = await operate(service, name, Operation.REFRESH, {}, timeout_ms / 1000)
-    return Refreshed(name=name, kind=known.kind, seconds=round(time.monotonic() - began, 3), **answer)
+    return Refreshed(name=name, kind=connector.kind, seconds=round(time.monotonic() - began, 3), **answer)
 
 
 @router.post("/{name}/offsets", responses=declares(400, 409, 413, 503), openapi_extra=accepts(AlterOffsets))
@@ -99,7 +99,7 @@ async def progress(
     next_: Annotated[str | None, Query(alias="next", description="`next` of the page before.")] = None,
 ) -> CopyProgress:
     """How far records are copied: sums of the connector, then a page of partitions in order."""
-    return await page(name, _copying(service, name), Chosen(topic, min_lag), limit, next_)
+    return await page(name, _copying(service, name), ProgressFilter(topic, min_lag), limit, next_)
 
 
 @router.get("/{name}/gaps", responses=declares(404))
@@ -117,10 +117,13 @@ def _copying(service: Service, name: str) -> CopySnapshot:
 
 
 def statuses(service: Service) -> list[ConnectorStatus]:
-    return [_status(service, known) for known in service.table]
+    return [_status(service, connector) for connector in service.table]
 
 
-def _status(service: Service, known: Connector) -> ConnectorStatus:
-    snapshot, traffic = service.snapshots.connector(known.name), service.deliveries.traffic(known.name)
-    ages = service.table.age_ms, service.table.begun_ms(known), int(time.time() * 1000)
-    return connector_status(known, snapshot, traffic, service.rounds.state, *ages)
+def _status(service: Service, connector: Connector) -> ConnectorStatus:
+    snapshot, traffic = (
+        service.snapshots.connector(connector.name),
+        service.deliveries.traffic(connector.name),
+    )
+    ages = service.table.age_ms, service.table.begun_ms(connector), int(time.time() * 1000)
+    return connector_status(connector, snapshot, traffic, service.rounds.state, *ages)

@@ -12,7 +12,7 @@ from bridge.protocol.messages import Explanation, GroupReport, GroupReports, Gro
 from bridge.protocol.operators import Readiness
 from bridge.service.answers.explain import explain
 from bridge.service.answers.groups import Filter, page
-from bridge.service.answers.missing_records import answered
+from bridge.service.answers.missing_records import with_answer
 from bridge.service.answers.readiness import Answers
 from bridge.service.http.errors import declares
 from bridge.service.http.path_params import GroupId, TheService
@@ -60,7 +60,7 @@ def _reports(service: Service, group: str) -> list[GroupReport]:
         if found is None or packed is None:
             continue
         known = service.snapshots.connector(name)
-        reports.append(answered(found, Answers(view, known).of(packed), known.missing))
+        reports.append(with_answer(found, Answers(view, known).of(packed), known.missing))
     if not reports:
         raise NotFound(f"No connector reports a group {group}", code=ErrorCode.UNKNOWN_GROUP)
     return reports

@@ -41,12 +41,12 @@ async def ready(service: TheService, response: Response) -> Ready:
 async def health(request: Request, service: TheService) -> Health:
     """Everything at once: per connector and task the last success, the verdicts, what it waits for, the errors that
     last."""
-    known = statuses(service)
+    connectors = statuses(service)
     return Health(
-        status=overall(known, service.rounds.state),
+        status=overall(connectors, service.rounds.state),
         version=VERSION,
         uptime_seconds=round(time.monotonic() - service.began, 1),
         rounds_process=service.rounds.state,
         insecure=list(request.app.state.insecure),
-        connectors=known,
+        connectors=connectors,
     )

@@ -1,6 +1,6 @@
 """/v1/connectors/{name}/clusters/{side}: what MirrorClient says of a cluster of a connector.
 
-The one place where a request waits for Kafka: in the bounded pool, and for no probe to wait on.
+Only these requests wait for Kafka: in a bounded pool, so that probes never wait.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ async def replication_hops(
     name: ConnectorName, side: WhichSide, service: TheService, alias: Alias
 ) -> ReplicationHops:
     """The fewest hops from a cluster to this one; -1 when no heartbeat of it arrives."""
-    hops = await _asked(service, name, lambda ask, props: ask.replication_hops(props, alias, side))
+    hops = await _query(service, name, lambda queries, props: queries.replication_hops(props, alias, side))
     return ReplicationHops(alias=alias, hops=hops)
 
 
 @router.get("/heartbeat-topics", responses=declares(400, 404, 503))
 async def heartbeat_topics(name: ConnectorName, side: WhichSide, service: TheService) -> Names:
     """Heartbeat topics of this cluster, mirrored ones included."""
-    return _names(await _asked(service, name, lambda ask, props: ask.heartbeat_topics(props, side)))
+    return _names(await _query(service, name, lambda queries, props: queries.heartbeat_topics(props, side)))
 
 
 @router.get("/checkpoint-topics", responses=declares(400, 404, 503))
 async def checkpoint_topics(name: ConnectorName, side: WhichSide, service: TheService) -> Names:
     """Checkpoint topics of this cluster."""
-    return _names(await _asked(service, name, lambda ask, props: ask.checkpoint_topics(props, side)))
+    return _names(await _query(service, name, lambda queries, props: queries.checkpoint_topics(props, side)))
 
 
 @router.get("/upstream-clusters", responses=declares(400, 404, 503))
 async def upstream_clusters(name: ConnectorName, side: WhichSide, service: TheService) -> Names:
     """Aliases of the clusters whose heartbeats arrive here, however many hops away."""
-    return _names(await _asked(service, name, lambda ask, props: ask.upstream_clusters(props, side)))
+    return _names(await _query(service, name, lambda queries, props: queries.upstream_clusters(props, side)))
 
 
 @router.get("/remote-topics", responses=declares(400, 404, 503))
@@ -69,7 +69,9 @@ async def remote_topics(
     source: Annotated[str | None, Query(description="Only topics directly from this cluster.")] = None,
 ) -> Names:
     """Topics that are mirrored to here."""
-    return _names(await _asked(service, name, lambda ask, props: ask.remote_topics(props, source, side)))
+    return _names(
+        await _query(service, name, lambda queries, props: queries.remote_topics(props, source, side))
+    )
 
 
 @router.get("/consumer-offsets", responses=declares(400, 404, 503))
@@ -87,10 +89,10 @@ async def consumer_offsets(
     """Where groups of another cluster resume here, by its checkpoints; what is read in time is answered."""
     wanted = _groups(group, pattern)
     try:
-        found = await _asked(
+        found = await _query(
             service,
             name,
-            lambda ask, props: ask.translate_offsets(props, alias, wanted(), timeout_ms / 1000, side),
+            lambda queries, props: queries.translate_offsets(props, alias, wanted(), timeout_ms / 1000, side),
         )
     except PatternTooSlow as problem:
         raise BodyErrors([ConfigError("query.pattern", str(problem))]) from None
@@ -110,9 +112,9 @@ async def consumer_offsets(
     )
 
 
-async def _asked(service: Service, name: str, ask: Callable[[MirrorQueries, Props], T]) -> T:
+async def _query(service: Service, name: str, query: Callable[[MirrorQueries, Props], T]) -> T:
     props = given(service.table.connector(name).config)
-    return await service.pools.queries.run(lambda: ask(service.queries(), props))
+    return await service.pools.queries.run(lambda: query(service.queries(), props))
 
 
 def _names(names: set[str]) -> Names:

@@ -22,7 +22,7 @@ def test_what_is_accepted_fits_into_a_frame_and_what_would_not_is_refused() -> N
     for number in range(8):
         check_room(table, f"c{number}", config)
         table.start_task(f"c{number}", 0, session(1), "fake", 1, config)
-    with pytest.raises(Overloaded, match=f"{MOST_CHARACTERS} are the most"):
+    with pytest.raises(Overloaded, match=f"the limit of one service is {MOST_CHARACTERS}"):
         check_room(table, "c8", config)
     assert len(list(table)) == 8
     assert len(pack_desired(table.desired())) < MOST_BYTES
@@ -43,7 +43,7 @@ def test_a_service_that_has_its_most_tasks_takes_no_other_connector(monkeypatch:
     for index in range(3):
         check_room(table, "c", config)
         table.start_task("c", index, session(1), "fake", 3, config)
-    with pytest.raises(Overloaded, match="this service has 3 tasks already"):
+    with pytest.raises(Overloaded, match="this service has 3 tasks, and its limit is 3"):
         check_room(table, "d", config)
     check_room(table, "c", config)
 

@@ -538,7 +538,7 @@ def test_metrics_count_verdicts_reasons_and_requests_but_no_group() -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_is_explained_and_in_the_docs(reason: Reason) -> None:
-    view = ConnectorView(own_ms=1, running=frozenset({0}), asked=frozenset({0}))
+    view = ConnectorView(own_ms=1, running=frozenset({0}), checked=frozenset({0}))
     (told,) = view.answer(0, reason.value, committed=False).reasons
     assert (told.reason, told.detail) == (reason.value, REASONS[reason.value])
     waiting = report("g").model_copy(update={"reasons": [told]})

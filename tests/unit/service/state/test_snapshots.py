@@ -207,7 +207,7 @@ def test_sums_that_are_kept_are_those_over_all_groups_and_partitions(
         if restarted and number == 20:
             kept.restarted()
     known = kept.connector("c")
-    view = ConnectorView(own_ms=1, running=frozenset({0}), asked=frozenset({0}))
+    view = ConnectorView(own_ms=1, running=frozenset({0}), checked=frozenset({0}))
     answers = Answers(view, known)
     assert answers.all() == Counter(answers.of(each).readiness for each in kept.after("c", ""))
     assert all(known.answer_counts.values())
