@@ -73,20 +73,20 @@ def _connects() -> Iterator[str]:
 
 def _clients(rows: Sequence[ClientRow]) -> Iterator[str]:
     last = {name: number for number, (name, _, _) in enumerate(rows)}
-    told = set[str]()
+    named_before = set[str]()
     for number, (name, rule, uses) in enumerate(rows):
         where = "; ".join(_WHERE[use] for use in uses)
         if last[name] == number:
-            where = "all others" if name in told else "all that have it"
-        told.add(name)
+            where = "all others" if name in named_before else "all that have it"
+        named_before.add(name)
         yield _row([name], where, rule)
 
 
 def _by_rule(rules: Mapping[str, KeyRule]) -> Iterator[tuple[KeyRule, list[str]]]:
-    found: dict[KeyRule, list[str]] = {}
+    kinds_of: dict[KeyRule, list[str]] = {}
     for kind, rule in rules.items():
-        found.setdefault(rule, []).append(kind)
-    yield from found.items()
+        kinds_of.setdefault(rule, []).append(kind)
+    yield from kinds_of.items()
 
 
 def _whose(kinds: Sequence[str]) -> str:

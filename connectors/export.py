@@ -40,13 +40,13 @@ _TABLE = "| Key | Type | Default | Valid | Meaning |\n| --- | --- | --- | --- | 
 
 def definition_json(kind: str) -> Json:
     """Returns one connector's definition, in the form that the shim reads."""
-    found = KINDS[kind]
+    chosen = KINDS[kind]
     return {
-        "kind": found.kind,
-        "connector_class": found.connector_class,
+        "kind": chosen.kind,
+        "connector_class": chosen.connector_class,
         "version": VERSION,
-        "keys": [key.json() for key in found.definition.keys.values()],
-        "forbidden": [rule.json() for rule in found.definition.forbidden],
+        "keys": [key.json() for key in chosen.definition.keys.values()],
+        "forbidden": [rule.json() for rule in chosen.definition.forbidden],
     }
 
 
@@ -102,8 +102,8 @@ def _shared(group: str) -> bool:
 
 
 def _section(group: str, keys: Sequence[Key], words: str = "") -> str:
-    told = f"{words}\n\n" if words else ""
-    return f"\n### {group}\n\n{told}{_TABLE}" + "".join(map(_row, keys))
+    introduction = f"{words}\n\n" if words else ""
+    return f"\n### {group}\n\n{introduction}{_TABLE}" + "".join(map(_row, keys))
 
 
 def _default(key: Key) -> str:

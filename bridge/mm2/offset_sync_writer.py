@@ -86,7 +86,7 @@ class OffsetSyncWriter:
             self.delayed[topic_partition] = sync
         return [OffsetSync(topic_partition, upstream_offset + at, downstream_offset + at) for at in due]
 
-    def take_delayed(self) -> list[OffsetSync]:
+    def drain_delayed(self) -> list[OffsetSync]:
         """Returns the delayed syncs, when the transaction ends or Connect commits: a partition that has gone quiet is
         synced to its end."""
         syncs = list(self.delayed.values())

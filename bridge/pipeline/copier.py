@@ -281,7 +281,7 @@ class Copier:
         for each in done if spec.syncs_topic else ():
             if (copied := each.part.copied).id == self._copied[copied.source].id:
                 syncs += queue_syncs(each, self._writer)
-        syncs += self._writer.take_delayed()
+        syncs += self._writer.drain_delayed()
         encoded = [(sync.key(), sync.value()) for sync in syncs]
         ledger = [ledger_entry(gap, spec.name) for part in self._open.values() for gap in part.gaps]
         await self._producer.send_records(spec.runs_topic, runs)

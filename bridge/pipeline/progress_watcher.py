@@ -134,7 +134,7 @@ class Watcher:
                 self._asked = time.monotonic()
                 await self._try("ends", Side.SOURCE, self._ask_ends())
             await self.rights.look(troubled=bool(self.errors))
-            for line in self._unreadable.take_lines():
+            for line in self._unreadable.drain_lines():
                 log.warning("%s", line)
 
     async def _try(self, what: str, side: Side, doing: Coroutine[None, None, None]) -> None:

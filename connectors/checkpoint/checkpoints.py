@@ -38,7 +38,7 @@ class Checkpoints:
         return self._log.missing
 
     async def follow(self) -> None:
-        """Raises ClusterAway."""
+        """Reads what is new in the topic. Raises ClusterAway."""
         await self._log.follow()
 
     def last(self, group: str, tp: TopicPartition) -> Checkpoint | None:

@@ -17,8 +17,8 @@ from connectors.ports import Cluster
 _APPLY_AT_ONCE = 200
 """Groups whose states and offsets are read together before their commits: few enough that the answers are fresh."""
 _COMMITS_AT_ONCE = 10
-"""Commits under way at a time. More make a round hardly shorter, and the coordinators busy all at once: what else
-runs beside them, probes and polls not least, would wait for a processor."""
+"""Commits under way at a time. More make a round hardly shorter and the coordinators busy all at once, so that probes,
+polls and whatever else runs beside them would wait for a processor."""
 
 
 class Commits:

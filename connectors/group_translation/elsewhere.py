@@ -36,7 +36,7 @@ class Elsewhere:
     def show(self, assignment: Assignment) -> None:
         """Publishes what is new in the topic about groups of tasks that don't run here."""
         store, reports = self._keeping.store, self._reports
-        names: Collection[str] = store.take_changed()
+        names: Collection[str] = store.drain_changed()
         if assignment != self._assignment:
             names = {*store.names(GroupRecord), *self._shown}
             self._assignment = assignment

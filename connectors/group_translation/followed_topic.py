@@ -44,7 +44,7 @@ class Followed(Generic[R]):
         self.remark: str | None = None
         """Why the topic can't be read now."""
         self.missing = False
-        """There is no such topic."""
+        """Whether there is no such topic."""
 
     @property
     def unreadable(self) -> Mapping[str, int]:
@@ -81,11 +81,11 @@ class Followed(Generic[R]):
         else:
             self.missing = False
             self._set_remark(None)
-        for line in self._unreadable.take_lines():
+        for line in self._unreadable.drain_lines():
             log.warning("%s", line)
 
     def _read(self, record: LogRecord) -> None:
-        """Raises SchemaError."""
+        """Decodes and applies a record. Raises SchemaError."""
         self._apply(self._decode(record.key, record.value))
 
     def _start_over(self) -> None:

@@ -144,7 +144,7 @@ class GroupsInstance(Generic[Options]):
         if self._readiness_topic is not None:
             self._summary = await self._readiness_topic.follow(self._assignment, self._summary)
         await self._moves.follow()
-        for name, record in self._moves.take_returned().items():
+        for name, record in self._moves.drain_returned().items():
             self._rounds.recall(name, *pairs_of(record))
         if self._runs is not None:
             await self._runs.follow()

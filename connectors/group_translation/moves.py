@@ -215,7 +215,7 @@ class Moves:
         for few in _portions(list(records)):
             await self._put({name: records[name] for name in few})
 
-    def take_returned(self) -> dict[str, MoveRecord]:
+    def drain_returned(self) -> dict[str, MoveRecord]:
         """Returns the groups that were given back since the last call."""
         returned, self._returned = self._returned, {}
         return returned

@@ -15,7 +15,7 @@ from connectors.group_translation.checks import GroupOptions
 from connectors.group_translation.followed_topic import Followed
 from connectors.ports import Cluster
 
-_WAITING = Verdict.pending(Reason.MOVED_BY_MIRROR)
+_NOT_MOVED_ON = Verdict.pending(Reason.MOVED_BY_MIRROR)
 _KINDS = FurthestRecord.kind, MoveRecord.kind
 
 Change = tuple[RecordKey, Value | None]
@@ -65,7 +65,7 @@ class ReverseFlow:
         return [log.remark for log in self._logs if log.remark is not None]
 
     async def follow(self) -> None:
-        """Raises ClusterAway."""
+        """Reads what is new in both topics. Raises ClusterAway."""
         for log in self._logs:
             await log.follow()
 
@@ -88,7 +88,7 @@ class ReverseFlow:
                 for furthest in self._furthest(group, row.source)
             )
 
-        return [row._replace(verdict=_WAITING) if moved(row) else row for row in rows]
+        return [row._replace(verdict=_NOT_MOVED_ON) if moved(row) else row for row in rows]
 
     def _furthest(self, group: str, tp: TopicPartition) -> list[int]:
         """Returns the furthest offsets by each source of information. A move record counts only where there is no
@@ -127,10 +127,10 @@ class ReverseFlow:
 
 def _decode(key: bytes | None, value: bytes | None) -> Change | None:
     """Decodes a record of the readiness topic; None for other kinds. Raises SchemaError."""
-    offsets = decode_key(key)
-    if offsets.kind not in _KINDS:
+    record_key = decode_key(key)
+    if record_key.kind not in _KINDS:
         return None
-    return offsets, None if value is None else decode_value(offsets, value)
+    return record_key, None if value is None else decode_value(record_key, value)
 
 
 def _held(rows: Sequence[Translated], why: str) -> list[Translated]:

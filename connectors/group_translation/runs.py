@@ -32,7 +32,7 @@ class FollowedRuns:
         return self._log.unreadable
 
     @property
-    def known(self) -> bool:
+    def any_runs(self) -> bool:
         """Whether there are any runs."""
         return bool(self._table.copies)
 

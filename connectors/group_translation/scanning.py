@@ -20,7 +20,7 @@ from bridge.translation.runs.runs import OffsetRun
 READ_BYTES = 4 * 1024 * 1024
 ROUND_BYTES = 192 * 1024 * 1024
 """What a round of one connector scans at most while the source answers, in bytes."""
-ALONE_BYTES = 512 * 1024 * 1024
+SOURCE_DOWN_BYTES = 512 * 1024 * 1024
 """The same while it does not; the next round then follows at once."""
 MOST_RUNS = 4096
 """Runs whose scans are kept."""

@@ -117,7 +117,7 @@ class StoredState:
         kept = self._kept.get((kind.kind, name))
         return None if kept is None else kept.meaning
 
-    def take_changed(self) -> set[str]:
+    def drain_changed(self) -> set[str]:
         """Returns the groups of which a record was read since the last call."""
         taken, self._changed = self._changed, set()
         return taken

@@ -40,7 +40,7 @@ class Runs(Protocol):
     def of(self, copy: CopyId, /) -> ConsistentRuns: ...
 
     @property
-    def known(self) -> bool: ...
+    def any_runs(self) -> bool: ...
 
 
 class Question(NamedTuple):
@@ -217,7 +217,7 @@ class ByRuns:
         checked, _, agreed = self._checked.get(copy, (last, None, True))
         if not agreed and checked.incarnation == last.incarnation:
             return disagrees(verdict, last)
-        if self._scanning.due(runs.held(offset), offset, target, scanning.ALONE_BYTES):
+        if self._scanning.due(runs.held(offset), offset, target, scanning.SOURCE_DOWN_BYTES):
             yield from self._scan(copy, offset, target)
             verdict = runs.translate(offset, target_id, target, scans=scans)
         return verdict
@@ -231,9 +231,9 @@ class ByRuns:
         return self._runs.of(copy).last
 
     @property
-    def known(self) -> bool:
+    def any_runs(self) -> bool:
         """Whether there are runs at all: then offsets can be translated without the source."""
-        return self._runs.known
+        return self._runs.any_runs
 
     @property
     def unfinished(self) -> bool:

@@ -66,7 +66,7 @@ class GroupVerdicts:
     @property
     def works_without_source(self) -> bool:
         """Whether offsets can be translated while the source is away."""
-        return self._by_runs is not None and self._by_runs.known
+        return self._by_runs is not None and self._by_runs.any_runs
 
     @property
     def unfinished(self) -> bool:

@@ -41,8 +41,8 @@ class TakeOver:
     async def begun(self, topics: DiscoveredTopics) -> DiscoveredTopics:
         """Returns the topics with the start of each partition; a partition without one yet is left out, and counts as a
         failure."""
-        places = {each.source for each in topics.copied}
-        self._starts = {tp: start for tp, start in self._starts.items() if tp in places}
+        partitions = {each.source for each in topics.copied}
+        self._starts = {tp: start for tp, start in self._starts.items() if tp in partitions}
         unknown = [each.source for each in topics.copied if each.source not in self._starts]
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -74,8 +74,8 @@ def _start(stored: SourceOffset | None) -> int | None:
 
 def _unanswered(partitions: int) -> KafkaFailure:
     text = (
-        f"{partitions} partition(s) are not copied yet: no Connect worker has told from which offsets a mirror of this "
-        "name has to go on. If that lasts the worker can't read its offset storage, or its plugin is older than this "
-        f"service: it has to be of version {VERSION} on every worker"
+        f"{partitions} partition(s) are not copied yet: no Connect worker has sent the stored source offsets, from "
+        "which a mirror of this name has to go on. If that lasts the worker can't read its offset storage, or its "
+        f"plugin is older than this service: it has to be of version {VERSION} on every worker"
     )
     return KafkaFailure(KafkaFault.TIMEOUT, text)

@@ -33,7 +33,7 @@ SOURCE = TopicPartition("orders", 0)
 
 
 class Runs:
-    known = True
+    any_runs = True
 
     def __init__(self, run: OffsetRun) -> None:
         self._runs = ConsistentRuns([run])

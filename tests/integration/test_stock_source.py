@@ -89,7 +89,7 @@ def test_writer(stock: Sequence[str]) -> None:
             ours = f"{records(due)}|{shown(writer.states[topic_partition])}"
             comparison.ask(ours, "stretch", *place(topic_partition), upstream, downstream, count)
             if rng.random() < commits:
-                comparison.ask(records(writer.take_delayed()), "commit")
+                comparison.ask(records(writer.drain_delayed()), "commit")
     comparison.settle(stock)
     assert len(comparison.answers) > UPDATES // 50
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 _NAMED = 10
-"""Records that are named one by one between two calls of `take_lines`: a topic may be full of them."""
+"""Records that are named one by one between two calls of `drain_lines`: a topic may be full of them."""
 
 
 class Unreadable:
@@ -47,7 +47,7 @@ class Unreadable:
         """Starts over with a topic that was created again: its offsets are other records now."""
         self._read.pop(topic, None)
 
-    def take_lines(self) -> list[str]:
+    def drain_lines(self) -> list[str]:
         """Returns lines for the log, each once."""
         more = [f"{topic}-0: {count} more records can't be read" for topic, count in self._more.items()]
         lines = [*self._lines, *more]

@@ -52,7 +52,7 @@ class Budget:
         self.read_bytes = caps.read_bytes
         self.left = caps.search_bytes
 
-    def take(self) -> int:
+    def spend(self) -> int:
         if self.left < 1:
             raise CapReached
         self.left -= self.read_bytes
@@ -94,7 +94,7 @@ class LogReader:
 
     def read(self, offset: int) -> Steps[Window]:
         """Reads records from `offset` on, cut to the log's bounds. Raises CapReached when the budget is spent."""
-        window = yield Read(self.side, offset, self._budget.take())
+        window = yield Read(self.side, offset, self._budget.spend())
         if not isinstance(window, Window):
             raise TypeError(f"a Read is answered by a Window, not by {window!r}")
         start, end = max(window.start, self.bounds.start), min(window.end, self.bounds.end)

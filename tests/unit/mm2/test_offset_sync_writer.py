@@ -85,8 +85,8 @@ def test_promote_delayed_offset_syncs() -> None:
     """OffsetSyncWriterTest.testPromoteDelayedOffsetSyncs"""
     writer = OffsetSyncWriter(50)
     writer.queue_range(TP, 0, 100, 2)
-    assert writer.take_delayed() == [OffsetSync(TP, 1, 101)]
-    assert writer.take_delayed() == []
+    assert writer.drain_delayed() == [OffsetSync(TP, 1, 101)]
+    assert writer.drain_delayed() == []
 
 
 def test_a_sync_that_waits_is_replaced_where_it_stands() -> None:
@@ -95,7 +95,7 @@ def test_a_sync_that_waits_is_replaced_where_it_stands() -> None:
     for offset in range(3):
         for topic_partition in both:
             writer.queue_range(topic_partition, offset, offset, 1)
-    assert writer.take_delayed() == [OffsetSync(each, 2, 2) for each in both]
+    assert writer.drain_delayed() == [OffsetSync(each, 2, 2) for each in both]
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -106,7 +106,7 @@ def test_a_due_sync_takes_the_delayed_one_away(count: int) -> None:
         writer.queue_range(topic_partition, 0, 0, 2)
     assert writer.queue_range(TP, 5, 5, count) == [OffsetSync(TP, 5, 5)]
     waiting = [] if count == 1 else [OffsetSync(TP, 7, 7)]
-    assert writer.take_delayed() == [OffsetSync(other, 1, 1), *waiting]
+    assert writer.drain_delayed() == [OffsetSync(other, 1, 1), *waiting]
 
 
 @pytest.mark.parametrize("lag", [0, 1, 10, 100])
@@ -115,7 +115,7 @@ def test_a_steady_flow_is_synced_every_lag_plus_one_records_and_to_its_end_at_a_
     for offset in range(0, 1000, 8):
         written += [sync.upstream_offset for sync in writer.queue_range(TP, offset, offset + 7, 8)]
     assert written == list(range(0, 1000, lag + 1))
-    last = [sync.upstream_offset for sync in writer.take_delayed()]
+    last = [sync.upstream_offset for sync in writer.drain_delayed()]
     assert [*written, *last][-1] == 999
 
 

@@ -130,7 +130,7 @@ def test_as_long_as_there_is_more_to_read_one_round_follows_the_other(
 ) -> None:
     """Not an interval later: there is nothing else to be done."""
     monkeypatch.setattr(scanning, "READ_BYTES", 5)
-    monkeypatch.setattr(scanning, "ALONE_BYTES", 10)
+    monkeypatch.setattr(scanning, "SOURCE_DOWN_BYTES", 10)
     source, target = behind()
     harness = GroupOffsetHarness(source, target)
 

@@ -39,7 +39,7 @@ def place(offset: int) -> int:
 
 
 class Runs:
-    known = True
+    any_runs = True
 
     def __init__(self, *runs: OffsetRun) -> None:
         self.runs = runs
@@ -235,7 +235,7 @@ LONG = WHOLE._replace(size=500 << 30)
 
 def test_a_run_from_before_they_were_short_is_read_over_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no list of its holes either."""
-    monkeypatch.setattr(scanning, "ALONE_BYTES", 400)
+    monkeypatch.setattr(scanning, "SOURCE_DOWN_BYTES", 400)
     strategy = ByRuns(Runs(LONG, NEWEST), Otherwise(at_once=True))
     headers, rounds = Headers(strategy), 1
     while headers.alone(55).judgement is not EXACT:  # type: ignore[union-attr]
@@ -388,7 +388,7 @@ def test_all_are_settled_in_as_many_rounds_as_they_take_and_none_waits_for_ever(
     """Of 40 partitions some groups move all the time, so that each round asks for more than it can read: the others get
     their turn all the same, and what is read in a round stays below its limit."""
     monkeypatch.setattr(scanning, "READ_BYTES", 100)
-    monkeypatch.setattr(scanning, "ALONE_BYTES", 20_000)
+    monkeypatch.setattr(scanning, "SOURCE_DOWN_BYTES", 20_000)
     strategy = ByRuns(Many(), Otherwise(at_once=True))
     headers = Headers(strategy)
     copies = [CopyId(TopicPartition("orders", number), "A.orders") for number in range(40)]
@@ -418,7 +418,7 @@ class OneLong(Runs):
 
 def test_what_is_long_leaves_half_of_a_round_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanning, "READ_BYTES", 1)
-    monkeypatch.setattr(scanning, "ALONE_BYTES", 16_000)
+    monkeypatch.setattr(scanning, "SOURCE_DOWN_BYTES", 16_000)
     strategy = ByRuns(OneLong(), Otherwise(at_once=True))
     headers = Headers(strategy, each=1)
     settled: list[int] = []

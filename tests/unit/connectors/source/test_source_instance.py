@@ -154,7 +154,7 @@ def test_what_a_stock_mirror_has_copied_is_known_before_anything_is() -> None:
     async def script(instance: SourceInstance) -> None:
         instance.assign(ALONE)
         said = await harness.until(lambda said: bool(said.errors))
-        assert "2 partition(s) are not copied yet: no Connect worker has told" in said.errors[0]
+        assert "2 partition(s) are not copied yet: no Connect worker has sent" in said.errors[0]
         assert said.failure is None
         assert not harness.pipelines.started
         harness.published.answering.set()

@@ -9,14 +9,14 @@ def test_each_is_named_once_and_counted_by_topic() -> None:
     found = Unreadable(["a"])
     found.add("a", 3, "no key: it is null")
     found.add("b", 0, "short")
-    assert found.take_lines() == [
+    assert found.drain_lines() == [
         "a-0 at offset 3: the record can't be read and is left out: no key: it is null",
         "b-0 at offset 0: the record can't be read and is left out: short",
     ]
     for offset in (3, 4):
         found.add("a", offset, "again")
-    assert found.take_lines() == ["a-0 at offset 4: the record can't be read and is left out: again"]
-    assert found.take_lines() == []
+    assert found.drain_lines() == ["a-0 at offset 4: the record can't be read and is left out: again"]
+    assert found.drain_lines() == []
     assert found.counts == {"a": 2, "b": 1}
 
 
@@ -25,24 +25,24 @@ def test_a_topic_that_was_made_anew_has_other_records() -> None:
     found.add("a", 5, "x")
     found.restarted("a")
     found.add("a", 0, "y")
-    assert (len(found.take_lines()), found.counts) == (2, {"a": 2})
+    assert (len(found.drain_lines()), found.counts) == (2, {"a": 2})
 
 
 def test_a_topic_full_of_them_does_not_fill_the_log() -> None:
     found = Unreadable(["a"])
     for offset in range(1000):
         found.add("a", offset, "x")
-    lines = found.take_lines()
+    lines = found.drain_lines()
     assert (len(lines), lines[-1]) == (11, "a-0: 990 more records can't be read")
     found.add("a", 1000, "x")
-    assert len(found.take_lines()) == 1
+    assert len(found.drain_lines()) == 1
     assert found.counts == {"a": 1001}
 
 
 def test_batches_that_cant_be_decoded_count() -> None:
     found = Unreadable(["a"])
     found.add_batches("a", 0)
-    assert (found.take_lines(), found.counts) == ([], {"a": 0})
+    assert (found.drain_lines(), found.counts) == ([], {"a": 0})
     found.add_batches("a", 2)
-    assert found.take_lines() == ["a-0: 2 batch(es) can't be decoded and are left out"]
+    assert found.drain_lines() == ["a-0: 2 batch(es) can't be decoded and are left out"]
     assert found.counts == {"a": 2}
