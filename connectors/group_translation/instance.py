@@ -184,7 +184,11 @@ class GroupsInstance(Generic[Options]):
         try:
             # The groups first: a group that is not listed has no report that says why it is not synced.
             if await self._groups.refresh(at_once=self._groups_due):
-                log.info("groups: %d", len(self._groups.all), extra={"connector": self._name})
+                log.info(
+                    "the source has %d consumer groups to translate",
+                    len(self._groups.all),
+                    extra={"connector": self._name},
+                )
             self._groups_due = False
             await self._prepare()
             await self._portions(self._groups.synced(assignment), tally)
