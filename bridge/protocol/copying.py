@@ -7,10 +7,10 @@ from bridge.protocol.base import Message
 
 class CopyTotals(Message):
     """Over all partitions of a connector. `state` is the pipeline's: starting, copying, retrying, caught_up, stopped or
-    failed; `layout` and `restarts` tell how often the work was given out anew. `lag`: offsets still to be copied, null
-    while no partition's is known. Counters since the connector was started here, rates per second over the last 15 to
-    30 s. Age and latency in ms, the greatest of partitions that copied in that time; null where none did. `gaps`:
-    entries of the gap ledger by kind."""
+    failed; `layout` and `restarts` count how often the work was distributed again. `lag`: offsets yet to be copied,
+    null while it is not known of any partition. Counters since the connector was started here, rates per second over
+    the last 15 to 30 s. Age and latency in ms, the greatest of partitions that copied in that time; null where none
+    did. `gaps`: entries of the gap ledger by kind."""
 
     source: str
     target: str

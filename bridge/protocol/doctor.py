@@ -6,7 +6,7 @@ from bridge.protocol.base import Message
 
 
 class DoctorFinding(Message):
-    """`severity`: `problem`, `warning`, `not_checked` (it could not be), `skipped` (nobody said where to ask) or `ok`;
+    """`severity`: `problem`, `warning`, `not_checked` (it could not be), `skipped` (not requested) or `ok`;
     `remedy`: what to do, "" for nothing."""
 
     check: str

@@ -1,4 +1,4 @@
-"""What is asked and answered on the day of a failover. Part of the contract; see messages."""
+"""The requests and answers of failover, rollback and failback. Part of the contract; see messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bridge.protocol.base import Message
 class Refreshed(Message):
     """POST /v1/connectors/{name}/refresh, after the round: how many groups, or topics of a source connector, were
     `found`; of those that are new and of those that are gone up to 1,000 names; `errors`: topics that could not be
-    looked at, or made on the target."""
+    described, or created on the target."""
 
     name: str
     kind: str
@@ -23,7 +23,7 @@ class Refreshed(Message):
 
 class MoveGroups(Message):
     """Which groups of which flow (`<source alias>-to-<target alias>`): either `groups` or `all`. `dry_run`: everything
-    is checked, and nothing done. `accept_as_of`: groups that are `ready_as_of` are moved too. `timeout_ms`: for the
+    is checked, and nothing changed. `accept_as_of`: groups that are `ready_as_of` are moved too. `timeout_ms`: for the
     round that comes first."""
 
     flow: str = Field(min_length=1)
@@ -35,7 +35,7 @@ class MoveGroups(Message):
 
 
 class PlannedOffset(Message):
-    """Where a group goes on on the target: `offset` of `target_topic` is the place of `committed` of `topic`.
+    """Where a group resumes on the target: `offset` of `target_topic` is the translation of `committed` of `topic`.
     `missing_records`: at most so many of the source's partition were not on the target, null for not known."""
 
     topic: str
@@ -49,8 +49,8 @@ class PlannedOffset(Message):
 
 
 class MovedGroup(Message):
-    """A group that `connector` commits no more since `moved_at_ms`; null in a dry run. `as_of_ms`: when both clusters
-    were queried last for it; `source_away`: the source did not answer any more."""
+    """A group that `connector` no longer commits, since `moved_at_ms`; null in a dry run. `as_of_ms`: when both
+    clusters were queried last for it; `source_away`: the source did not answer."""
 
     group: str
     connector: str
@@ -76,7 +76,7 @@ class Failover(Message):
 
 
 class FailoverPlan(Message):
-    """GET /v1/failover/plan: where the groups would go on on the target. `as_of_ms` is the oldest of the flow."""
+    """GET /v1/failover/plan: where the groups would resume on the target. `as_of_ms` is the oldest of the flow."""
 
     flow: str
     as_of_ms: int | None

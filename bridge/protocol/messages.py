@@ -145,20 +145,20 @@ class Version(Message):
 
 
 class BeginSession(Message):
-    """POST /v1/sessions: a connector or a task has started, `age_us` microseconds ago by a clock that nobody sets. It
-    asks again whenever the service does not know the session, with the age at that time."""
+    """POST /v1/sessions: a connector or a task started `age_us` microseconds ago, by a monotonic clock. It sends this
+    again whenever the service does not know its session, with the age at that time."""
 
     age_us: int = Field(ge=0)
 
 
 class Begun(Message):
-    """Greater than the sessions of all that started earlier, whatever the clocks of their workers say."""
+    """A session that is greater than those of all that started earlier, whatever the clocks of their workers."""
 
     session: Session
 
 
 class StartConnector(Message):
-    """PUT /v1/connectors/{name}: the connector instance has started in a worker."""
+    """PUT /v1/connectors/{name}: the connector has started in a worker."""
 
     session: Session
     kind: str
@@ -168,14 +168,15 @@ class StartConnector(Message):
 
 
 class StopConnector(Message):
-    """PUT /v1/connectors/{name}/stop: Connect says the same for pause, stop and shutdown; nothing is deleted."""
+    """PUT /v1/connectors/{name}/stop: Connect has paused or stopped the connector, or shuts down; nothing is
+    deleted."""
 
     session: Session
 
 
 class StartTask(Message):
-    """PUT /v1/connectors/{name}/tasks/{n}: carries the whole configuration, so that a service that has just been
-    started needs nothing but this to go on."""
+    """PUT /v1/connectors/{name}/tasks/{n}: has the whole configuration, so that a service that has just started needs
+    nothing else."""
 
     session: Session
     kind: str
@@ -196,7 +197,7 @@ class Accepted(Message):
 
 
 class StoredOffset(Message):
-    """What Connect's offset storage keeps for a source partition of the connector; null where it keeps nothing."""
+    """The offset of a source partition in Connect's offset storage; null where it has none."""
 
     source_partition: dict[str, Any]
     source_offset: dict[str, Any] | None
@@ -204,7 +205,8 @@ class StoredOffset(Message):
 
 class AlterOffsets(Message):
     """POST /v1/connectors/{name}/offsets: an operator alters or deletes the source offsets of a stopped connector in
-    Connect (KIP-875). Without any, all of them go: Connect stores none of a connector whose records do not pass it."""
+    Connect (KIP-875). Without any, all offsets are deleted: Connect stores none for a connector whose records it does
+    not write."""
 
     config: dict[str, str | None]
     offsets: list[StoredOffset] = Field(default=[], max_length=1_000_000)
@@ -213,10 +215,10 @@ class AlterOffsets(Message):
 
 
 class PollRequest(Message):
-    """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most. `batch`: that of the last
-    answer which this session has read, absent before the first; one that got lost is handed out again whole.
-    `offsets`: what the last answers have asked for (`offsets_of`); absent from a shim that can't tell, which then is
-    not asked."""
+    """POST …/poll. `wait_ms`: how long the service may hold the call, a second at most. `batch`: number of the last
+    batch that this session has read, absent before the first; the service repeats a batch that got lost. `offsets`: the
+    stored offsets that `offsets_of` of earlier answers requested; absent from a shim that can't read them, which then
+    gets no such requests."""
 
     session: Session
     wait_ms: int = Field(default=1000, ge=0, le=1000)
@@ -244,9 +246,9 @@ class Record(Message):
 
 
 class PollResponse(Message):
-    """`failure` is set only for a permanent error that a human must mend: the shim fails the task with these words.
-    `batch`: to be repeated in the next poll. `offsets_of`: source partitions whose stored offsets the shim is to tell
-    in one of its next polls; they are asked for until they are answered."""
+    """The answer to a poll. `failure` is set only for a permanent error that an operator must correct: the shim fails
+    the task with this message. `batch`: to be repeated in the next poll. `offsets_of`: source partitions whose stored
+    offsets the shim is to send with one of its next polls; requested until they are answered."""
 
     records: list[Record] = []
     failure: str | None = None
@@ -268,7 +270,8 @@ class StopTask(Message):
 
 
 class IdleTask(Message):
-    """The task lives, and Connect has not polled it for `idle_ms`: it is paused, or waits to write its records."""
+    """POST …/idle: the task is alive, and Connect has not polled it for `idle_ms`: it is paused, or Connect is still
+    writing its records."""
 
     session: Session
     idle_ms: int = Field(ge=0)

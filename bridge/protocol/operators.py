@@ -16,23 +16,23 @@ class TaskStatus(Message):
 
 
 class IgnoredSetting(Message):
-    """A setting that does nothing, and changes nothing that arrives; `reason` says why, and what to use where there is
-    something."""
+    """A setting without effect, which does not change what is copied; `reason` says why, and what to use instead, if
+    anything."""
 
     key: str
     reason: str
 
 
 class ConfigWarning(Message):
-    """What is wrong with the value of a key, though the configuration is taken."""
+    """A problem with the value of a key that does not make the configuration invalid."""
 
     key: str
     message: str
 
 
 class Condition(Message):
-    """Something that a connector does not do: a name, a sentence with what to do, and since when (null for not known).
-    `starting` is no alarm: it has begun a moment ago."""
+    """Something that does not work in a connector: a name, a sentence with what to do, and since when (null for not
+    known). `starting` is no alarm: it started less than a minute ago."""
 
     condition: str
     detail: str
@@ -40,12 +40,12 @@ class Condition(Message):
 
 
 class ConnectorStatus(Message):
-    """GET /v1/connectors/{name}/status. `waiting_for`: what it needs before it does its work (a task, the rounds
+    """GET /v1/connectors/{name}/status. `waiting_for`: what it waits for before it can work (a task, the rounds
     process, a cluster that has not answered, its first round); empty while it works; `checkpoints`: emitted so far;
     `unreadable_records`: by internal topic, left out; `records_…`: on their way to Connect; `oldest_waiting_ms`: how
-    long the first of those that wait has been waiting for a poll, null when none does; `conditions`: what it does not
-    do, and why, of which `errors` has the sentences; `copying`: of a connector that copies records;
-    `ignored_settings`: those of its configuration that do nothing."""
+    long the first of those that wait has been waiting for a poll, null when none does; `conditions`: what does not
+    work, and why, of which `errors` has the sentences; `copying`: of a connector that copies records;
+    `ignored_settings`: settings of its configuration without effect."""
 
     name: str
     kind: str
@@ -75,7 +75,8 @@ class ConnectorStatus(Message):
 
 
 class AlteredOffset(Message):
-    """Where copying of a source partition goes on. `outcome` in words: `copied again`, `skipped`, `unchanged`, …"""
+    """Where copying of a source partition resumes: at `to` instead of `position`. `outcome` in words: `copied again`,
+    `skipped`, `unchanged`, …"""
 
     topic: str
     partition: int
@@ -95,7 +96,7 @@ class Connectors(Message):
 
 class PartitionReport(Message):
     """Verdict on one partition of one group. `bound`: greatest number of records that can be read twice, null when
-    not known. `written`: the offset on the target cluster now. `detail`: what the answer rests on, for `explain`.
+    not known. `written`: the offset on the target cluster now. `detail`: the evidence, for `explain`.
     `missing_records`: of the source's partition at most so many are not on the target, null when not known."""
 
     topic: str
@@ -115,7 +116,7 @@ class PartitionReport(Message):
 
 class CheckpointLatency(Message):
     """From the timestamps of a group's checkpoints until Connect had written them, in ms; of the records that Connect
-    acknowledged since the service began."""
+    has acknowledged since the service started."""
 
     last: int
     max: int
@@ -128,9 +129,9 @@ class Readiness(StrEnum):
 
     READY = "ready"
     READY_AS_OF = "ready_as_of"
-    """It was, when the source answered last; what was produced or committed there since is not known."""
+    """It was, when the source last answered; what was produced or committed there since is not known."""
     MOVED = "moved"
-    """It has failed over: its connector commits it no more."""
+    """It has failed over: its connector no longer commits it."""
     NOT_READY = "not_ready"
     CANNOT_TELL = "cannot_tell"
 
@@ -144,13 +145,13 @@ class ReadinessReason(Message):
 
 
 class GroupReport(Message):
-    """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and stands on the target, and
-    what that rests on holds now), `ready_as_of` (it did when the source answered last), `not_ready`, `cannot_tell`, or
-    `moved` (it has failed over, which is no alarm); `reasons` say why. `as_of_ms`: when both clusters were asked last.
-    `ready`: `readiness` is `ready`. `missing_records`: of the source's records at most so many were not on the target
-    at `as_of_ms`, null for not known; none that was appended before `missing_since_ms` is missing. `synced_at_ms`:
-    since when the report reads like this. `checkpoint_latency_ms`: null where no checkpoint was written. `moved_at_ms`:
-    when the group was failed over; its partitions are as they were then."""
+    """GET /v1/groups/{group}. `readiness`: `ready` (every partition is exact or bounded and committed on the target,
+    and what this depends on holds now), `ready_as_of` (so it was when the source last answered), `not_ready`,
+    `cannot_tell`, or `moved` (it has failed over, which is no alarm); `reasons` say why. `as_of_ms`: when both clusters
+    were last queried. `ready`: `readiness` is `ready`. `missing_records`: of the source's records at most so many were
+    not on the target at `as_of_ms`, null for not known; none that was appended before `missing_since_ms` is missing.
+    `synced_at_ms`: since when the report is unchanged. `checkpoint_latency_ms`: null where no checkpoint was written.
+    `moved_at_ms`: when the group was failed over; its partitions are as they were then."""
 
     group: str
     connector: str
@@ -190,8 +191,8 @@ class GroupSummary(Message):
 
 
 class FlowReadiness(Message):
-    """How the groups of one connector stand, by number. `as_of_ms`: when both clusters were asked last. What is missing
-    is that of all partitions that its groups read."""
+    """Counts the groups of one connector by readiness. `as_of_ms`: when both clusters were last queried.
+    `missing_records` is over all partitions that its groups read."""
 
     connector: str
     source: str
@@ -244,15 +245,15 @@ class Live(Message):
 
 
 class Ready(Message):
-    """GET /health/ready: `ready`, or with 503 `not_ready` and the reasons why the service can take no work now."""
+    """GET /health/ready: `ready`, or with 503 `not_ready` and the reasons why the service can accept no work now."""
 
     status: str
     reasons: list[str] = []
 
 
 class Health(Message):
-    """GET /health: `status` is ok, starting, degraded or down; per connector and task what lasts. `insecure`: settings
-    that let everybody in who reaches the service."""
+    """GET /health: `status` is ok, starting, degraded or down; per connector and task its conditions. `insecure`:
+    settings by which everybody who reaches the service has access."""
 
     status: str
     version: str

@@ -56,8 +56,9 @@ class ValidateRequest(Message):
 
 
 class ValidateResponse(Message):
-    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them. `ignored_settings`: those that
-    do nothing, which Connect has no word for; their values are not `visible`. `warnings`: trouble that is no error."""
+    """Connect's `ConfigInfos`: every key with its value; `error_count` over all of them. `ignored_settings`: those
+    without effect, for which Connect has no field; their values are not `visible`. `warnings`: problems that are no
+    errors."""
 
     name: str
     error_count: int

@@ -106,13 +106,13 @@ def _methods(request: Request) -> set[str]:
 DESCRIPTIONS = {
     400: "The configuration, or the protocol version, is rejected",
     401: "No bearer token, or a wrong one",
-    403: "The token may only read, or a page in a browser asks",
+    403: "The token may only read, or the request comes from a web page",
     404: "No such connector, task, plugin or group",
-    409: "A newer session has taken over, or what is asked for would lose records or repeat them",
+    409: "Fenced by a newer session, or refused because it would lose or repeat records",
     413: "The request body is too large",
     421: "The Host header names a host that this service is not (allowed_hosts)",
-    422: "The request is not of the contract's form; every error is listed",
-    503: "The bounded pool is full, or a cluster or connector does not answer; ask again after Retry-After seconds",
+    422: "The request is malformed; every error is listed",
+    503: "The bounded pool is full, or a cluster or connector does not answer; retry after Retry-After seconds",
 }
 
 

@@ -86,5 +86,5 @@ def _description() -> str:
         "HTTP contract between the Connect shim, operators and the Mirror Bridge service. "
         "Every status from 400 up has an ErrorBody, except /health/ready, which gives its reasons. "
         "Names in paths are percent-encoded; a slash inside a name is %2F. "
-        "A bearer token is wanted only where the service was given one."
+        "A bearer token is required only where the service has one."
     )

@@ -1,4 +1,4 @@
-"""/v1/connectors: start, stop (which deletes nothing), status, and how far records are copied."""
+"""/v1/connectors: start, stop (which deletes nothing), status, and the progress of copying."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def connectors(service: TheService) -> Connectors:
 async def start(
     name: ConnectorName, service: TheService, body: Annotated[StartConnector, Depends(read(StartConnector))]
 ) -> Accepted:
-    """The connector has started in a worker. Idempotent; the newest session rules."""
+    """Registers a connector that has started in a worker. Idempotent; the newest session is current."""
     return await service.start_connector(name, body)
 
 
@@ -50,13 +50,14 @@ async def start(
 async def stop(
     name: ConnectorName, service: TheService, body: Annotated[StopConnector, Depends(read(StopConnector))]
 ) -> Accepted:
-    """Pause, stop and shutdown alike: nothing is deleted, and tasks that go on polling go on."""
+    """Stops a connector, for pause, stop and shutdown alike: nothing is deleted, and tasks that still poll stay
+    active."""
     return service.stop_connector(name, body.session)
 
 
 @router.delete("/{name}", status_code=204, responses=declares(404, 409))
 async def forget(name: ConnectorName, service: TheService) -> None:
-    """Forgets a connector that was deleted in Connect, with its groups and metrics. One that runs is refused."""
+    """Removes a connector that was deleted in Connect, with its groups and metrics. Refused while it runs."""
     service.forget_connector(name)
 
 
@@ -68,8 +69,7 @@ async def refresh(
         int, Query(ge=100, le=300_000, description="Time that the round may take.")
     ] = 60_000,
 ) -> Refreshed:
-    """Has a running connector look for groups, or topics, now, in a round of its own, and answers when that has
-    ended."""
+    """Runs a round of a running connector now, which looks for groups or topics, and answers when it has ended."""
     began, connector = time.monotonic(), service.table.connector(name)
     answer = await operate(service, name, Operation.REFRESH, {}, timeout_ms / 1000)
     return Refreshed(name=name, kind=connector.kind, seconds=round(time.monotonic() - began, 3), **answer)
@@ -79,13 +79,13 @@ async def refresh(
 async def alter_offsets(
     name: ConnectorName, service: TheService, body: Annotated[AlterOffsets, Depends(read(AlterOffsets))]
 ) -> AlteredOffsets:
-    """Has a stopped source connector copy again, or skip, from where its source offsets say. Waits for the clusters."""
+    """Alters where a stopped source connector copies from, by its source offsets. Waits for the clusters."""
     return await service.alter_offsets(name, body)
 
 
 @router.get("/{name}/status", responses=declares(404))
 async def status(name: ConnectorName, service: TheService) -> ConnectorStatus:
-    """State and what it waits for, tasks, verdicts by number, errors that last."""
+    """The state of a connector: what it waits for, its tasks, verdicts by number, conditions and errors."""
     return _status(service, service.table.connector(name))
 
 
@@ -98,7 +98,7 @@ async def progress(
     limit: Annotated[int, Query(ge=1, le=1000, description="Partitions a page.")] = 100,
     next_: Annotated[str | None, Query(alias="next", description="`next` of the page before.")] = None,
 ) -> CopyProgress:
-    """How far records are copied: sums of the connector, then a page of partitions in order."""
+    """The progress of copying: totals of the connector, then a page of partitions in order."""
     return await page(name, _copying(service, name), ProgressFilter(topic, min_lag), limit, next_)
 
 

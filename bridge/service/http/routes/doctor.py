@@ -23,5 +23,5 @@ async def doctor(
         Query(description="`kafka_cluster_id` of the Connect worker, which is compared with the target's."),
     ] = None,
 ) -> DoctorReport:
-    """Reads, and changes nothing; waits for both clusters. 503 when others are examined now."""
+    """Examines a connector without changing anything; waits for both clusters. 503 while others are examined."""
     return await examined(service, name, worker_cluster_id)

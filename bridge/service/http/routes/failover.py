@@ -1,4 +1,4 @@
-"""/v1/failover: the day of a failover. Groups are moved to the target, or rolled back after a drill."""
+"""/v1/failover: moves groups to the target, rolls them back after a drill, and fails them back."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from bridge.service.http.request_bodies import accepts, read
 
 router = APIRouter(prefix="/v1/failover", tags=["failover"])
 
-Wanted = Annotated[MoveGroups, Depends(read(MoveGroups))]
+Body = Annotated[MoveGroups, Depends(read(MoveGroups))]
 
 
 @router.post("", responses=declares(404, 409, 413, 503), openapi_extra=accepts(MoveGroups))
-async def failover(service: TheService, body: Wanted) -> Failover:
-    """Moves groups to the target: a round now, the check that all are ready, and then their connectors commit them no
-    more. All of them are moved, or none (409, with the reasons by group). Idempotent."""
+async def failover(service: TheService, body: Body) -> Failover:
+    """Moves groups to the target: runs a round, checks that all are ready, and then their connectors no longer commit
+    them. Moves all of them, or none (409, with the reasons by group). Idempotent."""
     _check(body.groups, all_=body.all)
     return await fail_over(service, body)
 
 
 @router.post("/rollback", responses=declares(404, 409, 413, 503), openapi_extra=accepts(MoveGroups))
-async def rollback(service: TheService, body: Wanted) -> RolledBack:
+async def rollback(service: TheService, body: Body) -> RolledBack:
     """Ends a drill: the groups' offsets on the target are set back to what they were when the groups were moved, and
     their connectors commit them again. Refused while a group has members on the target. Idempotent."""
     _check(body.groups, all_=body.all)
@@ -37,9 +37,10 @@ async def rollback(service: TheService, body: Wanted) -> RolledBack:
 
 
 @router.post("/back", responses=declares(404, 409, 413, 503), openapi_extra=accepts(MoveGroups))
-async def failback(service: TheService, body: Wanted) -> RolledBack:
-    """Takes moved groups home: the flow back, which this service has to run too, has put each where its consumers have
-    left it on the target, or it is refused. Then their connectors commit them on the target again. Idempotent."""
+async def failback(service: TheService, body: Body) -> RolledBack:
+    """Fails moved groups back: refused unless the flow back, which this service has to run too, has committed on the
+    source what the consumers have committed on the target. Then their connectors commit them on the target again.
+    Idempotent."""
     _check(body.groups, all_=body.all)
     return await fail_back(service, body)
 
@@ -51,7 +52,7 @@ async def failover_plan(
     group: Annotated[list[str] | None, Query(description="These groups; all without any.")] = None,
     accept_as_of: Annotated[bool, Query(description="Also while the source is away.")] = False,
 ) -> FailoverPlan:
-    """Where groups would go on on the target now; every offset of them is known, or it is refused (409)."""
+    """Where groups would resume on the target now; refused (409) unless every offset of them is translated."""
     return plan(service, flow, group or [], accept_as_of=accept_as_of)
 
 

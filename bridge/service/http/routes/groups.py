@@ -48,7 +48,7 @@ async def report(group: GroupId, service: TheService) -> GroupReports:
 
 @router.get("/{group}/explain", responses=declares(404))
 async def explained(group: GroupId, service: TheService) -> Explanation:
-    """The same in sentences: what was committed, what the answer is, and why."""
+    """The same in sentences: the committed offset, its translation, and the evidence."""
     reports = _reports(service, group)
     return Explanation(group=group, lines=explain(reports), reports=reports)
 

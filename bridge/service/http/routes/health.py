@@ -13,12 +13,12 @@ from bridge.service.http.path_params import TheService
 from bridge.service.http.routes.connectors import statuses
 
 router = APIRouter(prefix="/health", tags=["health"])
-_TOKEN = {"model": ErrorBody, "description": "Only where /health was taken out of the open paths"}
+_TOKEN = {"model": ErrorBody, "description": "Only if open_paths does not include /health"}
 
 
 @router.get("/live", responses={401: _TOKEN})
 async def live() -> Live:
-    """The process's loop turns."""
+    """The event loop of the process runs."""
     return Live(status="ok")
 
 
@@ -27,8 +27,8 @@ async def live() -> Live:
     responses={401: _TOKEN, 503: {"model": Ready, "description": "Not ready, and why"}},
 )
 async def ready(service: TheService, response: Response) -> Ready:
-    """The service can take a connector and work for it: the rounds process runs, a thread can check a configuration,
-    and it does not drain. What connectors wait for is in /health and /v1/connectors."""
+    """The service can accept a connector and run it: the rounds process runs, a thread is free to check a
+    configuration, and the service is not shutting down. /health and /v1/connectors have what connectors wait for."""
     answer = can_take_work(
         service.rounds.state, draining=service.long_polls.draining, overload=service.pools.starts.overload
     )
@@ -39,8 +39,8 @@ async def ready(service: TheService, response: Response) -> Ready:
 
 @router.get("", responses={401: _TOKEN})
 async def health(request: Request, service: TheService) -> Health:
-    """Everything at once: per connector and task the last success, the verdicts, what it waits for, the errors that
-    last."""
+    """The state of everything: per connector and task the last success, the verdicts, what it waits for, its
+    conditions."""
     connectors = statuses(service)
     return Health(
         status=overall(connectors, service.rounds.state),

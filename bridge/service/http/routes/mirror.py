@@ -30,7 +30,7 @@ router = APIRouter(prefix="/v1/connectors/{name}/clusters/{side}", tags=["mirror
 
 T = TypeVar("T")
 
-WhichSide = Annotated[Side, Path(description="Which cluster of the connector is asked.")]
+WhichSide = Annotated[Side, Path(description="Which cluster of the connector is queried.")]
 Alias = Annotated[str, Query(description="Alias of the cluster that is mirrored from.", min_length=1)]
 
 
@@ -38,7 +38,7 @@ Alias = Annotated[str, Query(description="Alias of the cluster that is mirrored 
 async def replication_hops(
     name: ConnectorName, side: WhichSide, service: TheService, alias: Alias
 ) -> ReplicationHops:
-    """The fewest hops from a cluster to this one; -1 when no heartbeat of it arrives."""
+    """The smallest number of hops from a cluster to this one; -1 when no heartbeat of it arrives."""
     hops = await _query(service, name, lambda queries, props: queries.replication_hops(props, alias, side))
     return ReplicationHops(alias=alias, hops=hops)
 
@@ -86,7 +86,7 @@ async def consumer_offsets(
     ] = None,
     timeout_ms: Annotated[int, Query(ge=1, le=60_000, description="Time to read checkpoints for.")] = 10_000,
 ) -> RemoteOffsets:
-    """Where groups of another cluster resume here, by its checkpoints; what is read in time is answered."""
+    """Where groups of another cluster resume on this one, by the checkpoints that can be read within `timeout_ms`."""
     wanted = _groups(group, pattern)
     try:
         found = await _query(

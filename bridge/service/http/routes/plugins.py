@@ -1,4 +1,4 @@
-"""/v1/version, /v1/plugins: what there is to configure, and is this configuration right?"""
+"""/v1/version, /v1/plugins: the kinds of connector with their keys, and validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1", tags=["plugins"])
 
 @router.get("/version", responses=declares())
 async def version() -> Version:
-    """Version of the service and of the contract that it speaks."""
+    """Version of the service and of its contract."""
     return Version(version=VERSION, protocol=PROTOCOL)
 
 

@@ -14,6 +14,6 @@ router = APIRouter(prefix="/v1/readiness", tags=["groups"])
 
 @router.get("", responses=declares())
 async def readiness(service: TheService) -> ReadinessReport:
-    """Every flow's groups by number: ready, ready as of a time, not ready, can't tell; and why. /v1/groups names
+    """Counts the groups of every flow: ready, ready as of a time, not ready, can't tell; and why. /v1/groups names
     them."""
     return readiness_report(service.table, service.snapshots, service.views())

@@ -1,4 +1,4 @@
-"""/v1/sessions: in which order connectors and tasks have started."""
+"""/v1/sessions: sessions, ordered by the start of connectors and tasks."""
 
 from __future__ import annotations
 
@@ -16,5 +16,6 @@ router = APIRouter(prefix="/v1/sessions", tags=["tasks"])
 
 @router.post("", responses=declares(413), openapi_extra=accepts(BeginSession))
 async def begin(service: TheService, body: Annotated[BeginSession, Depends(read(BeginSession))]) -> Begun:
-    """A session for a connector or a task that starts. Nothing is kept of it: what is asked twice is given twice."""
+    """Issues a session for a connector or a task that starts. The service does not store it: each request gets a new
+    one."""
     return Begun(session=service.sessions.begin(body.age_us))

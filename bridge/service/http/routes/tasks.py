@@ -1,4 +1,4 @@
-"""/v1/connectors/{name}/tasks/{n}: what the shim's tasks say, over and over."""
+"""/v1/connectors/{name}/tasks/{n}: the calls of the shim's tasks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ async def start(
     service: TheService,
     body: Annotated[StartTask, Depends(read(StartTask))],
 ) -> Accepted:
-    """The task has started, with the whole configuration: a service that was just started needs nothing
-    else."""
+    """Starts a task, with the whole configuration: a service that has just started needs nothing else."""
     return await service.start_task(name, n, body)
 
 
@@ -39,7 +38,7 @@ async def start(
 async def stop(
     name: ConnectorName, n: TaskIndex, service: TheService, body: Annotated[StopTask, Depends(read(StopTask))]
 ) -> Accepted:
-    """The task has stopped; its groups go to the tasks that are left."""
+    """Stops a task; its groups go to the remaining tasks."""
     return service.stop_task(name, n, body.session)
 
 
@@ -56,7 +55,7 @@ async def poll(
     service: TheService,
     body: Annotated[PollRequest, Depends(read(PollRequest))],
 ) -> Response:
-    """Renews the lease; held for `wait_ms` at most while there is nothing to say."""
+    """Renews the lease and delivers records; held for `wait_ms` at most while there are none."""
     answer = await service.poll(name, n, body)
     request.scope[HELD] = answer.held_ms
     return Response(answer.body, media_type="application/json")
@@ -66,7 +65,7 @@ async def poll(
 async def idle(
     name: ConnectorName, n: TaskIndex, service: TheService, body: Annotated[IdleTask, Depends(read(IdleTask))]
 ) -> Accepted:
-    """The task lives, and Connect does not poll it: it works no more until it polls again. Renews no lease."""
+    """Reports that Connect does not poll the task: it is inactive until it polls again. Does not renew the lease."""
     return service.idle_task(name, n, body.session, body.idle_ms)
 
 
@@ -77,5 +76,5 @@ async def ack(
     service: TheService,
     body: Annotated[AckRequest, Depends(read(AckRequest))],
 ) -> Accepted:
-    """Connect has written these records. Renews the lease."""
+    """Acknowledges records that Connect has written. Renews the lease."""
     return await service.ack(name, n, body.session, body.acked)
