@@ -14,10 +14,10 @@ from typing import Self
 import numpy as np
 from aiokafka.record.util import encode_varint
 
-from bridge.kafka.record import loops, lz4_frames
+from bridge.kafka.record import loops
 from bridge.kafka.record.batch import APPEND_TIME, CODEC, HEADER_SIZE, Chunk, RawBatch, headed
 from bridge.kafka.record.compression import Compression
-from bridge.kafka.record.decompression import LZ4, decoded
+from bridge.kafka.record.decompression import LZ4, LZ4_FLAGS_AT, LZ4_RATIO, LZ4_SIZE, decoded, lz4_frame
 from bridge.kafka.record.jit import Bytes, Numbers, as_bytes
 from bridge.kafka.record.legacy import messages
 from bridge.model.batch_limits import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
@@ -160,17 +160,28 @@ def _decoded(codec: int, data: memoryview, heads: Numbers, room: int) -> Bytes:
     """Decodes the records of all batches, one after the other, and `heads` with where each batch's are in that instead.
     Raises Overlarge for more than `room` bytes."""
     bounds = heads[:, : loops.END + 1]
-    if codec == LZ4 and (found := lz4_frames.plain(as_bytes(data), bounds)) is not None:
-        if len(found) > room:
-            raise Overlarge(room)
-        return found
+    if codec == LZ4 and LZ4_RATIO * len(data) <= room and not _any_states_its_size(as_bytes(data), bounds):
+        # They hold no more than there is room for, and state nothing that would be allocated: as fast as it goes.
+        pieces: Sequence[bytes | memoryview] = [lz4_frame(data[at:end]) for at, end in bounds.tolist()]
+    else:
+        pieces = _decoded_each(codec, data, bounds, room)
+    bounds[:, loops.END] = np.cumsum([len(piece) for piece in pieces])
+    bounds[0, loops.AT], bounds[1:, loops.AT] = 0, bounds[:-1, loops.END]
+    return as_bytes(b"".join(pieces))
+
+
+def _any_states_its_size(data: Bytes, bounds: Numbers) -> bool:
+    """Whether one of the LZ4 frames says how large its content is."""
+    flags = data.take(bounds[:, loops.AT] + LZ4_FLAGS_AT, mode="clip")
+    return bool((flags & LZ4_SIZE).any())
+
+
+def _decoded_each(codec: int, data: memoryview, bounds: Numbers, room: int) -> list[bytes | memoryview]:
     pieces = list[bytes | memoryview]()
     for at, end in bounds.tolist():
         pieces.append(decoded(codec, data[at:end], room))
         room -= len(pieces[-1])
-    bounds[:, loops.END] = np.cumsum([len(piece) for piece in pieces])
-    bounds[0, loops.AT], bounds[1:, loops.AT] = 0, bounds[:-1, loops.END]
-    return as_bytes(b"".join(pieces))
+    return pieces
 
 
 def _legacy(batch: RawBatch, most: int) -> tuple[Bytes, Numbers]:

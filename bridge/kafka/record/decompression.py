@@ -31,9 +31,11 @@ _XERIAL = struct.Struct(">16si")
 _XERIAL_HEAD = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 _INT32, _UINT64 = struct.Struct(">i"), struct.Struct("<Q")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_SIZE, _LZ4_SIZE_AT, _LZ4_LEAST, _LZ4_RATIO = 0x08, 6, 15, 255
-"""Of a frame: the flag and the place of its content's size, bytes of a header with one, and how many times as large
-as itself its content can be."""
+LZ4_FLAGS_AT, LZ4_SIZE, _LZ4_SIZE_AT, _LZ4_LEAST, LZ4_RATIO = 4, 0x08, 6, 15, 255
+"""Of a frame: where its flags are, the one for the content's size, where that is, bytes of a header with one, and how
+many times as large as itself its content can be."""
+lz4_frame: Callable[[memoryview], bytes] = lz4.frame.decompress
+"""Decodes a frame, however much it says to hold."""
 _ZSTD_RATIO = 1 << 15
 """How many times as large as itself a frame's content can be: 128 KiB in a block of 4 bytes."""
 _decompressor = zstandard.ZstdDecompressor()
@@ -89,13 +91,12 @@ def _snappy_block(data: memoryview, room: int) -> bytes:
 
 def _lz4(data: memoryview, room: int) -> bytes:
     content = 0
-    if len(data) >= _LZ4_LEAST and data[:4] == _LZ4_MAGIC and data[4] & _LZ4_SIZE:
+    if len(data) >= _LZ4_LEAST and data[:4] == _LZ4_MAGIC and data[LZ4_FLAGS_AT] & LZ4_SIZE:
         content = _UINT64.unpack_from(data, _LZ4_SIZE_AT)[0]
     if content > room:
         raise Overlarge(room)
-    if _LZ4_RATIO * len(data) <= room:
-        found: bytes = lz4.frame.decompress(data)
-        return found
+    if LZ4_RATIO * len(data) <= room:
+        return lz4_frame(data)
     frame, rest = lz4.frame.LZ4FrameDecompressor(), data
 
     def read(size: int) -> bytes:

@@ -345,3 +345,12 @@ def test_messages_inside_of_other_offsets(offsets: tuple[int, int]) -> None:
         inner += one
     with pytest.raises(ValueError, match="other offsets than it says"):
         messages(memoryview(wrapped(bytes(inner))), MOST_BYTES)
+
+
+def test_an_lz4_frame_that_states_more_than_there_is_room_for_is_not_allocated() -> None:
+    data = bytearray(batch(0, 1, codec=LZ4))
+    data[61:] = b"\x04\x22\x4d\x18\x48\x40" + struct.pack("<Q", 1 << 62) + bytes(20)
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    (found,) = parse(sealed(data))
+    with pytest.raises(Overlarge):
+        Records.of(found)
