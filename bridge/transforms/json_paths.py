@@ -20,8 +20,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def parts(path: str) -> list[str]:
-    """Raises ValueError for what is no path."""
-    fields, rest = [], path
+    """Splits a path into its names. Raises ValueError for an invalid path."""
+    names, rest = [], path
     while True:
         if rest.startswith("`"):
             part, closed, rest = rest[1:].partition("`")
@@ -33,13 +33,14 @@ def parts(path: str) -> list[str]:
             more = bool(dot)
         if not part:
             raise ValueError(f"{path or 'an empty text'} is no path: names with dots in between")
-        fields.append(part)
+        names.append(part)
         if not more:
-            return fields
+            return names
 
 
 def tree(paths: Sequence[str]) -> Tree:
-    """Raises ValueError for what is no path. One that leads into what another one ends at is part of that."""
+    """Returns the tree of paths. Raises ValueError for an invalid path. One that leads into what another one ends at is
+    part of that."""
     root: dict[str, object] = {}
     for path in paths:
         at: dict[str, object] | None = root

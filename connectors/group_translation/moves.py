@@ -176,8 +176,8 @@ class Moves:
                 raise OperationRefused(f"group {name} is not moved: there is nothing to roll back")
             self._refuse_active(name, states[name])
             there = _offsets_or_raise(Side.TARGET, offsets[name])
-            known_bounds = {(each.topic, each.partition) for each in self.moved[name].snapshot}
-            left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in known_bounds]
+            in_snapshot = {(each.topic, each.partition) for each in self.moved[name].snapshot}
+            left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in in_snapshot]
         for name in names:
             wanted = {
                 TopicPartition(each.topic, each.partition): Committed(
