@@ -144,12 +144,12 @@ def test_a_broken_instance_is_shown_and_made_anew_with_backoff(tmp_path: Path) -
         at.eventually(lambda: at.status()["state"] == "restarting")
         assert "as configured" in at.status()["errors"][0]
         assert at.health()["status"] == "degraded"
-        at.eventually(lambda: "broke 2 time(s)" in str(at.status()["errors"]))
+        at.eventually(lambda: "has failed 2 time(s)" in str(at.status()["errors"]))
         assert at.status("d")["state"] == "running"
         assert at.text().count("Traceback") == 1
         at.start(at=2, mode="ok")  # a configuration that works
         at.eventually(lambda: at.status()["state"] == "running")
-        assert "broke" not in str(at.status()["errors"])
+        assert "has failed" not in str(at.status()["errors"])
 
 
 def failure(at: Running, name: str) -> str:

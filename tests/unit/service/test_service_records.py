@@ -211,7 +211,8 @@ def test_b9_records_that_connect_does_not_write_are_seen() -> None:
         at.clock.ms += 1_000
         assert (await ack(at)).status_code == 200  # the task is alive
         assert (await status(at))["errors"] == [
-            "1 record(s) wait to be written by Connect, the first for 120 s; 0 were handed out and are not acknowledged"
+            "1 record(s) wait for a poll of Connect, the oldest for 120 s; 0 are in flight and not acknowledged: "
+            "check the status of the tasks in Connect"
         ]
         assert (await at.client.get("/health")).json()["status"] == "degraded"
 
