@@ -31,9 +31,9 @@ from bridge.pipeline.resume import (
     PolicySaysFail,
     Seen,
     batches_of,
+    fetch_failure,
     fetch_from,
     largest_batches,
-    meaning,
     open_partitions,
 )
 from bridge.pipeline.transaction import Part, WrittenPart, overwritten, queue_syncs, written_parts
@@ -168,7 +168,7 @@ class Copier:
     async def _copy_fetch(self, fetch: CompletedFetch) -> None:
         tp, copied = fetch.tp, self._copied[fetch.tp]
         if fetch.error is not None:
-            raise meaning(tp, fetch.error, self._runs[copied.id].runs)
+            raise fetch_failure(tp, fetch.error, self._runs[copied.id].runs)
         position, policy = self._positions[tp], self._policies[copied.target_topic]
         transforms = self._transforms if copied.transforms else None
         reading = policy if transforms is None else transforms.reading
@@ -265,7 +265,7 @@ class Copier:
         if not self._open:
             return
         for tp, error in (await self._fetcher.check()).items():
-            raise meaning(tp, error, self._runs[self._copied[tp].id].runs)
+            raise fetch_failure(tp, error, self._runs[self._copied[tp].id].runs)
         if not self._clock.began:
             await self._producer.begin()
         spec = self._spec

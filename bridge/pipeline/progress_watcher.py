@@ -197,8 +197,8 @@ class Watcher:
             for record in part.records:
                 try:
                     apply(record)
-                except SchemaError as problem:
-                    self._unreadable.add(tail.topic, record.offset, str(problem))
+                except SchemaError as error:
+                    self._unreadable.add(tail.topic, record.offset, str(error))
             self._unreadable.add_batches(tail.topic, part.unreadable)
             if part.at_end:
                 return
@@ -223,6 +223,6 @@ class Watcher:
                 copied_to = f"offset runs say that {tp.topic}-{tp.partition} is copied up to {now.position}"
                 raise failure(
                     KafkaFault.OUT_OF_RANGE,
-                    "tell how far it is",
-                    f"{copied_to}, and it ends at {now.source_end}",
+                    "compare positions with the ends of the source's logs",
+                    f"{copied_to}, and its log ends at {now.source_end}",
                 )

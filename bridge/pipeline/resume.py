@@ -77,7 +77,7 @@ class CopiesLost(Exception):
         self.copy, self.base = copy, base
 
 
-def meaning(tp: TopicPartition, error: FetchError, runs: Sequence[OffsetRun]) -> Exception:
+def fetch_failure(tp: TopicPartition, error: FetchError, runs: Sequence[OffsetRun]) -> Exception:
     """The exception that ends a copier's life for a partition's fetch error; `runs` are what was copied of it."""
     match error.kind:
         case FetchErrorKind.NOT_AUTHORIZED:
