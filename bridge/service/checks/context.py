@@ -1,4 +1,5 @@
-"""What the rounds process needs of the outside, and how its maker is named across the process boundary."""
+"""Defines what the rounds process and the checks are given, so that neither imports an adapter, and loads the rounds
+process's part by name."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Props = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RoundsContext:
-    """Of the rounds process: the kinds, the clusters and pipelines that they are given, and how to let go of it all."""
+    """What the rounds process is given: kinds of connector, their clusters and pipelines, and how to close all of
+    it."""
 
     kinds: Mapping[str, Kind]
     clusters: Clusters
@@ -30,8 +32,8 @@ class RoundsContext:
 
 
 class Probe(Protocol):
-    """Tries to reach the clusters of a configuration without errors, all at once. Blocking, so for a bounded pool; by
-    side in words why a cluster can't be reached, without those that can."""
+    """Tries to reach the clusters of a valid configuration, all at once. Returns by side why a cluster can't be
+    reached, without those that can. Blocks, so for a bounded pool."""
 
     def __call__(self, props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, str]: ...
 
@@ -62,12 +64,12 @@ class CheckContext:
     probe: Probe | None = None
     doctor: Doctor | None = None
     plugin_process: PluginProcess | None = None
-    """Checks configurations that name code of others; None: they are checked as all others."""
+    """Checks configurations that name users' code; None checks them as all others."""
 
 
 class MirrorQueries(Protocol):
-    """What MirrorClient knows of a cluster of a connector (`props`, `side`). Blocking, so for the bounded pool; raises
-    KafkaFailure and ConfigRejected."""
+    """The queries of MirrorClient to a cluster of a connector (`props`, `side`). They block, so for the bounded pool,
+    and raise KafkaFailure and ConfigRejected."""
 
     def replication_hops(self, props: Props, alias: str, side: Side) -> int: ...
 
@@ -85,7 +87,7 @@ class MirrorQueries(Protocol):
 
 
 class AlterOffsets(Protocol):
-    """Carries out on the clusters what an operator alters of a connector's source offsets. Blocking, so for the bounded
+    """Alters where a connector copies from, as an operator has altered its source offsets. Blocks, so for the bounded
     pool; raises OperationRefused, KafkaFailure and ConfigRejected."""
 
     def __call__(self, name: str, props: Props, offsets: Offsets) -> Sequence[PartitionReset]: ...
@@ -95,7 +97,7 @@ Factory = Callable[[], RoundsContext]
 
 
 def load_factory(path: str) -> Factory:
-    """`module:function`; functions don't cross processes, names do."""
+    """Loads the factory that `module:function` names: a child process gets names, not functions."""
     module, _, name = path.partition(":")
     factory: Factory = getattr(importlib.import_module(module), name)
     return factory

@@ -1,8 +1,8 @@
-"""Metrics of copying: sums for each connector, and stock's metrics of MirrorSourceConnector for partitions (stock
-§1.12).
+"""Exposes the metrics of copying: totals for each connector, and stock's metrics of MirrorSourceConnector for
+partitions (stock §1.12).
 
 Stock has twelve series for each partition, however many there are. Here the first MOST_PARTITIONS of a service, in
-order of connector, topic and partition, have seven each; for the rest there are the sums, and the API.
+order of connector, topic and partition, have seven each; the others are in the totals and in the API.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _GAUGES = {
         "replication_latency_ms",
         "From the timestamp of the last records until they were committed on the target",
     ),
-    "lag": ("lag", "Offsets of the source that are still to be copied"),
+    "lag": ("lag", "Offsets of the source that are yet to be copied"),
 }
-"""By stock's names, in our form, the fields of a Progress. `topic` is the remote topic, as with stock."""
+"""By metric name, which is stock's, the field of a Progress. `topic` is the remote topic, as with stock."""
 
 _Rows = list[tuple[list[str], Progress]]
 """Label values, and the partition."""
@@ -49,9 +49,9 @@ class CopyCollector:
 
     def collect(self) -> Iterator[Metric]:
         copying = {
-            known.name: snapshot
-            for known in self._table
-            if (snapshot := self._snapshots.connector(known.name).copying).totals is not None
+            connector.name: snapshot
+            for connector in self._table
+            if (snapshot := self._snapshots.connector(connector.name).copying).totals is not None
         }
         yield from _sums({name: each.totals for name, each in copying.items() if each.totals is not None})
         rows: _Rows = []
@@ -88,7 +88,7 @@ def _labelled(
 
 def _sums(copying: Mapping[str, CopyTotals]) -> Iterator[Metric]:
     partitions = family("copied_partitions", "Partitions that a connector copies", "connector")
-    lag = family("copy_lag", "Offsets of the source that are still to be copied", "connector")
+    lag = family("copy_lag", "Offsets of the source that are yet to be copied", "connector")
     latency = family(
         "copy_latency_max_ms", "Greatest replication latency of partitions that copy now", "connector"
     )

@@ -28,7 +28,6 @@ class Connector:
     kind: str
     config: Config
     config_session: str
-    since: float
     generation: int
     ignored: Sequence[IgnoredSetting] = ()
     """Settings of `config` without effect."""

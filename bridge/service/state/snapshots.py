@@ -22,8 +22,8 @@ MOST_FORGOTTEN = 1_000
 GroupTuple = tuple[
     str, int, bool, str, int | None, str | None, int, int | None, tuple[str, ...], bytes | None
 ]
-"""A PackedGroup as a plain tuple: the garbage collector stops tracking those, which it never does with a
-NamedTuple (100,000 tracked objects cost a collection, and so a poll, several ms)."""
+"""A PackedGroup as a plain tuple: the garbage collector stops tracking plain tuples, but never a NamedTuple, and
+100,000 tracked objects make a collection, and so a poll, several ms slower."""
 
 
 AnswerKey = tuple[int, bool, str | None, bool]
@@ -131,7 +131,7 @@ class Snapshots:
 
     def summary(self, name: str, generation: int, summary: Summary) -> bool:
         """Keeps the summary of a connector. True when its `failure` is new."""
-        snapshot = self._of(name, generation)
+        snapshot = self._current(name, generation)
         if snapshot is None:
             return False
         if summary.rounds > 0 and snapshot.outdated:
@@ -142,7 +142,7 @@ class Snapshots:
         return has_failed
 
     def groups(self, name: str, generation: int, changed: Sequence[PackedGroup]) -> None:
-        snapshot = self._of(name, generation)
+        snapshot = self._current(name, generation)
         if snapshot is None:
             return
         gone: set[str] = set()
@@ -168,12 +168,12 @@ class Snapshots:
         self._drop(snapshot, gone)
 
     def progress(self, name: str, generation: int, report: CopyReport) -> None:
-        snapshot = self._of(name, generation)
+        snapshot = self._current(name, generation)
         if snapshot is not None:
             snapshot.copying.update(report)
 
     def missing(self, name: str, generation: int, changed: Backlog) -> None:
-        snapshot = self._of(name, generation)
+        snapshot = self._current(name, generation)
         if snapshot is None:
             return
         for (topic, partition), missing in changed.items():
@@ -190,7 +190,7 @@ class Snapshots:
                 snapshot.stuck[tp] = missing.stuck_since_ms
 
     def instance_status(self, status: InstanceStatus) -> None:
-        snapshot = self._of(status.name, status.generation)
+        snapshot = self._current(status.name, status.generation)
         if snapshot is not None:
             snapshot.instance = status
 
@@ -221,7 +221,8 @@ class Snapshots:
             if len(self._forgotten) > MOST_FORGOTTEN:
                 del self._forgotten[next(iter(self._forgotten))]
 
-    def _of(self, name: str, generation: int) -> ConnectorSnapshot | None:
+    def _current(self, name: str, generation: int) -> ConnectorSnapshot | None:
+        """The snapshot that a report of this generation belongs to; None where the report is outdated."""
         if generation <= self._forgotten.get(name, -1):
             return None
         snapshot = self._connectors.setdefault(name, ConnectorSnapshot(generation=generation))

@@ -229,7 +229,7 @@ class TaskTable:
                 retry_after=60,
             )
         now = self._clock()
-        connector = Connector(name, kind, dict(config), session, now, 0, idle_since=now)
+        connector = Connector(name, kind, dict(config), session, 0, idle_since=now)
         self._connectors[name] = connector
         self._next_generation(connector)
         return connector

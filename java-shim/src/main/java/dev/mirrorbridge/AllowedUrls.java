@@ -5,8 +5,8 @@ import java.net.URISyntaxException;
 import java.util.Locale;
 
 /**
- * Where a worker lets connectors send their configurations, which reach us with their secrets resolved: to loopback,
- * and to what whoever runs the worker names. A connector's configuration can't say it.
+ * The URLs to which this worker lets connectors send their configurations, which have their secrets resolved: loopback, and
+ * those that the operator of the worker allows. A connector's configuration can't extend them.
  */
 final class AllowedUrls {
     static final String PROPERTY = "mirror.bridge.allowed.urls";
@@ -16,7 +16,7 @@ final class AllowedUrls {
     private AllowedUrls() {
     }
 
-    /** Of this worker; the property wins. */
+    /** The setting of this worker; the system property takes precedence. */
     static String configured() {
         String property = System.getProperty(PROPERTY);
         String value = property == null ? System.getenv(ENVIRONMENT) : property;
@@ -33,12 +33,12 @@ final class AllowedUrls {
                 return null;
             }
         }
-        return String.format("This worker sends configurations, with their secrets, to loopback addresses and to "
-            + "those that %s in its environment names (or -D%s), %s", ENVIRONMENT, PROPERTY,
+        return String.format("This worker sends configurations, with their secrets, only to loopback addresses and to "
+            + "the URLs in its environment variable %s (or -D%s), %s", ENVIRONMENT, PROPERTY,
             allowed.isEmpty() ? "which is not set" : "which is " + allowed);
     }
 
-    /** With the same scheme, host and port, and a path below; not by patterns, which are easily too wide for URLs. */
+    /** Compares scheme, host and port, and the path as a prefix; no patterns, which are easily too wide for URLs. */
     private static boolean covers(String allowed, URI url) {
         if (allowed.equals(ANY)) {
             return true;

@@ -8,7 +8,7 @@ import java.util.Random;
  */
 final class Backoff {
     static final long FIRST_MS = 100;
-    /** Short, because a task is back this long after the service at the latest, and asking a dead one costs nothing. */
+    /** Short: a task is back at most this long after the service, and calling a dead service costs nothing. */
     static final long CAP_MS = 3_000;
     /** A Retry-After is honoured up to here, so that a wrong one can't silence a task for a day. */
     static final long RETRY_AFTER_CAP_MS = 300_000;

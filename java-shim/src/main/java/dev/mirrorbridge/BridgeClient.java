@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Map;
 import javax.net.ssl.SSLContext;
 
-/** The HTTP contract, one method a call. Nothing here blocks: every method returns a {@link Call} in flight. */
+/** Sends the calls of the HTTP contract. No method blocks: each returns a {@link Call} in flight. */
 class BridgeClient implements AutoCloseable {
     private static final long LARGEST_ANSWER = 32L * 1024 * 1024;
 
@@ -27,7 +27,7 @@ class BridgeClient implements AutoCloseable {
         this.http = http();
     }
 
-    /** A client of its own for each set of certificates: calls in flight end with the one that they began with. */
+    /** A client of its own for each set of certificates: calls in flight keep the one that they started with. */
     private synchronized HttpClient http() {
         SSLContext now = settings.tls == null ? null : settings.tls.current();
         if (http == null || now != tls) {
@@ -45,7 +45,7 @@ class BridgeClient implements AutoCloseable {
         return call("PUT", "/v1/plugins/" + segment(kind) + "/validate", body("config", config), timeoutMs);
     }
 
-    /** A service that is older knows no such path. */
+    /** An older service does not have this path. */
     Call beginSession(long ageUs) {
         return call("POST", Sessions.PATH, body("age_us", ageUs), settings.requestTimeoutMs);
     }
@@ -73,7 +73,7 @@ class BridgeClient implements AutoCloseable {
         return call("PUT", path(task), body, settings.requestTimeoutMs);
     }
 
-    /** {@code batch} is that of the last answer that was read, null before the first; {@code offsets} are told. */
+    /** {@code batch}: number of the last batch that was read, null before the first; {@code offsets}: stored offsets. */
     Call poll(TaskAddress task, long waitMs, int maxRecords, Long batch, List<Map<String, Object>> offsets) {
         Map<String, Object> body = body("session", task.session);
         body.put("wait_ms", waitMs);
@@ -91,7 +91,7 @@ class BridgeClient implements AutoCloseable {
         return call("POST", path(task) + "/ack", body, settings.requestTimeoutMs);
     }
 
-    /** The task lives, and Connect has not polled it for so long. A service that is older knows no such path. */
+    /** Reports that Connect has not polled the task for so long. An older service does not have this path. */
     Call idleTask(TaskAddress task, long idleMs) {
         Map<String, Object> body = body("session", task.session);
         body.put("idle_ms", idleMs);

@@ -10,8 +10,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * MirrorMaker's mirror. Its task carries no records: while it is polled the service copies, past Connect. So there is one
- * task at most; the service's pipeline spreads the work.
+ * MirrorMaker's source connector. Its task delivers no records: while Connect polls it, the service copies without Connect.
+ * So there is one task at most; the service's pipeline distributes the work.
  */
 public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
     private static final Logger LOG = LoggerFactory.getLogger(BridgeSourceConnector.class);
@@ -38,8 +38,8 @@ public final class BridgeMirrorSourceConnector extends BridgeSourceConnector {
     }
 
     /**
-     * Where copying goes on stands in the offset runs, which the service changes. While it can't be reached the answer is
-     * false: Connect then says that what a connector manages externally has to be altered there.
+     * The service alters the offset runs, which say where copying resumes. While it can't be reached the answer is false:
+     * Connect then says that offsets which a connector manages externally have to be altered there.
      */
     @Override
     public boolean alterOffsets(Map<String, String> config, Map<Map<String, ?>, Map<String, ?>> offsets) {

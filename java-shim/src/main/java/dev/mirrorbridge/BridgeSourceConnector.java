@@ -12,8 +12,8 @@ import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.SourceConnector;
 
 /**
- * Every connector of Mirror Bridge on Connect's side: it passes the configuration on, and knows no rule of mirroring.
- * A concrete connector is a named class that says which kind it is.
+ * The base of all connectors of Mirror Bridge: passes the configuration to the service, and has no rule of mirroring.
+ * A concrete connector is a named class with its kind.
  */
 public abstract class BridgeSourceConnector extends SourceConnector {
     private final String kind;
@@ -41,7 +41,7 @@ public abstract class BridgeSourceConnector extends SourceConnector {
         return Validation.of(definition(), connectorConfigs);
     }
 
-    /** Touches no network: the service is told by a thread of its own, for as long as that takes. */
+    /** Does no network calls: a thread of its own registers the connector at the service, for as long as that takes. */
     @Override
     public void start(Map<String, String> given) {
         props = Map.copyOf(withoutNulls(given));

@@ -8,7 +8,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** A task of any connector: what Connect asks of it, handed to a {@link TaskSession}. */
+/** The task of all connectors: hands Connect's calls to a {@link TaskSession}. */
 public class BridgeSourceTask extends SourceTask {
     static final String KIND = "bridge.kind";
     static final String INDEX = "task.index";
@@ -23,7 +23,7 @@ public class BridgeSourceTask extends SourceTask {
         return Version.VERSION;
     }
 
-    /** Touches no network: Connect can't stop a task that is starting, and fails one that throws here. */
+    /** Does no network calls: Connect can't stop a task that is starting, and fails one that throws here. */
     @Override
     public void start(Map<String, String> given) {
         Map<String, String> config = new HashMap<>(BridgeSourceConnector.withoutNulls(given));

@@ -5,7 +5,7 @@ import java.net.URISyntaxException;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 
-/** Where the service listens: {@code http://host:port} or {@code https://…}, with or without a path before /v1. */
+/** The URL of the service: {@code http://host:port} or {@code https://…}, with or without a path before /v1. */
 final class BridgeUrl implements ConfigDef.Validator {
     @Override
     public void ensureValid(String key, Object value) {
@@ -19,13 +19,13 @@ final class BridgeUrl implements ConfigDef.Validator {
             URI url = new URI(value.trim().replaceAll("/+$", ""));
             boolean http = "http".equalsIgnoreCase(url.getScheme()) || "https".equalsIgnoreCase(url.getScheme());
             if (url.getRawUserInfo() != null) {
-                throw new ConfigException(key, "[hidden]", "Credentials belong into bridge.auth.token, not here");
+                throw new ConfigException(key, "[hidden]", "Must not contain credentials: use bridge.auth.token");
             }
             if (http && url.getHost() != null && url.getRawQuery() == null && url.getRawFragment() == null) {
                 return url;
             }
         } catch (URISyntaxException invalid) {
-            // Said below, without the parser's words: they repeat the whole value.
+            // Reported below, without the parser's message, which repeats the whole value.
         }
         Object shown = value.contains("@") ? "[hidden]" : value;
         throw new ConfigException(key, shown, "Must be http://host:port or https://host:port");
@@ -35,7 +35,7 @@ final class BridgeUrl implements ConfigDef.Validator {
         return "https".equalsIgnoreCase(url.getScheme());
     }
 
-    /** Whether what is sent there never leaves the machine. By the text alone: names are not looked up here. */
+    /** Whether requests to this URL stay on the machine; by its text alone, without DNS. */
     static boolean isLoopback(URI url) {
         String host = url.getHost();
         return host.equalsIgnoreCase("localhost") || host.equals("[::1]") || host.equals("[0:0:0:0:0:0:0:1]")

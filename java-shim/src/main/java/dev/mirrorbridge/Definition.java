@@ -17,8 +17,8 @@ import org.apache.kafka.common.config.ConfigDef.Width;
 import org.apache.kafka.common.config.ConfigValue;
 
 /**
- * The configuration keys of one kind of connector. They are defined once, in the service, and exported into this jar
- * as JSON; here they become the ConfigDef that Connect's REST API shows, also while the service is away.
+ * The configuration keys of one kind of connector. The service defines them and exports them into this jar as JSON; here
+ * they become the ConfigDef that Connect's REST API shows, even while the service is away.
  */
 final class Definition {
     final String kind;
@@ -50,7 +50,7 @@ final class Definition {
 
     /**
      * Every key with its value and errors. A value that is forbidden, unless another key has the value that excuses it,
-     * is an error in the rule's own words: these have to be there though the service is away.
+     * is an error with the rule's message: it has to be found while the service is away, too.
      */
     List<ConfigValue> validate(Map<String, String> props) {
         List<ConfigValue> values = configDef.validate(props);

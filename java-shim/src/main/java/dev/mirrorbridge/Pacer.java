@@ -1,6 +1,6 @@
 package dev.mirrorbridge;
 
-/** The clock, and sleeps that {@code stop()} can end from another thread; tests put one in that does not wait. */
+/** The clock, and sleeps that {@code stop()} can end from another thread; tests use one that does not wait. */
 class Pacer {
     private boolean awake;
 

@@ -5,9 +5,9 @@ import java.util.UUID;
 import java.util.regex.Pattern;
 
 /**
- * The sessions of one task or connector, from its start on. The service gives them, so that the younger of two tasks wins
- * whatever the order in which their calls arrive and whatever the clocks of their workers show: it is told how long ago
- * the start was, by a clock that nobody sets.
+ * Requests the sessions of one task or connector. The service issues them, so that the task that started later wins in
+ * whatever order calls arrive and whatever the workers' clocks show: the request has the time since the start, by a
+ * monotonic clock.
  */
 final class Sessions {
     static final String PATH = "/v1/sessions";
@@ -15,12 +15,12 @@ final class Sessions {
 
     private final long began = System.nanoTime();
 
-    /** A call that asks for a session. */
+    /** Requests a session. */
     Call ask(BridgeClient client) {
         return client.beginSession((System.nanoTime() - began) / 1_000);
     }
 
-    /** The session of the answer; of an older service, which gives none, one by this worker's clock; or null. */
+    /** The session of the answer; one by this worker's clock if the service is older and issues none; or null. */
     static String of(Answer answer) {
         Object given = answer.body.get("session");
         if (answer.kind == Answer.Kind.OK && given instanceof String && SESSION.matcher((String) given).matches()) {
@@ -29,7 +29,7 @@ final class Sessions {
         return "no_such_route".equals(answer.body.get("error_code")) ? byThisClock() : null;
     }
 
-    /** An answer that has no session, as what it is: one that is not of the contract's form counts as none. */
+    /** The answer to a request that got no session; a malformed one counts as the service being away. */
     static Answer withoutOne(Answer answer) {
         boolean strange = answer.kind == Answer.Kind.OK || answer.kind == Answer.Kind.FENCED;
         return strange ? Answer.away("an answer that is not of the contract's form") : answer;

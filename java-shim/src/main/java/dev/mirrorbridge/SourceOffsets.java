@@ -3,7 +3,7 @@ package dev.mirrorbridge;
 import java.util.Map;
 import org.apache.kafka.connect.errors.ConnectException;
 
-/** What stock MirrorMaker asks of offsets that an operator alters, in its words (MirrorUtils). */
+/** Checks offsets that an operator alters as stock MirrorMaker does, with its messages (MirrorUtils). */
 final class SourceOffsets {
     private static final String PARTITION = "partition";
     private static final String OFFSET = "offset";

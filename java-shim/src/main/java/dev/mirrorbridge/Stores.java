@@ -15,8 +15,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The SSLContext of {@code bridge.ssl.*}, made anew when a key store or trust store is replaced: certificates expire
- * while connectors run.
+ * The SSLContext of {@code bridge.ssl.*}, rebuilt when a key store or trust store is replaced: certificates expire while
+ * connectors run.
  */
 final class Stores {
     private static final Logger LOG = LoggerFactory.getLogger(Stores.class);
@@ -47,7 +47,7 @@ final class Stores {
         this.context = Tls.context(this.props);
     }
 
-    /** Files are looked at once a second; what changed is read when it has stayed as it is between two looks. */
+    /** Looks at the files once a second, and reads changed ones when they are unchanged between two looks. */
     synchronized SSLContext current() {
         if (files.isEmpty() || System.nanoTime() - lookedAt < LOOK_NS) {
             return context;

@@ -64,7 +64,7 @@ final class Tls {
         }
     }
 
-    /** The JDK's HTTP client checks the host name always; a trust manager that is not shown the connection can't. */
+    /** The JDK's HTTP client always checks the host name, but not through a trust manager that ignores the connection. */
     private static SSLContext anyHost(DefaultSslEngineFactory stores, Map<String, Object> ssl)
         throws GeneralSecurityException {
         KeyManager[] keys = null;

@@ -108,7 +108,8 @@ final class Validation {
             words.add(setting.get("key") + " (" + setting.get("reason") + ")");
         }
         if (!words.isEmpty()) {
-            LOG.warn("{}: {} setting(s) of the configuration have no effect: {}", props.get("name"), words.size(), String.join("; ", words));
+            LOG.warn("{}: {} setting(s) of the configuration have no effect: {}", props.get("name"), words.size(),
+                String.join("; ", words));
         }
     }
 

@@ -10,12 +10,12 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Validator;
 import org.apache.kafka.common.config.ConfigException;
 
-/** The exported validators, with the words that Kafka's own use for the same mistake (those of 4.3, in any worker). */
+/** The exported validators, with the messages of Kafka's own for the same error (those of 4.3, in any worker). */
 final class Validators {
     private Validators() {
     }
 
-    /** Null for none, and for a kind that this version doesn't know: the service checks everything once more. */
+    /** Null for none, and for a kind that this version doesn't know: the service validates everything again. */
     static Validator of(Map<?, ?> exported) {
         if (exported == null) {
             return null;

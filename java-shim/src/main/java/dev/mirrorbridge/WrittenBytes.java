@@ -8,8 +8,8 @@ import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.SourceRecord;
 
 /**
- * Whether Connect writes a task's bytes as they are. A connector sees its own configuration and not the worker's, whose
- * default converters are often of JSON; but of a record that is written it learns how many bytes it became.
+ * Checks that Connect writes a task's bytes unchanged. A connector sees its own configuration and not the worker's, whose
+ * default converters are often JSON's; but it learns the size of each record that was written.
  */
 final class WrittenBytes {
     private static final String CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter";
