@@ -55,6 +55,7 @@ def pieces(data: bytearray) -> Iterator[Chunk | Gap]:
 )
 def test_a_batch_costs_few_calls(records: int, codec: int, most: float) -> None:
     data, calls = log(records, codec), 0
+    list(pieces(data[:]))  # numba looks up types in Python when a loop is called first
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal calls
