@@ -1,1 +1,1 @@
-"""Subcommands of `mirror-bridge` that ask a cluster."""
+"""The subcommands of `mirror-bridge`."""

@@ -1,1 +1,1 @@
-"""What is wrong with a connector's configuration, its clusters and its machine: facts in, findings out."""
+"""Doctor: collects facts about a connector's configuration, clusters and machine, and checks them."""

@@ -1,1 +1,1 @@
-"""Logs of every process: how a line looks, what is logged, and how lines of a child get into its parent's log."""
+"""Logs of every process: the form of a line, the set-up, and the forwarding of lines from child processes."""
