@@ -138,7 +138,7 @@ def _targets(copied: Copied) -> set[str]:
 
 
 def _not_there_yet(remote: str) -> KafkaFailure:
-    text = f"{Side.TARGET} cluster: topic {remote} was made and is not there yet with all of its partitions"
+    text = f"{Side.TARGET} cluster: topic {remote} was created and does not have all of its partitions yet"
     return KafkaFailure(KafkaFault.TIMEOUT, text)
 
 

@@ -272,7 +272,7 @@ def test_b26_what_does_not_appear_is_told_and_the_rest_is_copied() -> None:
         said = await harness.until(lambda said: bool(said.errors))
         assert said.failure is None
         (error,) = said.errors
-        assert error.endswith("topic A.orders was made and is not there yet with all of its partitions")
+        assert error.endswith("topic A.orders was created and does not have all of its partitions yet")
         assert harness.wanted == [(TopicPartition("stock", 0), "A.stock")]
 
     harness.play(script)
