@@ -278,7 +278,7 @@ def back_home(mirrored_flow: OurFlow, page: Page) -> None:
     )
     assert refused.returncode == 1
     assert "reverse.checkpointing.enabled=true" in refused.stderr
-    page.section("Back home")
+    page.section("Failback")
     back = mirrored_flow.flow.reversed()
     with back.connector(exactly(group.group), reverse_checkpointing_enabled="true") as name:
         eventually(
