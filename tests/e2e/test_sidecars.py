@@ -76,7 +76,7 @@ def test_a_pause_is_seen_by_the_service_that_has_a_task_and_no_connector(sides: 
         found = [condition for each in sides for condition in _known(each, name)["conditions"]]
         assert {each["condition"] for each in found} == {"paused"}, found
         assert any(
-            "is alive, but Connect does not poll it: Connect has paused it" in each["detail"]
+            "is alive, but Connect does not poll its tasks: Connect has paused it" in each["detail"]
             for each in found
         ), found
         flow.worker.rest.resume(name)
