@@ -73,7 +73,7 @@ def probe(props: Props, sides: Sequence[Side], seconds: float) -> Mapping[Side, 
 def doctor_here(
     kind: Kind, name: str, props: Props, others: Sequence[Naming], worker_cluster_id: str | None
 ) -> DoctorReport:
-    """The Doctor of the HTTP process, for configurations that name no code of others."""
+    """The Doctor of the HTTP process, for configurations without users' code."""
     from dataclasses import replace
 
     from bridge.doctor.checks import examine
@@ -93,7 +93,7 @@ def doctor_here(
 
 
 def mirror_queries() -> MirrorQueries:
-    """Called in the HTTP process, in a thread of the pool, when somebody asks."""
+    """Called in the HTTP process, in a thread of the pool, for each request."""
     return QueriesInPluginProcess(queries_here())
 
 

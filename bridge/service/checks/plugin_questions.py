@@ -27,12 +27,13 @@ from connectors.config.allowed_names import code
 from connectors.source.altering import Offsets
 
 CALL_SECONDS = 75.0
-"""The clusters have limits of their own, which end before this does; a loop in code of others has none."""
+"""Requests to clusters time out earlier than this; a loop in users' code has no timeout of its own."""
 
 
 def call(function: str, *arguments: Any, seconds: float = CALL_SECONDS, module: str = CHILD) -> Any:
-    """The answer of a function of bridge.service.checks.plugin_process_main, as JSON has it. Raises what that raises
-    of ours, NotAnswered for a process that did not come to an end, and Overloaded for one that did not start."""
+    """Calls a function of bridge.service.checks.plugin_process_main in the plugin process, and returns its answer as
+    JSON. Raises our errors as that raised them, NotAnswered for a process that did not finish, and Overloaded for one
+    that did not start."""
     try:
         answer = ask({"call": function, "arguments": arguments}, seconds, module)
     except (PluginFailed, TimeoutError) as failed:

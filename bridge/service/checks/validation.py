@@ -28,10 +28,12 @@ from connectors.config.validators import invalid
 log = logging.getLogger(__name__)
 
 LEAST_SECRET = 4
-"""Shorter values are not searched for in error texts: `a` would hide every a."""
+"""Shorter values are not hidden in error texts: `a` would hide every a."""
 
 
 class Checker:
+    """Validates the configurations of all kinds of connector."""
+
     def __init__(
         self,
         context: CheckContext,

@@ -1,7 +1,7 @@
 """Limits slow and numerous clients of uvicorn's HTTP/1.1, and answers with our error body where there is no request
 yet.
 
-idle ──first byte──▶ head ──▶ body ──▶ answered ──▶ idle      each arrow has its time; an answer may take any
+    idle ──first byte──▶ head ──▶ body ──▶ answered ──▶ idle      each arrow has its time; an answer may take any
 """
 
 from __future__ import annotations

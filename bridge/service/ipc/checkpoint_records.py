@@ -1,8 +1,9 @@
 """Packs records for Connect, once, in the rounds process: as the JSON text that answers a poll, with the fields that
 the HTTP process needs beside it.
 
-    payload of RECORDS := length u32 | JSON [name, generation] | record … record := key 16 bytes | partition 16 bytes |
-    timestamp i64 | affinity length u32 | text length u32 | affinity | text
+    payload of RECORDS := length u32 | JSON [name, generation] | record …
+    record := key 16 bytes | partition 16 bytes | timestamp i64 | affinity length u32 | text length u32
+              | affinity | text
 
 `key` stands for topic and record key: of one key only the newest record matters, as in a compacted topic. `partition`
 stands for the source partition, which an acknowledgement names. Both are digests: 16 bytes are less than a key.

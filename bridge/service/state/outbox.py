@@ -3,14 +3,17 @@ clock, no I/O.
 
 A record waits until a poll of the task that its affinity belongs to. Then it is in flight for that session of the task,
 until Connect has written it and the session acknowledges it. Laws (tests/unit/service/state/test_outbox.py holds them
-for any order of calls): A. Of one key (topic and record key) only the newest record waits. Each record is written, or a
-newer one of its key. B. Records of a key are in flight for one task at a time, and a task never gets an older record of
-a key after a newer. C. A batch that the next poll does not confirm is delivered again, whole and under the same number,
-before anything else, however often and in whatever order polls arrive. D. A new session of a task gets what the old one
-had in flight, unless a newer record of the key waits. When the number of tasks changes, all records are distributed
-again. E. An acknowledgement names a source partition and a timestamp. It counts for that record and all that were
-delivered before it of the partition. So two records of one partition and one timestamp are never in flight at once. F.
-A later generation of the connector's instance drops the records of earlier ones.
+for any order of calls):
+  A. Of one key (topic and record key) only the newest record waits. Each record is written, or a newer one of its key.
+  B. Records of a key are in flight for one task at a time, and a task never gets an older record of a key after a newer
+     one.
+  C. A batch that the next poll does not confirm is delivered again, whole and under the same number, before anything
+     else, however often and in whatever order polls arrive.
+  D. A new session of a task gets what the old one had in flight, unless a newer record of the key waits. When the
+     number of tasks changes, all records are distributed again.
+  E. An acknowledgement names a source partition and a timestamp. It counts for that record and all that were delivered
+     before it of the partition. So two records of one partition and one timestamp are never in flight at once.
+  F. A later generation of the connector's instance drops the records of earlier ones.
 
 Memory is bounded by the number of keys, and per task by MOST_IN_FLIGHT.
 """
