@@ -10,7 +10,7 @@ SHIM_TEST := $(shell find java-shim/src/test tests/contract/samples -type f 2>/d
 PIN := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	--no-emit-index-url --no-emit-find-links --quiet
 MVN := mvn -B -q -f java-shim/pom.xml
-LANES := 2
+LANES := 3
 IN_LANES := --numprocesses=$(LANES) --dist=loadfile --no-loadscope-reorder
 # Beside each other, with the output of each in one piece where make can do that (from 4.0 on).
 BESIDE := --jobs $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)

@@ -28,7 +28,7 @@ def test_all_files_are_within_the_budget() -> None:
 
 
 def test_files_run_side_by_side() -> None:
-    assert minutes({"tests/unit/test_a.py": 60, "tests/e2e/test_b.py": 180}) == 2
+    assert minutes({"tests/unit/test_a.py": 60 * LANES, "tests/e2e/test_b.py": 120 * LANES}) == 3
 
 
 def test_make_uses_as_many_lanes() -> None:
