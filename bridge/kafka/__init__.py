@@ -1,1 +1,1 @@
-"""The only room that imports confluent_kafka and aiokafka; other rooms see frozen values and small Protocols."""
+"""A Kafka cluster as frozen values and small Protocols: aiokafka's connections, confluent_kafka's admin client."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.admin.admin_client import AsyncAdminClient
 from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
-from bridge.kafka.admin.topic_configs import Admin
 from bridge.kafka.admin.topic_creation import create_compacted
 from bridge.kafka.config.settings import ClientSettings
 from bridge.kafka.consumer.header_scan import scan
@@ -22,6 +23,7 @@ from bridge.kafka.producer.state_writer import KeyValue, StateWriter
 from bridge.kafka.protocol import group_requests
 from bridge.kafka.protocol.error_codes import Errors
 from bridge.model.lookups import LookupResult, Need
+from bridge.model.topics import ConfigEntry
 from bridge.model.values import (
     Bounds,
     Committed,
@@ -35,6 +37,8 @@ _GROUPS_A_FETCH = 200
 _TOPICS_A_CALL = 500
 _CONFIGS_FOR = 600.0
 """Seconds before a topic's configs are described again."""
+_CONFIGS_PATIENCE = 5.0
+"""Seconds that a round waits for topics' configs, which only add a reason to what it finds."""
 _NEVER = (-_CONFIGS_FOR * 2, False)
 _COORDINATOR_MOVED = {
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
@@ -44,8 +48,8 @@ _COORDINATOR_MOVED = {
 _COORDINATOR_PAUSES = (0.0, 0.3, 0.6)
 """Seconds before coordinators are looked up again: a cluster without groups has to create the offsets topic first, and
 one that has just started loads it."""
-_CREATE_TIMEOUT_MS = 30_000
-"""For which a broker waits until a topic is created: the default of request.timeout.ms."""
+_ADMIN_SECONDS = 30.0
+"""For which an admin call waits, and a broker until a topic is created: the default of request.timeout.ms."""
 _APPEND_SECONDS = 30.0
 """For which a batch of a state topic may be in flight: the default of a producer's request.timeout.ms."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT, KafkaFault.CREDENTIALS}
@@ -58,11 +62,11 @@ class KafkaCluster:
     def __init__(self, settings: ClientSettings) -> None:
         timeout_ms = settings.api_timeout_ms or 60_000
         self.settings = settings
-        self._create_timeout_ms = min(timeout_ms, _CREATE_TIMEOUT_MS)
         self._client = NetworkClient(settings.raw)
-        self._admin = Admin(settings.admin, timeout_ms / 1000)
         self._admin_client = NetworkClient(settings.raw_admin)
-        self.topic_admin = KafkaTopicAdmin(self._admin_client, self._create_timeout_ms)
+        seconds = min(timeout_ms / 1000, _ADMIN_SECONDS)
+        self._admin = AsyncAdminClient(settings.admin, self._admin_client, seconds)
+        self.topic_admin = KafkaTopicAdmin(self._admin, self._admin_client)
         self._state_writer = StateWriter(self._admin_client, min(timeout_ms / 1000, _APPEND_SECONDS))
         self._lookups = {flag: Lookups(self._client, committed_only=flag) for flag in (False, True)}
         self._configs: ExpiringCache[tuple[str, str], tuple[float, bool]] = ExpiringCache(_CONFIGS_FOR)
@@ -71,6 +75,7 @@ class KafkaCluster:
         await self._state_writer.close()
         await self._client.close()
         await self._admin_client.close()
+        await self._admin.close()
 
     @property
     def remembered(self) -> int:
@@ -203,10 +208,25 @@ class KafkaCluster:
             for name, id_ in topics.items()
             if now - (self._configs.get((name, id_)) or _NEVER)[0] > _CONFIGS_FOR
         ]
-        for name, value in (await self._admin.log_append_time(ask)).items():
+        for name, value in (await self._described_append_time(ask)).items():
             self._configs.put((name, topics[name]), (now, value))
         cached = {name: self._configs.get((name, id_)) for name, id_ in topics.items()}
         return {name: entry[1] for name, entry in cached.items() if entry is not None}
+
+    async def _described_append_time(self, topics: Sequence[str]) -> dict[str, bool]:
+        """Topics whose configs can't be read now are left out; those whose configs we may not read are taken for
+        others: brokers log what they refuse, so it is not asked for in each round."""
+        described: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {}
+        with contextlib.suppress(KafkaFailure, TimeoutError):
+            async with asyncio.timeout(_CONFIGS_PATIENCE):
+                for at in range(0, len(topics), _TOPICS_A_CALL):
+                    described |= await self.topic_admin.configs(topics[at : at + _TOPICS_A_CALL])
+        return {
+            name: not isinstance(configs, KafkaFailure)
+            and configs["message.timestamp.type"].value == "LogAppendTime"
+            for name, configs in described.items()
+            if not isinstance(configs, KafkaFailure) or configs.fault is KafkaFault.NOT_AUTHORIZED
+        }
 
     async def bounds(
         self, partitions: Sequence[TopicPartition], *, committed_only: bool
@@ -247,7 +267,7 @@ class KafkaCluster:
         return await self._client.topic_names()
 
     async def create_compacted_topic(self, name: str, replication_factor: int) -> KafkaFailure | None:
-        return await create_compacted(self._client, name, replication_factor, self._create_timeout_ms)
+        return await create_compacted(self._admin, name, replication_factor)
 
     async def append(self, topic: str, records: Sequence[KeyValue]) -> None:
         await self._state_writer.append(topic, records)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.errors import failure
@@ -18,7 +18,6 @@ from bridge.model.values import LogRecord, TopicPartition
 
 log = logging.getLogger(__name__)
 
-_ADMIN_MS = 30_000
 _PAUSE = 0.02
 """Seconds before a log is asked again how far it is committed."""
 
@@ -26,7 +25,7 @@ _PAUSE = 0.02
 async def verify_compacted(client: NetworkClient, topics: Mapping[str, str]) -> None:
     """`topics`: names, with what they hold. As Connect it goes on where configs may not be described, and says so in
     the log. Raises KafkaFailure, TOPIC_CONFIG for a topic that would lose what it holds."""
-    described = await KafkaTopicAdmin(client, _ADMIN_MS).configs(list(topics))
+    described = await describe_configs(client, list(topics))
     for topic, holds in topics.items():
         configs = described[topic]
         if not isinstance(configs, KafkaFailure):

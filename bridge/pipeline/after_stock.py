@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.model.copying import Copied
 from bridge.model.lookups import Read, Window
@@ -14,7 +14,6 @@ from bridge.model.values import RecordView, Side, TopicPartition
 from bridge.pipeline.verifying import Logs
 from bridge.translation.records.log_window import same
 
-_ADMIN_MS = 30_000
 _BYTES = 1024
 _MOST_STEPS = 16
 """Offsets at the end of a target's log that are looked at for a record: the others hold marks of transactions."""
@@ -84,7 +83,7 @@ def _same_texts(one: RecordView | None, other: RecordView | None) -> bool:
 
 async def _late(target: Logs, topics: set[str]) -> set[str]:
     """The topics whose brokers overwrite timestamps."""
-    configs = await KafkaTopicAdmin(target.client, _ADMIN_MS).configs(sorted(topics)) if topics else {}
+    configs = await describe_configs(target.client, sorted(topics)) if topics else {}
     return {
         topic
         for topic, found in configs.items()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.fetcher import CompletedFetch
 from bridge.kafka.consumer.header_scan import scan
 from bridge.kafka.consumer.log_bounds import all_bounds
@@ -33,7 +33,6 @@ from bridge.translation.runs.runs import OffsetRun
 
 _LARGEST = 1_048_588
 """max.message.bytes where we may not describe the topic: Kafka's default."""
-_ADMIN_MS = 30_000
 _FIRST_LOOK, _LARGEST_LOOK = 64 * 1024, 8 * 1024 * 1024
 """Bytes of a log that are looked at for data at a time, where nothing is known of it."""
 _PERMANENT = {KafkaFault.CREDENTIALS, KafkaFault.TOPIC_CONFIG}
@@ -221,7 +220,7 @@ def fetch_from(copied: Copied, offset: int, last: OffsetRun | None) -> FetchPosi
 async def largest_batches(target: NetworkClient, topics: Sequence[str]) -> dict[str, int]:
     """Describes max.message.bytes by topic."""
     largest = dict.fromkeys(topics, _LARGEST)
-    for topic, configs in (await KafkaTopicAdmin(target, _ADMIN_MS).configs(topics)).items():
+    for topic, configs in (await describe_configs(target, topics)).items():
         if not isinstance(configs, KafkaFailure):
             largest[topic] = int(configs["max.message.bytes"].value or _LARGEST)
     return largest

@@ -82,21 +82,6 @@ public class KafkaMessages {
                     .setAbortedTransactions(null).setRecords(null)));
             print("fetch-after-epoch-answer", version, new FetchResponseData().setThrottleTimeMs(1).setResponses(List.of(found)));
         }
-        print("create-topic", 4, new CreateTopicsRequestData().setTimeoutMs(30000).setTopics(
-            new CreateTopicsRequestData.CreatableTopicCollection(List.of(
-                new CreateTopicsRequestData.CreatableTopic().setName("größe").setNumPartitions(1).setReplicationFactor((short) -1)
-                    .setConfigs(new CreateTopicsRequestData.CreatableTopicConfigCollection(List.of(
-                        new CreateTopicsRequestData.CreatableTopicConfig().setName("cleanup.policy").setValue("compact")).iterator()))).iterator())));
-        print("create-topic-answer", 4, new CreateTopicsResponseData().setThrottleTimeMs(1).setTopics(
-            new CreateTopicsResponseData.CreatableTopicResultCollection(List.of(
-                new CreateTopicsResponseData.CreatableTopicResult().setName("größe").setErrorCode((short) 38).setErrorMessage("too few"),
-                new CreateTopicsResponseData.CreatableTopicResult().setName("good").setErrorMessage(null)).iterator())));
-        print("create-partitions", 1, new CreatePartitionsRequestData().setTimeoutMs(30000).setTopics(
-            new CreatePartitionsRequestData.CreatePartitionsTopicCollection(List.of(
-                new CreatePartitionsRequestData.CreatePartitionsTopic().setName("größe").setCount(7).setAssignments(null)).iterator())));
-        print("create-partitions-answer", 1, new CreatePartitionsResponseData().setThrottleTimeMs(1).setResults(List.of(
-            new CreatePartitionsResponseData.CreatePartitionsTopicResult().setName("größe").setErrorCode((short) 37).setErrorMessage("as many"),
-            new CreatePartitionsResponseData.CreatePartitionsTopicResult().setName("good").setErrorMessage(null))));
         print("describe-configs", 2, new DescribeConfigsRequestData().setResources(List.of(
             new DescribeConfigsRequestData.DescribeConfigsResource().setResourceType((byte) 2).setResourceName("größe").setConfigurationKeys(null))));
         print("describe-configs-answer", 2, new DescribeConfigsResponseData().setThrottleTimeMs(1).setResults(List.of(
@@ -105,27 +90,12 @@ public class KafkaMessages {
                     new DescribeConfigsResponseData.DescribeConfigsSynonym().setName("log.retention.ms").setValue(null).setSource((byte) 4))),
                 new DescribeConfigsResponseData.DescribeConfigsResourceResult().setName("secret").setValue(null).setConfigSource((byte) 9).setReadOnly(true).setIsSensitive(true))),
             new DescribeConfigsResponseData.DescribeConfigsResult().setResourceType((byte) 2).setResourceName("gone").setErrorCode((short) 3).setErrorMessage("no such"))));
-        print("alter-configs", 0, new IncrementalAlterConfigsRequestData().setResources(
-            new IncrementalAlterConfigsRequestData.AlterConfigsResourceCollection(List.of(
-                new IncrementalAlterConfigsRequestData.AlterConfigsResource().setResourceType((byte) 2).setResourceName("größe").setConfigs(
-                    new IncrementalAlterConfigsRequestData.AlterableConfigCollection(List.of(
-                        new IncrementalAlterConfigsRequestData.AlterableConfig().setName("retention.ms").setConfigOperation((byte) 0).setValue("7"),
-                        new IncrementalAlterConfigsRequestData.AlterableConfig().setName("retention.bytes").setConfigOperation((byte) 1).setValue(null)).iterator()))).iterator())));
-        print("alter-configs-answer", 0, new IncrementalAlterConfigsResponseData().setThrottleTimeMs(1).setResponses(List.of(
-            new IncrementalAlterConfigsResponseData.AlterConfigsResourceResponse().setResourceType((byte) 2).setResourceName("größe").setErrorCode((short) 40).setErrorMessage("what"),
-            new IncrementalAlterConfigsResponseData.AlterConfigsResourceResponse().setResourceType((byte) 2).setResourceName("good").setErrorMessage(null))));
         print("describe-acls", 1, new DescribeAclsRequestData().setResourceTypeFilter((byte) 2).setResourceNameFilter(null).setPatternTypeFilter((byte) 1)
             .setPrincipalFilter(null).setHostFilter(null).setOperation((byte) 1).setPermissionType((byte) 1));
         print("describe-acls-answer", 1, new DescribeAclsResponseData().setThrottleTimeMs(1).setErrorMessage(null).setResources(List.of(
             new DescribeAclsResponseData.DescribeAclsResource().setResourceType((byte) 2).setResourceName("größe").setPatternType((byte) 4).setAcls(List.of(
                 new DescribeAclsResponseData.AclDescription().setPrincipal("User:a").setHost("*").setOperation((byte) 3).setPermissionType((byte) 3),
                 new DescribeAclsResponseData.AclDescription().setPrincipal("User:b").setHost("h").setOperation((byte) 99).setPermissionType((byte) 2))))));
-        print("create-acls", 1, new CreateAclsRequestData().setCreations(List.of(
-            new CreateAclsRequestData.AclCreation().setResourceType((byte) 2).setResourceName("größe").setResourcePatternType((byte) 4)
-                .setPrincipal("User:a").setHost("*").setOperation((byte) 3).setPermissionType((byte) 3))));
-        print("create-acls-answer", 1, new CreateAclsResponseData().setThrottleTimeMs(1).setResults(List.of(
-            new CreateAclsResponseData.AclCreationResult().setErrorMessage(null),
-            new CreateAclsResponseData.AclCreationResult().setErrorCode((short) 31).setErrorMessage("no"))));
         print("delete-acls", 1, new DeleteAclsRequestData().setFilters(List.of(
             new DeleteAclsRequestData.DeleteAclsFilter().setResourceTypeFilter((byte) 2).setResourceNameFilter("größe").setPatternTypeFilter((byte) 4)
                 .setPrincipalFilter("User:a").setHostFilter("*").setOperation((byte) 3).setPermissionType((byte) 3))));

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 import pytest
 
-from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.network.client import NetworkClient
@@ -28,11 +27,11 @@ from bridge.kafka.record.batch_plan import BatchPolicy, CodecSizes
 from bridge.kafka.record.coalescing import DataBatches
 from bridge.kafka.record.rebuilding import RecordTooLarge, chunks, refused
 from bridge.local import Cluster
-from bridge.model.topics import NewTopic
 from bridge.model.values import Bounds, Side, TopicPartition
 from tests.support import (
     Record,
     compact,
+    create_topic,
     eventually,
     produce,
     produce_transaction,
@@ -96,8 +95,7 @@ class Wire:
             await self._client.metadata([name])
             return isinstance((await bounds(self._client, [place], committed_only=False))[place], Bounds)
 
-        topics = KafkaTopicAdmin(self._client, 10_000)
-        assert self.run(topics.create_topics([NewTopic(name, 1, 1, configs or {})])) == {name: None}
+        create_topic(self.bootstrap, name, 1, dict(configs or {}))
         eventually(lambda: self.run(created()), 20.0, what=f"topic {name} is served")
         return name
 

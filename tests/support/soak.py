@@ -91,6 +91,11 @@ FORMS = (
         {"MIRROR_BRIDGE_FAULT_SECONDS": "180"},
     ),
     Form(
+        "600 cuts, 30 kills: admin calls",
+        "tests/integration/test_admin_faults.py",
+        {"MIRROR_BRIDGE_ADMIN_CUTS": "600", "MIRROR_BRIDGE_ADMIN_KILLS": "30"},
+    ),
+    Form(
         "20,000 topics: what connectors remember",
         "tests/unit/connectors/test_what_connectors_remember.py",
         {"MIRROR_BRIDGE_TOPICS": "20000"},

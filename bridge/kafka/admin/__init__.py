@@ -1,1 +1,1 @@
-"""What is asked of a cluster about its topics, configs, ACLs and brokers, and what is changed there."""
+"""Administration of a cluster: topics, configs and ACLs by confluent_kafka; of what is not, decision 0040 says why."""

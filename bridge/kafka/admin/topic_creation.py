@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic as LibraryTopic
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import of_code
-from bridge.kafka.network.client import NetworkClient
-from bridge.kafka.protocol import topic_requests
+from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of, words
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.wire import Call
 from bridge.model.topics import NewTopic
 
 _MAY_NOT_OR_NEED_NOT = {
@@ -20,28 +20,27 @@ _MAY_NOT_OR_NEED_NOT = {
     Errors.TOPIC_ALREADY_EXISTS,
 }
 """Stock swallows them."""
-_CONTROLLER_PAUSES = (0.0, 0.3, 0.6)
-"""Seconds before the controller is looked for (again)."""
 _AWAY = {KafkaFault.UNREACHABLE, KafkaFault.TIMEOUT}
 
 
-async def ask_controller(
-    client: NetworkClient, make: Callable[[], Call], doing: str
-) -> dict[str, tuple[int, str]]:
-    """Error code and the broker's words by topic, of a request that only the controller answers. Raises
-    KafkaFailure."""
-    done: dict[str, tuple[int, str]] = {}
-    for pause in _CONTROLLER_PAUSES:
-        await asyncio.sleep(pause)
-        node = await client.controller(doing)
-        done = topic_requests.read_done_topics(await client.send(node, make(), doing))
-        if all(code != Errors.NOT_CONTROLLER for code, _ in done.values()):
-            break
-    return done
+async def create(
+    client: AsyncAdminClient, topics: Sequence[NewTopic], doing: str
+) -> dict[str, KafkaError | None]:
+    """None for one that was made. Raises KafkaFailure."""
+    wanted = [
+        LibraryTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            config=dict(topic.configs),
+        )
+        for topic in topics
+    ]
+    return await client.call(doing, AdminClient.create_topics, wanted, operation_timeout=client.seconds)
 
 
 async def create_compacted(
-    client: NetworkClient, name: str, replication_factor: int, timeout_ms: int
+    client: AsyncAdminClient, name: str, replication_factor: int
 ) -> KafkaFailure | None:
     """One partition, cleanup.policy=compact, nothing else. Never raises KafkaFailure.
 
@@ -51,18 +50,16 @@ async def create_compacted(
     doing = f"create topic {name}"
     topic = NewTopic(name, 1, replication_factor, {"cleanup.policy": "compact"})
     try:
-        created = await ask_controller(
-            client, lambda: topic_requests.create_topics([topic], timeout_ms), doing
-        )
-    except KafkaFailure as error:
-        return None if error.fault is KafkaFault.UNSUPPORTED else _failed(name, error, str(error))
-    code, said = created.get(name, (Errors.UNKNOWN_SERVER_ERROR, ""))
-    failed = None if code in _MAY_NOT_OR_NEED_NOT else of_code(code, doing)
-    if failed is None:
+        error = (await create(client, [topic], doing))[name]
+    except KafkaFailure as failed:
+        return None if failed.fault is KafkaFault.UNSUPPORTED else _failed(name, failed, str(failed))
+    if error is None or error.code() in _MAY_NOT_OR_NEED_NOT:
         return None
-    if code == Errors.INVALID_CONFIG:
-        return KafkaFailure(failed.fault, f"Unable to create topic '{name}': {said}", retriable=False)
-    return _failed(name, failed, said or str(failed))
+    said = words(error)
+    cause = failure_of(error, doing, f"CREATE on topic {name}")
+    if error.code() == Errors.INVALID_CONFIG:
+        return KafkaFailure(cause.fault, f"Unable to create topic '{name}': {said}", retriable=False)
+    return _failed(name, cause, said or str(cause))
 
 
 def _failed(name: str, cause: KafkaFailure, said: str) -> KafkaFailure:

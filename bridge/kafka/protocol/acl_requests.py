@@ -51,16 +51,6 @@ def _acls(answer: Reader) -> Iterator[TopicAcl]:
 _PATTERNS, _OPERATIONS, _PERMISSIONS = set(PatternType), set(Operation), set(Permission)
 
 
-def create_acls(acls: Sequence[TopicAcl]) -> Call:
-    """CreateAcls v1."""
-    return Call(
-        ApiKeys.CREATE_ACLS,
-        versions=range(1, 2),
-        flexible_from=2,
-        write=lambda writer, _: _write(writer, acls),
-    )
-
-
 def delete_acls(acls: Sequence[TopicAcl]) -> Call:
     """DeleteAcls v1: exactly these rules, each a filter of its own."""
     return Call(
@@ -81,12 +71,6 @@ def _write(writer: Writer, acls: Sequence[TopicAcl]) -> None:
         writer.string(acl.host)
         writer.int8(acl.operation)
         writer.int8(acl.permission)
-
-
-def read_created_acls(answer: Reader) -> list[tuple[int, str]]:
-    """Error code and the broker's words, in the order that was asked for."""
-    answer.skip(4)
-    return [(answer.int16(), answer.string()) for _ in answer.array()]
 
 
 def read_deleted_acls(answer: Reader) -> list[tuple[int, str]]:

@@ -16,12 +16,12 @@ from bridge.kafka.admin import cluster_description
 from bridge.kafka.network.connection import BulkConnection
 from bridge.kafka.protocol import (
     acl_requests,
+    config_requests,
     epoch_requests,
     group_requests,
     log_requests,
     produce_requests,
     produce_responses,
-    topic_requests,
 )
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.wire import Call, Reader
@@ -41,12 +41,8 @@ _READ: dict[str, Read] = {
     "fetch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
     "fetch-after-epoch-answer": lambda reader, version: log_requests.read_fetched(reader, version, _ID),
     "fetch-in-session-answer": lambda reader, version: log_requests.read_fetch_response(reader, version, _ID),
-    "create-topic-answer": lambda reader, _: topic_requests.read_done_topics(reader),
-    "create-partitions-answer": lambda reader, _: topic_requests.read_done_topics(reader),
-    "describe-configs-answer": lambda reader, _: topic_requests.read_described_configs(reader),
-    "alter-configs-answer": lambda reader, _: topic_requests.read_altered_configs(reader),
+    "describe-configs-answer": lambda reader, _: config_requests.read_described_configs(reader),
     "describe-acls-answer": lambda reader, _: acl_requests.read_described_acls(reader),
-    "create-acls-answer": lambda reader, _: acl_requests.read_created_acls(reader),
     "delete-acls-answer": lambda reader, _: acl_requests.read_deleted_acls(reader),
     "list-groups-answer": group_requests.read_groups,
     "describe-groups-answer": lambda reader, _: (

@@ -16,6 +16,7 @@ from bridge.kafka.protocol import group_requests, log_requests
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.log_requests import PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
+from bridge.model.topics import ConfigEntry, ConfigSource
 from bridge.model.values import Side, TopicPartition
 
 ROUNDS, A_ROUND = 200, 100
@@ -138,11 +139,18 @@ def test_a_cluster_remembers_the_configs_of_topics_that_are_asked_for(
 ) -> None:
     asked: list[str] = []
 
-    async def log_append_time(_: object, topics: list[str]) -> dict[str, bool]:
+    async def configs(_: object, topics: list[str]) -> dict[str, dict[str, ConfigEntry]]:
         asked.extend(topics)
-        return {name: name == "stays" for name in topics}
+        return {
+            name: {
+                "message.timestamp.type": ConfigEntry(
+                    "LogAppendTime" if name == "stays" else "CreateTime", ConfigSource.DEFAULT
+                )
+            }
+            for name in topics
+        }
 
-    monkeypatch.setattr("bridge.kafka.admin.topic_configs.Admin.log_append_time", log_append_time)
+    monkeypatch.setattr("bridge.kafka.admin.topic_admin.KafkaTopicAdmin.configs", configs)
 
     async def work() -> None:
         cluster = KafkaCluster(client_settings(Side.TARGET, PROPS))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import topic_creation
 from bridge.kafka.errors import failure
-from bridge.kafka.protocol.wire import Call, Reader, Writer
+from tests.unit.kafka.admin.library import Library, done
 
 NAME = "mm2-offset-syncs.B.internal"
 TIMED_OUT = (
@@ -18,32 +20,20 @@ TIMED_OUT = (
 )
 
 
-class ControllerClient:
-    """A controller that answers these codes, one for each request."""
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    return Library(monkeypatch)
 
-    def __init__(self, *answers: int | KafkaFailure, name: str = NAME) -> None:
-        self._answers, self._name = list(answers), name
-        self.asked: list[int] = []
 
-    async def controller(self, doing: str) -> int:
-        return len(self.asked)
-
-    async def send(self, node: int, call: Call, doing: str) -> Reader:
-        self.asked.append(node)
-        answer = self._answers.pop(0)
+def made(library: Library, answer: int | KafkaFailure) -> KafkaFailure | None:
+    def create(_: object) -> dict[str, Future[Any]]:
         if isinstance(answer, KafkaFailure):
             raise answer
-        writer = Writer(flexible=False)
-        writer.int32(0)
-        writer.array(1)
-        writer.string(self._name)
-        writer.int16(answer)
-        writer.string("as the broker says")
-        return Reader(writer.encode(), flexible=False)
+        return {NAME: done(KafkaError(answer, "as the broker says") if answer else None)}
 
-
-def made(client: ControllerClient) -> KafkaFailure | None:
-    return asyncio.run(topic_creation.create_compacted(client, NAME, 3, 1000))  # type: ignore[arg-type]
+    library.answers("create_topics", create)
+    library.answers("describe_cluster", lambda _: done())
+    return library.run(lambda client: topic_creation.create_compacted(client, NAME, 3))
 
 
 ASSUMED = "MirrorUtilsTest.testCreateCompactedTopicAssumeTopicAlreadyExistsWith"
@@ -59,8 +49,8 @@ ASSUMED = "MirrorUtilsTest.testCreateCompactedTopicAssumeTopicAlreadyExistsWith"
         pytest.param(36, id="MirrorUtilsTest.testCreateCompactedTopicAlreadyExists"),
     ],
 )
-def test_made_or_not_ours_to_make(code: int) -> None:
-    assert made(ControllerClient(code)) is None
+def test_made_or_not_ours_to_make(library: Library, code: int) -> None:
+    assert made(library, code) is None
 
 
 @pytest.mark.parametrize(
@@ -91,27 +81,26 @@ def test_made_or_not_ours_to_make(code: int) -> None:
         ),
     ],
 )
-def test_texts(answer: int | KafkaFailure, text: str, fault: KafkaFault) -> None:
-    failed = made(ControllerClient(answer))
+def test_texts(library: Library, answer: int | KafkaFailure, text: str, fault: KafkaFault) -> None:
+    failed = made(library, answer)
     assert failed is not None
     assert (str(failed), failed.fault) == (text, fault)
 
 
-def test_a_broker_too_old_is_not_asked_again() -> None:
-    assert made(ControllerClient(failure(KafkaFault.UNSUPPORTED, "create topic", "too old"))) is None
+def test_a_broker_too_old_is_not_asked_again(library: Library) -> None:
+    assert made(library, failure(KafkaFault.UNSUPPORTED, "create topic", "too old")) is None
 
 
-def test_the_controller_is_looked_for_again_when_it_has_moved() -> None:
-    client = ControllerClient(41, 41, 0)
-    assert made(client) is None
-    assert client.asked == [0, 1, 2]
-    failed = made(ControllerClient(41, 41, 41))
+def test_a_controller_that_keeps_moving_is_tried_again_later(library: Library) -> None:
+    failed = made(library, 41)
     assert failed is not None
     assert failed.retriable
     assert str(failed).startswith(f"Error while attempting to create/find topic '{NAME}': ")
 
 
-def test_an_answer_about_another_topic_is_no_answer() -> None:
-    failed = made(ControllerClient(0, name="other"))
-    assert failed is not None
-    assert str(failed).startswith(f"Error while attempting to create/find topic '{NAME}': ")
+def test_one_partition_and_one_config(library: Library) -> None:
+    assert made(library, 0) is None
+    ((_, (topic,), how),) = library.asked
+    assert (topic.topic, topic.num_partitions, topic.replication_factor) == (NAME, 1, 3)
+    assert topic.config == {"cleanup.policy": "compact"}
+    assert how == {"operation_timeout": 5.0, "request_timeout": 5.0}

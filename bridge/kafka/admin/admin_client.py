@@ -1,0 +1,135 @@
+"""confluent_kafka's AdminClient for an event loop: its futures are awaited, its errors become KafkaFailure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.admin.refusals import refusal
+from bridge.kafka.errors import failure, of_librdkafka
+from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.error_codes import Errors
+
+K = TypeVar("K")
+V = TypeVar("V")
+log = logging.getLogger("librdkafka")
+
+_RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1000}
+"""Java's defaults: librdkafka's own grow to 10 s, for which a cluster that is back would not be noticed."""
+_MOST_SECONDS = 3600.0
+"""The longest timeout that librdkafka takes."""
+SOON = 1.0
+"""Seconds after which an answer is late."""
+_CONTROLLER_PAUSES = (0.3, 0.6)
+"""Seconds before a controller that has moved is asked again."""
+
+
+class AsyncAdminClient:
+    """One AdminClient. The library's own threads do the waiting."""
+
+    def __init__(
+        self, settings: Mapping[str, str | int | float], network: NetworkClient, seconds: float
+    ) -> None:
+        """`settings`: librdkafka's; `network`: logs in as they do; `seconds`: the longest that a call takes."""
+        # Below the level of its lines about brokers that are away, one per attempt: rounds log that themselves.
+        self._settings = {**_RECONNECT, **settings, "log_level": 2}
+        self._client: AdminClient | None = None
+        self._network = network
+        self.seconds = min(seconds, _MOST_SECONDS)
+        """The longest that a call takes."""
+
+    async def close(self) -> None:
+        """Ends the library's threads; calls under way end as failures."""
+        client, self._client = self._client, None
+        if client is not None:
+            # Waits for the threads, of which one may be looking up a name.
+            await asyncio.to_thread(client.__exit__, None, None, None)
+
+    async def call(
+        self, doing: str, method: Callable[..., Mapping[K, Future[V]]], *args: object, **how: object
+    ) -> dict[K, V | KafkaError]:
+        """What the library answers to each key of a call of AdminClient. Raises KafkaFailure when the cluster as a
+        whole does not answer."""
+        found = await self._once(doing, method, *args, **how)
+        for pause in _CONTROLLER_PAUSES:
+            if not any(
+                isinstance(each, KafkaError) and each.code() == Errors.NOT_CONTROLLER
+                for each in found.values()
+            ):
+                break
+            await asyncio.sleep(pause)
+            # librdkafka looks for the controller every few minutes only, and in each answer that names it.
+            await self._once(doing, _one(AdminClient.describe_cluster))
+            found = await self._once(doing, method, *args, **how)
+        return found
+
+    async def _once(
+        self, doing: str, method: Callable[..., Mapping[K, Future[V]]], *args: object, **how: object
+    ) -> dict[K, V | KafkaError]:
+        if self._client is None:  # it connects at once, so it is made for who has something to ask
+            self._client = AdminClient(self._settings, logger=log)
+        client = self._client
+        try:
+            futures = method(client, *args, request_timeout=self.seconds, **how)
+        except ValueError as error:  # what it takes no request for
+            raise failure(KafkaFault.OTHER, doing, str(error)) from None
+        client.poll(0)  # hands its log lines over
+        waits = {key: asyncio.wrap_future(future) for key, future in futures.items()}
+        try:
+            _, pending = await asyncio.wait(waits.values(), timeout=SOON)
+            if pending:
+                # librdkafka waits for its whole timeout where connections or logins are refused, and can't say why.
+                await self._network.controller(doing)
+                await asyncio.wait(pending)
+            found: dict[K, V | KafkaError] = {}
+            for key, wait in waits.items():
+                failed = _error(wait)
+                found[key] = wait.result() if failed is None else failed
+        finally:
+            for wait in waits.values():
+                if not wait.cancel() and not wait.cancelled():
+                    wait.exception()  # nobody misses it
+        local = [each for each in found.values() if isinstance(each, KafkaError) and _local(each)]
+        if local and len(local) == len(found):
+            raise of_librdkafka(local[0], doing)
+        return found
+
+
+def _one(method: Callable[..., Future[V]]) -> Callable[..., Mapping[str, Future[V]]]:
+    """Of a call that has one answer."""
+    return lambda *args, **how: {"": method(*args, **how)}
+
+
+def _error(wait: asyncio.Future[V]) -> KafkaError | None:
+    raised = wait.exception()
+    if raised is None:
+        return None
+    if not isinstance(raised, KafkaException):
+        raise raised
+    error = raised.args[0]
+    assert isinstance(error, KafkaError)
+    return error
+
+
+def _local(error: KafkaError) -> bool:
+    """No broker has said so."""
+    return bool(error.code() < Errors.UNKNOWN_SERVER_ERROR)
+
+
+def failure_of(error: KafkaError, doing: str, right: str) -> KafkaFailure:
+    """In the broker's own words. `right`: what to grant where that is missing."""
+    failed = None if _local(error) else refusal(error.code(), words(error), doing, right)
+    return failed or of_librdkafka(error, doing)
+
+
+def words(error: KafkaError) -> str:
+    """The broker's own, "" where it has sent none: librdkafka then puts in its name of the code."""
+    said = str(error.str())
+    return "" if said == KafkaError(error.code()).str() else said

@@ -1,0 +1,162 @@
+"""The library's futures in an event loop: answers, errors, and a cluster that does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bridge.errors import KafkaFailure, KafkaFault
+from bridge.kafka.admin import admin_client
+from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of, words
+from bridge.kafka.errors import failure
+from tests.unit.kafka.admin.library import Library, done
+
+_TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "Failed while waiting for controller: Local: Timed out")
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    return Library(monkeypatch)
+
+
+def pending() -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+async def asks(client: AsyncAdminClient) -> dict[str, Any]:
+    return await client.call("ask", AdminClient.create_topics, ["a", "b"])
+
+
+def test_each_key_has_its_answer_or_its_error(library: Library) -> None:
+    denied = KafkaError(29)
+    library.answers("create_topics", lambda _: {"a": done(1), "b": done(denied)})
+    assert library.run(asks) == {"a": 1, "b": denied}
+    assert library.asked == [("create_topics", ["a", "b"], {"request_timeout": 5.0})]
+    assert library.network.asked == 0, "nobody else is asked"
+
+
+def test_a_cluster_that_does_not_answer_fails_the_call(library: Library) -> None:
+    library.answers("create_topics", lambda _: {"a": done(_TIMED_OUT), "b": done(_TIMED_OUT)})
+    with pytest.raises(KafkaFailure, match="waiting for controller: Local: Timed out") as caught:
+        library.run(asks)
+    assert (caught.value.fault, caught.value.retriable) == (KafkaFault.TIMEOUT, True)
+
+
+def test_what_the_library_takes_no_request_for_is_a_failure(library: Library) -> None:
+    def refuse(_: object) -> dict[str, Future[Any]]:
+        raise ValueError("replication_factor out of expected range")
+
+    library.answers("create_topics", refuse)
+    with pytest.raises(KafkaFailure, match="out of expected range"):
+        library.run(asks)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_client, "SOON", 0.01)
+
+
+@pytest.mark.usefixtures("soon")
+def test_the_network_client_says_why_an_answer_is_late(
+    library: Library, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Long before the library gives up; and its error, which comes later, is nobody's."""
+    late = pending()
+    library.answers("create_topics", lambda _: {"a": done(_TIMED_OUT), "b": late})
+    library.network.failure = failure(KafkaFault.CREDENTIALS, "connect", "Authentication failed")
+
+    async def work(client: AsyncAdminClient) -> None:
+        with pytest.raises(KafkaFailure) as caught:
+            await asks(client)
+        assert caught.value.fault is KafkaFault.CREDENTIALS
+
+    library.run(work)
+    late.set_result(None)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_late_answer_is_an_answer(library: Library) -> None:
+    late = pending()
+    library.answers("create_topics", lambda _: {"a": late})
+
+    async def work(client: AsyncAdminClient) -> dict[str, Any]:
+        asyncio.get_running_loop().call_later(0.1, late.set_result, 7)
+        return await asks(client)
+
+    assert library.run(work) == {"a": 7}
+    assert library.network.asked == 1
+
+
+def test_a_controller_that_has_moved_is_looked_for_by_metadata(library: Library) -> None:
+    codes = [41, 41, 0]
+    library.answers("create_topics", lambda _: {"a": done(KafkaError(code) if (code := codes.pop(0)) else 1)})
+    library.answers("describe_cluster", lambda _: done())
+    assert library.run(asks) == {"a": 1}
+    assert [name for name, *_ in library.asked] == [
+        "create_topics",
+        "describe_cluster",
+        "create_topics",
+        "describe_cluster",
+        "create_topics",
+    ]
+
+
+def test_a_controller_that_keeps_moving_is_an_error(library: Library) -> None:
+    library.answers("create_topics", lambda _: {"a": done(KafkaError(41))})
+    library.answers("describe_cluster", lambda _: done())
+    assert library.run(asks) == {"a": KafkaError(41)}
+
+
+def threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_nothing_of_the_library_is_left_after_close() -> None:
+    """With a call under way, too: it ends as a failure."""
+
+    class Never:
+        async def controller(self, doing: str) -> int:
+            await asyncio.sleep(0)
+            return 1
+
+    async def go() -> None:
+        settings = {"bootstrap.servers": "127.0.0.1:9"}
+        await asyncio.to_thread(threads)  # the loop has its own by now
+        before = threads()
+        client = AsyncAdminClient(settings, Never(), 60.0)  # type: ignore[arg-type]
+        assert threads() == before, "who asks nothing has none"
+        asking = asyncio.create_task(client.call("ask", AdminClient.create_topics, [NewTopic("a", 1, 1)]))
+        await asyncio.sleep(0.1)
+        assert threads() > before
+        began = time.monotonic()
+        await client.close()
+        with pytest.raises(KafkaFailure):
+            await asking
+        assert time.monotonic() - began < 5.0
+        assert threads() == before
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("error", "fault", "said"),
+    [
+        (KafkaError(29), KafkaFault.NOT_AUTHORIZED, ""),
+        (KafkaError(40, "no such config"), KafkaFault.OTHER, "no such config"),
+        (KafkaError(KafkaError._TRANSPORT), KafkaFault.UNREACHABLE, ""),
+    ],
+)
+def test_errors(error: KafkaError, fault: KafkaFault, said: str) -> None:
+    assert (failure_of(error, "ask", "").fault, words(error)) == (fault, said)

@@ -1,0 +1,125 @@
+"""Topics, configs and ACLs by the library: what it is asked for, and what its answers become."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin._acl import AclOperation, AclPermissionType
+from confluent_kafka.admin._config import AlterConfigOpType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from bridge.errors import KafkaFault
+from bridge.kafka.admin.topic_admin import KafkaTopicAdmin
+from bridge.model.topics import (
+    NewTopic,
+    Operation,
+    PatternType,
+    Permission,
+    TopicAcl,
+)
+from tests.unit.kafka.admin.library import Library, done
+
+T = TypeVar("T")
+READ = TopicAcl("größe", PatternType.PREFIXED, "User:a", "*", Operation.READ, Permission.ALLOW)
+WRITE = READ._replace(operation=Operation.WRITE, permission=Permission.DENY)
+REFUSED = "Request Request(processor=1, session=Session(User:alice,/127.0.0.1)) is not authorized."
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    return Library(monkeypatch)
+
+
+def asked(library: Library, work: Callable[[KafkaTopicAdmin], Awaitable[T]]) -> T:
+    return library.run(lambda client: work(KafkaTopicAdmin(client, library.network)))
+
+
+def test_topics_are_made_in_parts(library: Library) -> None:
+    errors = {"t-0": KafkaError(36), "t-1": KafkaError(40, "no.such is unknown"), "t-2": KafkaError(29)}
+    library.answers(
+        "create_topics", lambda topics: {each.topic: done(errors.get(each.topic)) for each in topics}
+    )
+    topics = [NewTopic(f"t-{number}", 2, -1, {"retention.ms": "7"}) for number in range(450)]
+    found = asked(library, lambda admin: admin.create_topics(topics))
+    assert [len(wanted) for _, wanted, _ in library.asked] == [200, 200, 50]
+    (first, *_) = library.asked[0][1]
+    assert (first.topic, first.num_partitions, first.replication_factor) == ("t-0", 2, -1)
+    assert first.config == {"retention.ms": "7"}
+    assert found.keys() == {topic.name for topic in topics}
+    failures = {name: failure for name, failure in found.items() if failure is not None}
+    assert failures.keys() == {"t-1", "t-2"}, "one that exists is no failure"
+    assert str(failures["t-1"]) == "no.such is unknown (while trying to create topic t-1)"
+    assert failures["t-2"].fault is KafkaFault.NOT_AUTHORIZED
+    assert str(failures["t-2"]).endswith(": grant CREATE on topic t-2 (while trying to create topic t-2)")
+
+
+def test_a_topic_that_has_as_many_partitions_already_is_no_failure(library: Library) -> None:
+    codes = {"grown": 0, "larger": 37, "gone": 3}
+    library.answers(
+        "create_partitions",
+        lambda wanted: {
+            each.topic: done(KafkaError(codes[each.topic]) if codes[each.topic] else None) for each in wanted
+        },
+    )
+    found = asked(library, lambda admin: admin.create_partitions({"grown": 7, "larger": 2, "gone": 3}))
+    assert [each.new_total_count for each in library.asked[0][1]] == [7, 2, 3]
+    assert (found["grown"], found["larger"]) == (None, None)
+    assert found["gone"] is not None
+    assert found["gone"].fault is KafkaFault.UNKNOWN_TOPIC
+
+
+def test_overrides_are_set_and_taken_away(library: Library) -> None:
+    library.answers(
+        "incremental_alter_configs",
+        lambda wanted: {
+            each: done(KafkaError(40, "what") if each.name == "bad" else None) for each in wanted
+        },
+    )
+    changes: dict[str, dict[str, str | None]] = {
+        "good": {"retention.ms": "7", "retention.bytes": None},
+        "bad": {"x": ""},
+    }
+    found = asked(library, lambda admin: admin.alter_configs(changes))
+    sent = {
+        each.name: [
+            (entry.name, entry.value, entry.incremental_operation) for entry in each.incremental_configs
+        ]
+        for each in library.asked[0][1]
+    }
+    assert sent == {
+        "good": [
+            ("retention.ms", "7", AlterConfigOpType.SET),
+            ("retention.bytes", None, AlterConfigOpType.DELETE),
+        ],
+        "bad": [("x", "", AlterConfigOpType.SET)],
+    }
+    assert found["good"] is None
+    assert str(found["bad"]) == "what (while trying to alter configs of topic bad)"
+
+
+def test_rules_are_made_one_by_one(library: Library) -> None:
+    def answer(wanted: Any) -> dict[Any, Any]:
+        return {
+            each: done(KafkaError(31, REFUSED) if each.operation is AclOperation.WRITE else None)
+            for each in wanted
+        }
+
+    library.answers("create_acls", answer)
+    found = asked(library, lambda admin: admin.create_acls([READ, WRITE]))
+    assert found[READ] is None
+    assert str(found[WRITE]).startswith("User:alice may not: grant ALTER on the cluster")
+    each = library.asked[0][1][1]
+    assert (each.restype, each.name, each.principal, each.host) == (
+        ResourceType.TOPIC,
+        "größe",
+        "User:a",
+        "*",
+    )
+    assert (each.resource_pattern_type, each.operation, each.permission_type) == (
+        ResourcePatternType.PREFIXED,
+        AclOperation.WRITE,
+        AclPermissionType.DENY,
+    )
