@@ -16,12 +16,12 @@ from bridge.kafka.consumer.header_scan import scan
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.consumer.topic_tail import TopicTail
-from bridge.kafka.errors import of_code
 from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.state_writer import KeyValue, StateWriter
 from bridge.kafka.protocol import group_requests
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import of_code
 from bridge.model.lookups import LookupResult, Need
 from bridge.model.topics import ConfigEntry
 from bridge.model.values import (

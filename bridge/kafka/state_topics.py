@@ -11,8 +11,8 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.topic_tail import TopicTail
-from bridge.kafka.errors import failure
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.errors import failure
 from bridge.model.topics import not_only_compacted
 from bridge.model.values import LogRecord, TopicPartition
 

@@ -15,9 +15,9 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.producer import TransactionalProducer
+from bridge.kafka.protocol.errors import of_code
 from bridge.model.copy_owners import TopicPair
 from bridge.model.copying import PipelineSpec
 from bridge.model.values import CopyId

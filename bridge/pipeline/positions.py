@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault, NothingCopied, OperationRefused
-from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.state_topics import read_committed, verify_compacted
 from bridge.model.copying import PipelineSpec
 from bridge.model.state_records.fields import SchemaError

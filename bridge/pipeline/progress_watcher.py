@@ -12,8 +12,8 @@ from dataclasses import replace
 from bridge.errors import AWAY, KafkaFailure, KafkaFault
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.topic_tail import TopicTail
-from bridge.kafka.errors import failure
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.errors import failure
 from bridge.logs.changes import Changes
 from bridge.model.cluster_names import cluster_name
 from bridge.model.copying import Copied, Gap, PipelineSpec, Progress

@@ -17,8 +17,8 @@ from bridge.kafka.consumer.position_validation import (
     FetchPosition,
     log_errors,
 )
-from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
+from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.record.batch import CorruptBatch
 from bridge.kafka.record.batch_plan import BatchPolicy
 from bridge.kafka.record.coalescing import DataBatches

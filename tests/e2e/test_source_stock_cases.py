@@ -79,7 +79,7 @@ def mirrored_flow(request: pytest.FixtureRequest, flow: Flow) -> Iterator[OurFlo
 
 
 def flavours(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return pytest.mark.parametrize("flow", names, indirect=True)
+    return pytest.mark.parametrize("mirrored_flow", names, indirect=True)
 
 
 class Case:

@@ -51,7 +51,7 @@ def mirrored_flow(request: pytest.FixtureRequest, flow: Flow) -> Iterator[Mirror
 
 def flavours(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Base is MirrorConnectorsIntegrationBaseTest, the others its subclasses."""
-    return pytest.mark.parametrize("flow", names, indirect=True)
+    return pytest.mark.parametrize("mirrored_flow", names, indirect=True)
 
 
 # -- testReplication -------------------------------------------------------------------------------------------------
@@ -72,9 +72,9 @@ def _assert_first_unprocessed(mirrored_flow: MirroredFlow, topic: str, group: st
 
 
 @pytest.mark.parametrize(
-    ("flow", "both_ways"),
+    ("mirrored_flow", "both_ways"),
     [("Base", True), ("Identity", False), ("Transactions", False), ("SSL", False)],
-    indirect=["flow"],
+    indirect=["mirrored_flow"],
 )
 def test_replication(mirrored_flow: MirroredFlow, both_ways: bool) -> None:
     """MirrorConnectorsIntegrationBaseTest.testReplication: checkpoints, heartbeats, upstreamClusters and hops, failover

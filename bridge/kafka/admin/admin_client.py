@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.refusals import refusal
-from bridge.kafka.errors import failure, of_librdkafka
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import failure, of_librdkafka
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.protocol.log_requests import read_controller
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 

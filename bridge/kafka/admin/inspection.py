@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from bridge.kafka.admin import cluster_description
 from bridge.kafka.admin.cluster_description import DescribedTopic
 from bridge.kafka.config.settings import RawSettings
-from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import produce_requests
 from bridge.kafka.protocol.api_keys import ApiKeys
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 
 _A_CALL = 500

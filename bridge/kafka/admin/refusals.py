@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import failure, of_code
+from bridge.kafka.protocol.errors import failure, of_code
 
 _USER = re.compile(r"Session\(([^,()]+),")
 """As brokers print the request that they refuse."""

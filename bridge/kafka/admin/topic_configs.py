@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.refusals import refusal
-from bridge.kafka.errors import failure
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import config_requests
+from bridge.kafka.protocol.errors import failure
 from bridge.model.topics import ConfigEntry
 
 _TOPICS_A_CALL = 200

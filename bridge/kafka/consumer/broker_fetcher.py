@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.fetch_session import FetchSession
-from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.protocol.log_requests import FetchParams, FetchPartition, PartitionData
 from bridge.model.values import TopicPartition
 

@@ -24,9 +24,9 @@ from bridge.kafka.consumer.position_validation import (
     topic_errors,
 )
 from bridge.kafka.consumer.preferred_replica import PreferredReplicas
-from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import of_code
 from bridge.kafka.protocol.log_requests import PartitionData
 from bridge.kafka.protocol.wire import BytesLike
 from bridge.model.values import TopicPartition

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import failure, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
+from bridge.kafka.protocol.errors import failure, of_code
 from bridge.model.values import Bounds, TopicPartition
 
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from bridge.errors import KafkaFailure
 from bridge.kafka.consumer.log_bounds import bounds
-from bridge.kafka.errors import of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import epoch_requests
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import of_code
 from bridge.model.values import TopicPartition
 
 

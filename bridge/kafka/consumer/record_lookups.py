@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import failure, of_code
 from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import failure, of_code
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
 from bridge.kafka.record.decoding import opened
 from bridge.model.lookups import FindTime, Need, Read, Window

@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import failure, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import failure, of_code
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionData
 from bridge.kafka.record.decoding import decode_log
 from bridge.model.values import TailPart, TopicPartition

@@ -14,13 +14,13 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import RawSettings
-from bridge.kafka.errors import failure, of_code, of_exception
 from bridge.kafka.expiring_cache import ExpiringCache
 from bridge.kafka.network.connection import BulkConnection, connection_to
 from bridge.kafka.network.library_client import AIOKafkaClient
 from bridge.kafka.network.round_trip import UNKNOWN, quickest
 from bridge.kafka.protocol import group_requests, log_requests
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import failure, of_code, of_exception
 from bridge.kafka.protocol.log_requests import TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.model.values import TopicPartition

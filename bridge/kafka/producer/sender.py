@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import failure
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.network.in_flight import InFlightWindow
 from bridge.kafka.network.round_trip import UNKNOWN, quickest, stretched
 from bridge.kafka.protocol import produce_requests
+from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.produce_responses import NOT_ANSWERED, read_produced, refusal
 from bridge.kafka.protocol.wire import Writable

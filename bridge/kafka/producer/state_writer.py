@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import not_allowed_to_write, of_code
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.producer.sender import BatchSender
+from bridge.kafka.protocol.errors import not_allowed_to_write, of_code
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.model.values import TopicPartition
 

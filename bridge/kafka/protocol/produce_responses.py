@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import failure, not_allowed_to_write, of_code
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import failure, not_allowed_to_write, of_code
 from bridge.kafka.protocol.wire import Reader
 from bridge.model.values import TopicPartition
 

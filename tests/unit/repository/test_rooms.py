@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,16 @@ def test_every_row_is_a_room_and_says_no_more_than_is_used() -> None:
         if (needless := (room.names | (frozenset() if room.anything else room.late)) - rows[room])
     }
     assert unused == {}
+
+
+def test_no_rooms_import_each_other_in_a_circle() -> None:
+    """But for a package and one inside it: routes use what the application around them has."""
+    arrows: dict[str, set[str]] = {}
+    for module, path in modules():
+        where = room_of(module)
+        names = {room_of(name) for name, _ in imports(module, path.read_text("utf-8"))} - {"", where}
+        arrows.setdefault(where, set()).update(name for name in names if not where.startswith(name + "."))
+    TopologicalSorter(arrows).prepare()  # raises CycleError
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import admin_client
 from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of, words
-from bridge.kafka.errors import failure
+from bridge.kafka.protocol.errors import failure
 from tests.unit.kafka.admin.library import Library, done
 
 _TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "Failed while waiting for controller: Local: Timed out")

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin import topic_creation
-from bridge.kafka.errors import failure
+from bridge.kafka.protocol.errors import failure
 from tests.unit.kafka.admin.library import Library, done
 
 NAME = "mm2-offset-syncs.B.internal"

@@ -15,9 +15,9 @@ from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer import broker_fetcher
 from bridge.kafka.consumer import fetcher as consumer_fetcher
 from bridge.kafka.consumer.fetcher import CompletedFetch, Fetcher, FetchError, FetchErrorKind, FetchPosition
-from bridge.kafka.errors import failure
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.log_requests import FetchPartition, PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.values import TopicPartition

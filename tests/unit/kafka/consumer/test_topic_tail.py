@@ -11,9 +11,9 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.consumer.topic_tail import TopicTail
-from bridge.kafka.errors import failure
 from bridge.kafka.protocol import log_requests
 from bridge.kafka.protocol.error_codes import Errors
+from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.log_requests import PartitionData, PartitionMetadata, TopicMetadata
 from bridge.kafka.protocol.wire import Call, Reader
 from bridge.kafka.record.batch import parse

@@ -11,10 +11,10 @@ from typing import TypeVar
 import pytest
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.errors import failure
 from bridge.kafka.network.in_flight import LEAST
 from bridge.kafka.producer import sender as producer_sender
 from bridge.kafka.producer.sender import BatchSender
+from bridge.kafka.protocol.errors import failure
 from bridge.kafka.protocol.log_requests import TopicMetadata
 from bridge.kafka.protocol.produce_requests import ProducerIdAndEpoch
 from bridge.kafka.protocol.wire import Call, Reader, Writer
