@@ -211,7 +211,7 @@ def test_what_the_target_holds_already_fails_the_task_or_stands_in_health_as_the
             f"{copy}-0",
             "offsets 0 to 4",
             "source.gap.policy=report",
-            f"delete {copy} on",
+            f"delete topic {copy} on the target",
         )
         _failed(own, name, *words)
         status = own.service.status(name)
