@@ -13,8 +13,8 @@ from tests.e2e.flow import LEASE_MS, SHIFT, Flow, Json, exactly, stays
 from tests.support import commit, delete_group, eventually, unique
 
 WAIT = 30.0
-IDLE_MS = 900
-"""A task says after a second that it is not polled, by its own clock."""
+IDLE_MS = 800
+"""A task reports that it is not polled after five checks, 200 ms apart; the first may follow a poll at once."""
 INTERVALS = 3.0
 """Three intervals of a connector that syncs every second."""
 
