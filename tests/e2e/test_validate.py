@@ -207,7 +207,9 @@ def test_with_the_service_away_local_checks_decide_and_it_is_said_once(
     assert rest.validation_errors(CLASS, away) == {}
     assert list(rest.validation_errors(CLASS, {**away, "dry.run": "perhaps"})) == ["dry.run"]
     log = flow.worker.process.log.read_text()
-    said = [line for line in log.splitlines() if "could not validate the configuration" in line and url in line]
+    said = [
+        line for line in log.splitlines() if "could not validate the configuration" in line and url in line
+    ]
     assert len(said) == 1, said
     assert "WARN" in said[0]
 
