@@ -154,7 +154,7 @@ def test_what_worker_and_service_do_not_allow_is_told_and_done_by_nobody(flow: F
     elsewhere = {**_full(flow), "bridge.url": flow.process.url.replace("127.0.0.1", "0.0.0.0")}
     refused = flow.worker.rest.validation_errors(CLASS, elsewhere)
     assert list(refused) == ["bridge.url"]
-    assert "MIRROR_BRIDGE_ALLOWED_URLS in its environment names" in refused["bridge.url"][0]
+    assert "the URLs in its environment variable MIRROR_BRIDGE_ALLOWED_URLS" in refused["bridge.url"][0]
 
 
 def test_short_names_are_clear_beside_connect_mirror(flow: Flow) -> None:
