@@ -40,7 +40,7 @@ _FAULTS: dict[int, KafkaFault] = {
     Errors.LISTENER_NOT_FOUND: KafkaFault.LEADER_MOVED,
     Errors.FENCED_LEADER_EPOCH: KafkaFault.LEADER_MOVED,
     Errors.UNKNOWN_LEADER_EPOCH: KafkaFault.LEADER_MOVED,
-    Errors.UNSUPPORTED_COMPRESSION_TYPE: KafkaFault.LEADER_MOVED,
+    Errors.UNSUPPORTED_COMPRESSION_TYPE: KafkaFault.UNSUPPORTED,
     Errors.OFFSET_NOT_AVAILABLE: KafkaFault.LEADER_MOVED,
     Errors.INVALID_RECORD: KafkaFault.RECORD_REFUSED,
     Errors.PRODUCER_FENCED: KafkaFault.FENCED,
@@ -74,6 +74,8 @@ _LIBRDKAFKA = {
     KafkaError._ALL_BROKERS_DOWN: KafkaFault.UNREACHABLE,
     KafkaError._TRANSPORT: KafkaFault.UNREACHABLE,
     KafkaError._RESOLVE: KafkaFault.UNREACHABLE,
+    # Of a call that was under way on a connection that is torn down.
+    KafkaError._DESTROY: KafkaFault.UNREACHABLE,
     KafkaError._TIMED_OUT: KafkaFault.TIMEOUT,
     KafkaError._TIMED_OUT_QUEUE: KafkaFault.TIMEOUT,
     KafkaError._AUTHENTICATION: KafkaFault.CREDENTIALS,
