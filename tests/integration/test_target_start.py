@@ -59,7 +59,7 @@ def test_what_retention_took_from_the_target_is_one_run(source: Cluster, target:
     began: list[int] = []
 
     def take(remote: str) -> None:
-        began.append(bounds(target.bootstrap, remote)[0][1] * 3 // 4)
+        began.append(bounds(target.bootstrap, remote)[0][1] * 9 // 10)
         delete_records(target.bootstrap, remote, {0: began[0]})
 
     copied = copy(flow, take)
